@@ -1,0 +1,1 @@
+"""StreamJob: graceful termination for PySpark Structured Streaming on Kubernetes."""
