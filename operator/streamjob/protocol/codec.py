@@ -1,0 +1,110 @@
+"""Dataclasses to JSON and back, strictly: a wrong type, a missing or an unknown field is an error that names it.
+
+Small on purpose: it runs in users' images, where no library for it can be assumed. Numbers, strings, booleans,
+`None`, enums, tuples, `dict[str, X]`, unions with `None` and nested dataclasses are all that our documents hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from .errors import FormatError
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any) -> Any:
+    """The JSON-ready form of a dataclass tree."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    return value
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """Canonical JSON: sorted keys and no spaces (unless indented), so that equal documents are equal bytes."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(to_plain(value), sort_keys=True, indent=indent, separators=separators, allow_nan=False)
+
+
+def loads(cls: type[T], text: str | bytes, *, limit: int = 1 << 20) -> T:
+    """Parse a document of at most `limit` bytes into `cls`.
+
+    :raises FormatError: not JSON, too large, or not the shape of `cls`; the message names the field.
+    """
+    if len(text) > limit:
+        raise FormatError(f"{cls.__name__}: {len(text)} bytes, at most {limit} are read")
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{cls.__name__}: not JSON ({e})") from None
+    return from_plain(cls, plain)
+
+
+def from_plain(cls: type[T], plain: Any) -> T:
+    """Build `cls` from parsed JSON. :raises FormatError: names the path of the offending field."""
+    return typing.cast(T, _build(cls, plain, cls.__name__))
+
+
+@lru_cache(maxsize=None)
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _build(hint: Any, value: Any, path: str) -> Any:  # noqa: PLR0911  one return for each kind of hint
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        (inner,) = [a for a in typing.get_args(hint) if a is not type(None)]
+        return _build(inner, value, path)
+    if origin is tuple:
+        _expect(value, list, path)
+        return tuple(_build(typing.get_args(hint)[0], v, f"{path}[{i}]") for i, v in enumerate(value))
+    if origin is dict:
+        _expect(value, dict, path)
+        return {k: _build(typing.get_args(hint)[1], v, f"{path}.{k}") for k, v in value.items()}
+    if dataclasses.is_dataclass(hint):
+        return _build_dataclass(typing.cast(type, hint), value, path)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        try:
+            return hint(value)
+        except ValueError:
+            raise FormatError(f"{path}: {value!r} is none of {[m.value for m in hint]}") from None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    _expect(value, hint, path)
+    return value
+
+
+def _build_dataclass(cls: type, value: Any, path: str) -> Any:
+    _expect(value, dict, path)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    if unknown := sorted(set(value) - set(fields)):
+        raise FormatError(f"{path}: unknown field {unknown[0]!r}")
+    given = {}
+    for name, field in fields.items():
+        if name in value:
+            given[name] = _build(_hints(cls)[name], value[name], f"{path}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise FormatError(f"{path}: field {name!r} is missing")
+    return cls(**given)
+
+
+def _expect(value: Any, kind: Any, path: str) -> None:
+    if kind is Any:
+        return
+    # bool is an int in Python; a true batch number is nobody's intent.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise FormatError(f"{path}: expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")

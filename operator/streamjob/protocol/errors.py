@@ -1,0 +1,42 @@
+"""The root of every error of ours: it knows whose move it is."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class StreamJobError(Exception):
+    """What happened, to which object, and what to do about it.
+
+    `reason` becomes the reason of a condition in the custom resource's status; `retryable` says whether the
+    same call may succeed later with nothing changed by a person; `remedy` is one sentence for that person.
+    """
+
+    reason: ClassVar[str] = "InternalError"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.remedy}".rstrip(". ") + "." if self.remedy else self.message
+
+
+class FormatError(StreamJobError):
+    """A document (manifest, index, message) that is not what its format says."""
+
+    reason = "MalformedDocument"
+
+
+class UnknownVersion(FormatError):
+    """A document of a newer format. It is refused and never overwritten."""
+
+    reason = "UnknownFormatVersion"
+
+
+class IllegalTransition(StreamJobError):
+    """A state and an event that the life-cycle table does not list: a bug of ours, never ignored."""
+
+    reason = "IllegalTransition"

@@ -1,0 +1,74 @@
+"""The index: which checkpoints of a job have completed, with the finished flag of every operator.
+
+It lives in a ConfigMap (at most 1 MiB) that the controller writes with optimistic locking. A driver is torn down only
+after its final checkpoint is in here. The index is bounded: of retained checkpoints only the newest few matter, since all of
+them point into the same Spark directories; savepoints that fall out of the index stay on storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from . import codec
+from .manifest import check_version
+from .records import CheckpointRecord
+
+KEY = "index.json"
+FORMAT = "streamjob.index"
+VERSION = 2
+SIZE_LIMIT = 900 << 10  # bytes; a ConfigMap holds 1 MiB
+MAX_RECORDS = 200
+
+
+@dataclass(frozen=True)
+class Index:
+    """`job_uid` is the StreamJob's own uid; `checkpoints` ascend by number."""
+
+    format: str
+    version: int
+    job_uid: str
+    checkpoints: tuple[CheckpointRecord, ...]
+
+    @property
+    def latest(self) -> CheckpointRecord | None:
+        return self.checkpoints[-1] if self.checkpoints else None
+
+    @property
+    def latest_savepoint(self) -> CheckpointRecord | None:
+        return next((c for c in reversed(self.checkpoints) if c.savepoint), None)
+
+    @property
+    def next_id(self) -> int:
+        return self.latest.checkpoint + 1 if self.latest else 1
+
+
+def empty(job_uid: str) -> Index:
+    return Index(FORMAT, VERSION, job_uid, ())
+
+
+def add(index: Index, record: CheckpointRecord) -> Index:
+    """The index with `record` in it, cut to its bounds; the same index if it is there already (V8).
+
+    A number that is taken by another checkpoint is an error of ours: numbers are given out by the driver that the
+    epoch admits, which starts from `next_id`.
+    """
+    for known in index.checkpoints:
+        if known.checkpoint == record.checkpoint:
+            if known != record:
+                raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
+            return index
+    records = sorted((*index.checkpoints, record), key=lambda c: c.checkpoint)
+    grown = replace(index, checkpoints=tuple(records[-MAX_RECORDS:]))
+    while len(grown.checkpoints) > 1 and len(dumps(grown)) > SIZE_LIMIT:
+        grown = replace(grown, checkpoints=grown.checkpoints[1:])
+    return grown
+
+
+def dumps(index: Index) -> str:
+    return codec.dumps(index)
+
+
+def loads(text: str, where: str) -> Index:
+    """:raises UnknownVersion: of a newer StreamJob, to be left untouched. :raises FormatError: malformed."""
+    check_version(text, FORMAT, VERSION, where, 1 << 20)
+    return codec.loads(Index, text)

@@ -1,0 +1,124 @@
+"""The life cycle of tasks and operators (FLIP-147, "the detailed life cycle"), as tables.
+
+Two rules: a state changes only through these tables, and a pair that is not listed is an error that names both.
+The pictures in README and docs are generated from here (`python -m streamjob.protocol.lifecycle`).
+
+How to read it. A *task* runs one query. It is RUNNING until its data has ended: because the sources ran out, the
+job is drained, or it is stopped. It then waits for a checkpoint that was triggered after that; once that checkpoint has
+completed the task is FINISHED, and once everything downstream has taken all that it sent it is CLOSED.
+An *operator* is FINISHED only when its `finish()` ran, so never by a plain stop: the job will resume and its
+operators go on. That is the whole difference between the scenarios.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from .errors import IllegalTransition
+
+
+class Scenario(str, Enum):
+    """Why the data of a task ended."""
+
+    END_OF_INPUT = "EndOfInput"  # all sources ran out
+    DRAIN = "Drain"  # stop with savepoint --drain
+    STOP = "Stop"  # stop with savepoint
+
+    @property
+    def is_drain(self) -> bool:
+        """The flag of `EndOfData[isDrain]`: true also when the sources ran out."""
+        return self is not Scenario.STOP
+
+
+class TaskState(str, Enum):
+    RUNNING = "Running"
+    WAITING_FOR_FINAL_CP = "WaitingForFinalCheckpoint"
+    FINISHED = "Finished"
+    CLOSED = "Closed"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+
+class OperatorState(str, Enum):
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    CLOSED = "Closed"
+
+
+class Event(str, Enum):
+    """What can happen to a task or an operator."""
+
+    END_OF_DATA = "end of data"  # endInput() and finish() ran if isDrain; EndOfData[isDrain] went downstream
+    FINAL_CHECKPOINT = "final checkpoint completed"  # one that was triggered after END_OF_DATA
+    NOTHING_TO_COMMIT = "nothing to commit"  # skips the wait (FLIP-147, "skip waiting … if possible")
+    CLOSE = "close"  # close() ran, EndOfPartition went downstream
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+
+TASK: dict[TaskState, dict[Event, TaskState]] = {
+    TaskState.RUNNING: {
+        Event.END_OF_DATA: TaskState.WAITING_FOR_FINAL_CP,
+        Event.FAIL: TaskState.FAILED,
+        Event.CANCEL: TaskState.CANCELED,
+    },
+    TaskState.WAITING_FOR_FINAL_CP: {
+        Event.FINAL_CHECKPOINT: TaskState.FINISHED,
+        Event.NOTHING_TO_COMMIT: TaskState.FINISHED,
+        Event.FAIL: TaskState.FAILED,
+        Event.CANCEL: TaskState.CANCELED,
+    },
+    # Everything is durable here: what fails now fails after the end and takes nothing back.
+    TaskState.FINISHED: {Event.CLOSE: TaskState.CLOSED, Event.CANCEL: TaskState.CLOSED},
+    TaskState.CLOSED: {},
+    TaskState.FAILED: {},
+    TaskState.CANCELED: {},
+}
+
+_OPERATOR_DRAINED: dict[OperatorState, dict[Event, OperatorState]] = {
+    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.FINISHED, Event.CLOSE: OperatorState.CLOSED},
+    OperatorState.FINISHED: {Event.CLOSE: OperatorState.CLOSED},
+    OperatorState.CLOSED: {},
+}
+_OPERATOR_STOPPED: dict[OperatorState, dict[Event, OperatorState]] = {
+    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.RUNNING, Event.CLOSE: OperatorState.CLOSED},
+    OperatorState.FINISHED: {Event.CLOSE: OperatorState.CLOSED},
+    OperatorState.CLOSED: {},
+}
+OPERATOR: dict[Scenario, dict[OperatorState, dict[Event, OperatorState]]] = {
+    Scenario.END_OF_INPUT: _OPERATOR_DRAINED,
+    Scenario.DRAIN: _OPERATOR_DRAINED,
+    Scenario.STOP: _OPERATOR_STOPPED,
+}
+
+
+def next_task_state(state: TaskState, event: Event) -> TaskState:
+    """:raises IllegalTransition: the table does not list the pair."""
+    try:
+        return TASK[state][event]
+    except KeyError:
+        raise IllegalTransition(f"a task that is {state.value} cannot take '{event.value}'") from None
+
+
+def next_operator_state(scenario: Scenario, state: OperatorState, event: Event) -> OperatorState:
+    """:raises IllegalTransition: the table does not list the pair."""
+    try:
+        return OPERATOR[scenario][state][event]
+    except KeyError:
+        raise IllegalTransition(
+            f"an operator that is {state.value} cannot take '{event.value}' in scenario {scenario.value}"
+        ) from None
+
+
+def mermaid() -> str:
+    """The task table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> Running"]
+    for state, row in TASK.items():
+        lines += [f"    {state.value} --> {target.value}: {event.value}" for event, target in row.items()]
+        if not row:
+            lines.append(f"    {state.value} --> [*]")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(mermaid())

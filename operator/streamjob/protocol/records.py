@@ -1,0 +1,79 @@
+"""The shape of a completed checkpoint: the same in the driver's report, in the index and in a savepoint's manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .lifecycle import Scenario
+
+
+class OperatorKind(str, Enum):
+    SOURCE = "Source"
+    STATE = "State"  # a stateful operator
+    SINK = "Sink"
+
+
+@dataclass(frozen=True)
+class JobRef:
+    """Which StreamJob. `uid` is Kubernetes' own: a job made again under the same name is another job."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """`finished` is true only if `finish()` ran before the checkpoint was triggered (V6)."""
+
+    uid: str
+    kind: OperatorKind
+    name: str
+    finished: bool
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """One shard of a stage. `batch` is the last committed batch, None if there was none yet; `location` the
+    Structured Streaming checkpoint directory (URI) that holds it."""
+
+    index: int
+    location: str
+    batch: int | None
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    uid: str
+    tasks: tuple[TaskRecord, ...]
+    operators: tuple[OperatorRecord, ...]
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.operators) and all(o.finished for o in self.operators)
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """A completed checkpoint.
+
+    :param checkpoint: number, growing by one in the life of the job.
+    :param scenario: what it ended, None for one taken while the job ran on.
+    :param request_id: the termination request that asked for it.
+    :param savepoint: URI of the copy, None for a retained checkpoint only.
+    :param completed_at: RFC 3339, UTC, seconds.
+    """
+
+    checkpoint: int
+    epoch: int
+    scenario: Scenario | None
+    request_id: str | None
+    savepoint: str | None
+    completed_at: str
+    stages: tuple[StageRecord, ...]
+
+    @property
+    def drained(self) -> bool:
+        """Every operator finished: there is nothing left to resume."""
+        return bool(self.stages) and all(s.finished for s in self.stages)
