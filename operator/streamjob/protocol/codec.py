@@ -11,7 +11,7 @@ import enum
 import json
 import types
 import typing
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 from .errors import FormatError
@@ -57,7 +57,7 @@ def from_plain(cls: type[T], plain: Any) -> T:
     return typing.cast(T, _build(cls, plain, cls.__name__))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 

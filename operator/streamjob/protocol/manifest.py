@@ -107,5 +107,6 @@ def check_version(data: bytes | str, fmt: str, version: int, where: str, limit: 
         raise FormatError(f"{where}: version {found!r} is no version")
     if found != version:
         raise UnknownVersion(
-            f"{where}: {fmt} version {found}, this StreamJob reads {version}", remedy="Upgrade StreamJob first"
+            f"{where}: {fmt} version {found}, this StreamJob reads {version}",
+            remedy="Upgrade StreamJob first",
         )

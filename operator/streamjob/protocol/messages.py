@@ -1,0 +1,190 @@
+"""What the controller and a driver say to each other: the driver's configuration, commands, status and final report.
+
+Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that carries the epoch:
+
+    PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch)
+    PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
+    GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
+
+When the driver ends it leaves its last status, cut to 4 KiB, as the pod's termination message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from . import codec
+from .lifecycle import TaskState
+from .records import CheckpointRecord, JobRef, OperatorRecord
+
+REQUEST_LIMIT = 64 << 10  # bytes of a command's body
+REPORT_LIMIT = 4096  # bytes of a pod's termination message
+CONTROL_PORT = 7443
+TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; the address is the pod's
+
+
+class Mode(str, Enum):
+    """How a job is asked to end. The mode that end of input takes is Drain: it is the same path."""
+
+    STOP = "Stop"
+    DRAIN = "Drain"
+
+
+class DriverPhase(str, Enum):
+    STARTING = "Starting"  # the script has started no query yet
+    RUNNING = "Running"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"  # every task is closed
+    FAILED = "Failed"
+
+
+class Step(str, Enum):
+    """Where a termination is, in the order in which they come (V4)."""
+
+    BOUNDARY = "WaitingForBoundary"  # the running micro-batch ends
+    MAX_WATERMARK = "FiringTimers"  # only a drain
+    SNAPSHOT = "WritingSavepoint"
+    COMPLETING = "WaitingForIndex"  # the record is durable, the index does not have it yet
+    CLOSED = "Closed"
+
+
+@dataclass(frozen=True)
+class Application:
+    """A script (`file`) or a module, exactly one of them, and its arguments."""
+
+    file: str | None = None
+    module: str | None = None
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Restore:
+    """From where the first query starts.
+
+    :param latest: the newest record of the index. Its directories hold batch N or later.
+    :param exact: the epoch before ended with `latest`, so its directories hold exactly batch N.
+    :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only when there is no `latest`.
+    """
+
+    latest: CheckpointRecord | None = None
+    exact: bool = False
+    savepoint: str | None = None
+    allow_drained: bool = False
+
+
+@dataclass(frozen=True)
+class TerminationRequest:
+    """`request_id` is the same in every repetition (V8). `savepoint`: URI to write, None for no copy."""
+
+    request_id: str
+    epoch: int
+    mode: Mode
+    savepoint: str | None = None
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Body of `PUT /v1/checkpoints/{n}/completed`."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class DriverConfig:
+    """All that a driver is told at its start, in the environment variable STREAMJOB_CONFIG. Holds no secret.
+
+    :param checkpoints: URI below which queries without a location of their own get one.
+    :param eviction_savepoint: URI for the savepoint of a SIGTERM.
+    :param grace: seconds between SIGTERM and SIGKILL.
+    :param termination: a request that an earlier epoch did not finish.
+    :param executor_template: pod template (as JSON) for the executors, None in local mode.
+    """
+
+    job: JobRef
+    epoch: int
+    application: Application
+    checkpoints: str
+    next_checkpoint: int = 1
+    restore: Restore = field(default_factory=Restore)
+    termination: TerminationRequest | None = None
+    eviction_savepoint: str | None = None
+    grace: int = 30
+    spark_conf: dict[str, str] = field(default_factory=dict)
+    executor_template: str | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error for the person who reads it; see StreamJobError."""
+
+    reason: str
+    message: str
+    remedy: str = ""
+    retryable: bool = False
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    index: int
+    state: TaskState
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """`watermark`: RFC 3339 or None; `input_rows_per_second` of the last progress."""
+
+    uid: str
+    tasks: tuple[TaskStatus, ...]
+    operators: tuple[OperatorRecord, ...] = ()
+    watermark: str | None = None
+    input_rows_per_second: float | None = None
+    state_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class TerminationStatus:
+    """`progress` is one line for a person: what it waits for now, how far it is.
+
+    :param flushed_rows: rows that the max-watermark batches gave to the sinks; None unless draining.
+    :param problem: why the step is stuck; it is tried again, and a cancel takes effect at any time.
+    """
+
+    request_id: str
+    mode: Mode
+    step: Step
+    progress: str = ""
+    final_checkpoint: int | None = None
+    flushed_rows: int | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class DriverStatus:
+    """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take."""
+
+    version: int
+    job_uid: str
+    epoch: int
+    phase: DriverPhase
+    stages: tuple[StageStatus, ...] = ()
+    termination: TerminationStatus | None = None
+    completed: CheckpointRecord | None = None
+    evicted: bool = False
+    problem: Problem | None = None
+
+
+def report(status: DriverStatus) -> str:
+    """The status as a termination message of at most REPORT_LIMIT bytes: what matters least goes first."""
+    short = replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
+    if short.problem:
+        short = replace(short, problem=replace(short.problem, message=short.problem.message[:1000]))
+    for candidate in (status, short, replace(short, stages=()), replace(short, stages=(), problem=None)):
+        text = codec.dumps(candidate)
+        if len(text.encode()) <= REPORT_LIMIT:
+            return text
+    # The savepoint's own manifest has the operators; the controller needs number, epoch and place.
+    assert short.completed is not None
+    bare = replace(short.completed, stages=())
+    return codec.dumps(replace(short, stages=(), problem=None, termination=None, completed=bare))
