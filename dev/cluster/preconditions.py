@@ -1,0 +1,118 @@
+"""What the machine must have before anything is touched, each with one sentence that says what to do instead."""
+
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.cluster.commands import PATH, run
+from dev.cluster.layout import HIDDEN, ClusterError
+
+INSTEAD = "or use a cluster you already have: CLUSTER=context"
+
+# Program -> the Debian package that brings it.
+PROGRAMS: Mapping[str, str] = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "conntrack": "conntrack",
+    "nsenter": "util-linux",
+    "mount": "mount",
+}
+IMAGE_PROGRAMS: Mapping[str, str] = {
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
+    "newuidmap": "uidmap",
+}
+POLICY = Path("/usr/sbin/policy-rc.d")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The facts that decide whether a cluster can run here."""
+
+    system: str
+    architecture: str
+    user: int
+    has_apt: bool
+    has_cgroups: bool
+    has_overlay: bool
+
+    @staticmethod
+    def observe() -> "Machine":
+        filesystems = Path("/proc/filesystems")
+        return Machine(
+            system=platform.system(),
+            architecture=platform.machine(),
+            user=os.geteuid(),
+            has_apt=find("apt-get") is not None,
+            has_cgroups=Path("/sys/fs/cgroup").is_dir() and os.access("/sys/fs/cgroup", os.W_OK),
+            has_overlay=filesystems.exists() and "overlay" in filesystems.read_text(),
+        )
+
+
+def find(program: str) -> str | None:
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":" + PATH)
+
+
+def missing_packages(programs: Mapping[str, str], look: Callable[[str], str | None] = find) -> list[str]:
+    return sorted({package for program, package in programs.items() if look(program) is None})
+
+
+def objection(machine: Machine, folder: Path, missing: list[str]) -> str | None:
+    """Say in one sentence why no cluster can be made here, or nothing if one can."""
+    if machine.system != "Linux" or machine.architecture != "x86_64":
+        return f"the built-in cluster needs Linux on x86_64, this is {machine.system} on {machine.architecture}; {INSTEAD}"
+    if machine.user != 0:
+        return f"the built-in cluster needs root (namespaces, cgroups, mounts): run it with sudo, {INSTEAD}"
+    if missing and not machine.has_apt:
+        return f"this machine has no apt-get to install {' '.join(missing)}: install them, {INSTEAD}"
+    if not machine.has_cgroups:
+        return f"/sys/fs/cgroup cannot be written, as in an unprivileged container: run on a machine or VM, {INSTEAD}"
+    if not machine.has_overlay:
+        return f"the kernel has no overlay file system: `modprobe overlay`, {INSTEAD}"
+    if any(folder.is_relative_to(hidden) for hidden in HIDDEN):
+        return f"{folder} is below a folder that the node hides: set STREAMJOB_CLUSTER_DIR to one outside {HIDDEN}"
+    if len(str(folder)) > 80:
+        return f"{folder} is too long for a socket's name: set STREAMJOB_CLUSTER_DIR to a shorter path"
+    return None
+
+
+def require(folder: Path, programs: Mapping[str, str]) -> list[str]:
+    """Refuse a machine that cannot do it, else return the packages that are still to be installed."""
+    missing = missing_packages(programs)
+    problem = objection(Machine.observe(), folder, missing)
+    if problem:
+        raise ClusterError(problem)
+    return missing
+
+
+def install(packages: list[str], log: Path) -> None:
+    """Install Debian packages without letting any of them start a service.
+
+    A containerd that was installed before is not in the list and so is left alone, running or not. One that comes
+    with us must neither start now (policy-rc.d) nor at the next boot (disable).
+    """
+    ours = not POLICY.exists()
+    if ours:
+        POLICY.write_text("#!/bin/sh\nexit 101\n")
+        POLICY.chmod(0o755)
+    try:
+        environment = {"DEBIAN_FRONTEND": "noninteractive"}
+        apt = ("apt-get", "-o", "DPkg::Lock::Timeout=120")
+        command = (*apt, "install", "-y", "--no-install-recommends", *packages)
+        try:
+            run(*command, timeout=600, env=environment, log=log)
+        except ClusterError:
+            run(*apt, "update", timeout=300, env=environment, log=log)
+            run(*command, timeout=600, env=environment, log=log)
+    finally:
+        if ours:
+            POLICY.unlink(missing_ok=True)
+    if "containerd" in packages and find("systemctl"):
+        run("systemctl", "disable", "containerd", check=False)
