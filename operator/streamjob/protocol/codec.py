@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import math
 import types
 import typing
 from functools import cache
+from reprlib import repr as short_repr
 from typing import Any, TypeVar
 
 from .errors import FormatError
@@ -20,7 +22,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
-    """The JSON-ready form of a dataclass tree."""
+    """The JSON-ready form of a dataclass tree. A rate that is no number (0 rows in 0 seconds) becomes `None`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -29,6 +31,8 @@ def to_plain(value: Any) -> Any:
         return [to_plain(v) for v in value]
     if isinstance(value, dict):
         return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value
 
 
@@ -43,18 +47,27 @@ def loads(cls: type[T], text: str | bytes, *, limit: int = 1 << 20) -> T:
 
     :raises FormatError: not JSON, too large, or not the shape of `cls`; the message names the field.
     """
-    if len(text) > limit:
-        raise FormatError(f"{cls.__name__}: {len(text)} bytes, at most {limit} are read")
+    return from_plain(cls, parse(text, cls.__name__, limit))
+
+
+def parse(text: str | bytes, what: str, limit: int) -> Any:
+    """The JSON value in at most `limit` bytes. :raises FormatError: names `what`."""
+    size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    if size > limit:
+        raise FormatError(f"{what}: {size} bytes, at most {limit} are read")
     try:
-        plain = json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as e:
-        raise FormatError(f"{cls.__name__}: not JSON ({e})") from None
-    return from_plain(cls, plain)
+        raise FormatError(f"{what}: cut off or not JSON ({e})") from None
 
 
 def from_plain(cls: type[T], plain: Any) -> T:
     """Build `cls` from parsed JSON. :raises FormatError: names the path of the offending field."""
     return typing.cast(T, _build(cls, plain, cls.__name__))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
 
 
 @cache
@@ -81,9 +94,9 @@ def _build(hint: Any, value: Any, path: str) -> Any:  # noqa: PLR0911  one retur
         try:
             return hint(value)
         except ValueError:
-            raise FormatError(f"{path}: {value!r} is none of {[m.value for m in hint]}") from None
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+            raise FormatError(f"{path}: {short_repr(value)} is none of {[m.value for m in hint]}") from None
+    if hint is float:
+        return _build_float(value, path)
     _expect(value, hint, path)
     return value
 
@@ -92,7 +105,7 @@ def _build_dataclass(cls: type, value: Any, path: str) -> Any:
     _expect(value, dict, path)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(value) - set(fields)):
-        raise FormatError(f"{path}: unknown field {unknown[0]!r}")
+        raise FormatError(f"{path}: unknown field {short_repr(unknown[0])}")
     given = {}
     for name, field in fields.items():
         if name in value:
@@ -100,6 +113,18 @@ def _build_dataclass(cls: type, value: Any, path: str) -> Any:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise FormatError(f"{path}: field {name!r} is missing")
     return cls(**given)
+
+
+def _build_float(value: Any, path: str) -> float:
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except OverflowError:
+            raise FormatError(f"{path}: too large for a number") from None
+    _expect(value, float, path)
+    if not math.isfinite(value):
+        raise FormatError(f"{path}: too large for a number")
+    return typing.cast(float, value)
 
 
 def _expect(value: Any, kind: Any, path: str) -> None:

@@ -7,9 +7,11 @@ them point into the same Spark directories; savepoints that fall out of the inde
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from . import codec
+from .errors import FormatError
 from .manifest import check_version
 from .records import CheckpointRecord
 
@@ -50,16 +52,27 @@ def add(index: Index, record: CheckpointRecord) -> Index:
     """The index with `record` in it, cut to its bounds; the same index if it is there already (V8).
 
     A number that is taken by another checkpoint is an error of ours: numbers are given out by the driver that the
-    epoch admits, which starts from `next_id`.
+    epoch admits, which starts from `next_id`. A final report may have had to leave out the record's stages: it is
+    still the same checkpoint, and what is known of its stages stays.
+
+    :raises ValueError: the number is taken. :raises FormatError: the record alone is larger than an index.
     """
+    others = []
     for known in index.checkpoints:
-        if known.checkpoint == record.checkpoint:
-            if known != record:
-                raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
+        if known.checkpoint != record.checkpoint:
+            others.append(known)
+        elif record in (known, replace(known, stages=())):
             return index
-    records = sorted((*index.checkpoints, record), key=lambda c: c.checkpoint)
+        elif known != replace(record, stages=()):
+            raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
+    records = sorted((*others, record), key=lambda c: c.checkpoint)
     grown = replace(index, checkpoints=tuple(records[-MAX_RECORDS:]))
-    while len(grown.checkpoints) > 1 and len(dumps(grown)) > SIZE_LIMIT:
+    while len(dumps(grown)) > SIZE_LIMIT:
+        if len(grown.checkpoints) == 1:
+            raise FormatError(
+                f"checkpoint {record.checkpoint} does not fit into {SIZE_LIMIT} bytes",
+                remedy="Give the job fewer stages",
+            )
         grown = replace(grown, checkpoints=grown.checkpoints[1:])
     return grown
 
@@ -70,5 +83,12 @@ def dumps(index: Index) -> str:
 
 def loads(text: str, where: str) -> Index:
     """:raises UnknownVersion: of a newer StreamJob, to be left untouched. :raises FormatError: malformed."""
-    check_version(text, FORMAT, VERSION, where, 1 << 20)
-    return codec.loads(Index, text)
+    plain = check_version(text, FORMAT, VERSION, where, 1 << 20)
+    try:
+        index = codec.from_plain(Index, plain)
+    except FormatError as e:
+        raise FormatError(f"{where}: {e.message}") from None
+    numbers = [0, *(c.checkpoint for c in index.checkpoints)]
+    if any(a >= b for a, b in itertools.pairwise(numbers)):
+        raise FormatError(f"{where}: checkpoints do not ascend")
+    return index

@@ -76,7 +76,7 @@ TASK: dict[TaskState, dict[Event, TaskState]] = {
 }
 
 _OPERATOR_DRAINED: dict[OperatorState, dict[Event, OperatorState]] = {
-    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.FINISHED, Event.CLOSE: OperatorState.CLOSED},
+    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.FINISHED},
     OperatorState.FINISHED: {Event.CLOSE: OperatorState.CLOSED},
     OperatorState.CLOSED: {},
 }

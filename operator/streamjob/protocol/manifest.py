@@ -7,8 +7,10 @@ relative to the savepoint's root, so that the root can be moved.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from reprlib import repr as short_repr
+from typing import Any
+from urllib.parse import quote
 
 from . import codec
 from .errors import FormatError, UnknownVersion
@@ -63,50 +65,55 @@ def loads(data: bytes, where: str) -> Manifest:
     :raises UnknownVersion: written by a newer StreamJob.
     :raises FormatError: cut off, foreign or malformed, or a path in it leaves the savepoint.
     """
-    check_version(data, FORMAT, VERSION, where, SIZE_LIMIT)
+    plain = check_version(data, FORMAT, VERSION, where, SIZE_LIMIT)
     try:
-        manifest = codec.loads(Manifest, data, limit=SIZE_LIMIT)
+        manifest = codec.from_plain(Manifest, plain)
+        for stage in manifest.checkpoint.stages:
+            stage_root(stage.uid, 0)
+        for entry in manifest.files:
+            check_path(entry.path)
     except FormatError as e:
         raise FormatError(f"{where}: {e.message}", remedy="Restore from another savepoint") from None
-    paths = [f.path for f in manifest.files]
-    for path in paths:
-        check_path(path)
-    if len(set(paths)) != len(paths):
+    if len({f.path for f in manifest.files}) != len(manifest.files):
         raise FormatError(f"{where}: a file is listed twice", remedy="Restore from another savepoint")
     return manifest
 
 
 def stage_root(stage: str, task: int) -> str:
-    """Where the checkpoint directory of a task lies below the savepoint's root."""
-    return f"stages/{stage}/{task}"
+    """Where the checkpoint directory of a task lies below the savepoint's root: a query may have any name.
+
+    :raises FormatError: the stage is named `..`, `.` or nothing.
+    """
+    root = f"stages/{quote(stage, safe=' ', errors='replace')}/{task}"
+    check_path(root)
+    return root
 
 
 def check_path(path: str) -> None:
-    """:raises FormatError: absolute, with a scheme, `..`, an empty part, a backslash or a control character."""
+    """:raises FormatError: absolute, with a scheme, `..`, an empty part, a backslash, a control character or what no
+    file system can encode."""
     parts = path.split("/")
     bad = any(p in ("", ".", "..") for p in parts) or ":" in parts[0] or "\\" in path
-    if bad or any(ord(c) < 32 for c in path):
-        raise FormatError(f"path {path!r} does not stay inside the savepoint")
+    if bad or any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF for c in path):
+        raise FormatError(f"path {short_repr(path)} does not stay inside the savepoint")
 
 
-def check_version(data: bytes | str, fmt: str, version: int, where: str, limit: int) -> None:
+def check_version(data: bytes | str, fmt: str, version: int, where: str, limit: int) -> dict[str, Any]:
     """Refuse what is not `fmt` at `version` before looking at anything else in it: a newer one has other fields.
+
+    Returns the parsed document.
 
     :raises FormatError: not JSON or another format. :raises UnknownVersion: a newer version.
     """
-    if len(data) > limit:
-        raise FormatError(f"{where}: {len(data)} bytes, at most {limit} are read")
-    try:
-        head = json.loads(data)
-    except (ValueError, RecursionError):
-        raise FormatError(f"{where}: cut off or not JSON") from None
-    if not isinstance(head, dict) or head.get("format") != fmt:
+    plain = codec.parse(data, where, limit)
+    if not isinstance(plain, dict) or plain.get("format") != fmt:
         raise FormatError(f"{where}: not a {fmt} document")
-    found = head.get("version")
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise FormatError(f"{where}: version {found!r} is no version")
-    if found != version:
+    found = plain.get("version")
+    if not isinstance(found, int) or isinstance(found, bool) or found < version:
+        raise FormatError(f"{where}: {fmt} has no version {short_repr(found)}")
+    if found > version:
         raise UnknownVersion(
-            f"{where}: {fmt} version {found}, this StreamJob reads {version}",
+            f"{where}: {fmt} version {short_repr(found)}, this StreamJob reads {version}",
             remedy="Upgrade StreamJob first",
         )
+    return plain

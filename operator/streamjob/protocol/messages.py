@@ -11,6 +11,7 @@ When the driver ends it leaves its last status, cut to 4 KiB, as the pod's termi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -177,14 +178,42 @@ class DriverStatus:
 
 def report(status: DriverStatus) -> str:
     """The status as a termination message of at most REPORT_LIMIT bytes: what matters least goes first."""
-    short = replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
-    if short.problem:
-        short = replace(short, problem=replace(short.problem, message=short.problem.message[:1000]))
-    for candidate in (status, short, replace(short, stages=()), replace(short, stages=(), problem=None)):
+    for candidate in _ever_shorter(status):
         text = codec.dumps(candidate)
-        if len(text.encode()) <= REPORT_LIMIT:
-            return text
-    # The savepoint's own manifest has the operators; the controller needs number, epoch and place.
-    assert short.completed is not None
-    bare = replace(short.completed, stages=())
-    return codec.dumps(replace(short, stages=(), problem=None, termination=None, completed=bare))
+        if len(text) <= REPORT_LIMIT:  # JSON of ours is ASCII
+            break
+    return text
+
+
+def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
+    yield status
+    yield replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
+    status = replace(status, stages=())
+    yield status
+    for size in (1000, 100):
+        status = _with_texts_cut(status, size)
+        yield status
+    if status.completed:
+        # The savepoint's own manifest has the operators; the controller needs number, epoch and place.
+        status = replace(status, completed=replace(status.completed, stages=()))
+        yield status
+    if status.termination:
+        status = replace(status, termination=replace(status.termination, progress="", problem=None))
+        yield status
+    status = replace(status, problem=None)
+    yield status
+    status = replace(status, termination=None)
+    yield status
+    # A place cut off would be another place.
+    yield replace(status, completed=None)
+
+
+def _with_texts_cut(status: DriverStatus, size: int) -> DriverStatus:
+    t = status.termination
+    if t:
+        t = replace(t, progress=t.progress[:size], problem=_cut(t.problem, size))
+    return replace(status, termination=t, problem=_cut(status.problem, size))
+
+
+def _cut(problem: Problem | None, size: int) -> Problem | None:
+    return problem and replace(problem, message=problem.message[:size], remedy=problem.remedy[:size])
