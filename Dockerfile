@@ -1,0 +1,78 @@
+# Two images: the controller (no Spark, no Java) and the base of users' drivers and executors.
+# Layers are ordered by how often they change; our own source is the last and smallest of each.
+
+FROM docker.io/library/debian:bookworm-slim AS base
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates python3 tini \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig \
+    && groupadd --gid 10001 streamjob \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin streamjob
+ENV PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    HOME=/tmp \
+    LANG=C.UTF-8 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+
+# What builds is thrown away. The arguments are for machines with a mirror or a proxy; without them nothing changes.
+FROM base AS build
+RUN apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
+ARG PIP_CONFIG_FILE
+RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --no-compile "hatchling>=1.27"
+
+FROM build AS source
+ARG PIP_CONFIG_FILE
+WORKDIR /source
+COPY pyproject.toml README.md ./
+COPY operator operator
+RUN /opt/build/bin/pip install --no-deps --no-index --no-build-isolation --no-compile --target /opt/streamjob .
+
+FROM build AS controller-packages
+ARG PIP_CONFIG_FILE
+COPY requirements/controller.lock /tmp/
+RUN python3 -m venv --without-pip /opt/venv \
+    && /opt/build/bin/pip --python /opt/venv/bin/python install --no-cache-dir --no-compile -r /tmp/controller.lock \
+    && find /opt/venv -type d -name tests -prune -exec rm -rf {} +
+
+FROM base AS controller
+COPY --from=controller-packages /opt/venv /opt/venv
+COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
+USER 10001:10001
+WORKDIR /tmp
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/venv/bin/python", "-m", "streamjob.controller"]
+
+FROM base AS maven
+RUN apt-get update && apt-get install -y --no-install-recommends maven && rm -rf /var/lib/apt/lists/*
+
+FROM maven AS jars
+ARG MAVEN_OPTS
+ARG MAVEN_SETTINGS
+WORKDIR /source
+COPY dev/images/jars/pom.xml ./
+RUN mvn --batch-mode --quiet ${MAVEN_SETTINGS:+--settings "$MAVEN_SETTINGS"} -Duser.home=/root \
+    dependency:copy-dependencies -DoutputDirectory=/jars
+
+FROM build AS driver-packages
+ARG PIP_CONFIG_FILE
+ARG PYSPARK_VERSION=4.1.4
+ARG PYSPARK_EXTRAS=""
+# pip stays in this venv: users add their own packages on top of this image.
+RUN python3 -m venv /opt/venv \
+    && /opt/venv/bin/pip install --no-cache-dir --no-compile "pyspark==${PYSPARK_VERSION}" ${PYSPARK_EXTRAS} \
+    && cd /opt/venv/lib/python3.11/site-packages/pyspark && rm -rf examples licenses data testing
+
+FROM base AS driver
+RUN mkdir -p /usr/share/man/man1 && apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig
+COPY --from=driver-packages /opt/venv /opt/venv
+ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 \
+    SPARK_HOME=/opt/venv/lib/python3.11/site-packages/pyspark \
+    SPARK_LOCAL_DIRS=/tmp \
+    PYSPARK_PYTHON=/opt/venv/bin/python \
+    PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python
+COPY --from=jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
+COPY docker/entrypoint.sh /opt/entrypoint.sh
+COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
+USER 10001:10001
+WORKDIR /tmp
+ENTRYPOINT ["/opt/entrypoint.sh"]

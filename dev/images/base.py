@@ -1,0 +1,48 @@
+"""Make the image that FROM names from Debian packages, once."""
+
+from dev.cluster.commands import run
+from dev.cluster.console import step
+from dev.cluster.layout import ClusterError
+from dev.images import host, store
+from dev.images.dockerfile import debian_suite
+
+# What Debian's own slim image leaves out as well.
+LEFT_OUT = ("man", "doc", "info", "locale", "groff", "lintian", "linda")
+
+
+def ensure(image: str) -> None:
+    """Make sure that the storage has the image. One that somebody put there is left as it is."""
+    if store.exists(image):
+        return
+    suite = debian_suite(image)
+    if suite is None:
+        raise ClusterError(f"FROM names {image}: only debian:<release>[-slim] can be made without a registry")
+    archive = store.folder() / f"{suite}.tar"
+    log = store.folder() / f"{suite}.log"
+    with step(f"base image {suite} from Debian packages"):
+        store.folder().mkdir(parents=True, exist_ok=True)
+        exclude = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in LEFT_OUT]
+        # The sources are lent to each build; the image names no mirror.
+        forget = ["--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/apt.conf.d/99mmdebstrap",
+                  "--customize-hook=rm -f $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname"]  # fmt: skip
+        settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
+        sources = host.apt_source_files() if _same_release(suite) else []
+        command = ["mmdebstrap", "--variant=minbase", "--mode=root", *settings, *exclude, *forget, suite, archive]
+        run(*command, *sources, timeout=1200, log=log)
+        container = store.buildah("from", "scratch").strip()
+        try:
+            store.buildah("add", container, archive, "/", timeout=300)
+            store.buildah("config", "--cmd", "bash", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", container)
+            store.buildah("commit", "--disable-compression", container, image, timeout=300)
+        finally:
+            store.buildah("rm", container)
+            archive.unlink(missing_ok=True)
+
+
+def _wanted(line: str) -> bool:
+    return line.startswith("Acquire::") and not line.endswith('"";')
+
+
+def _same_release(suite: str) -> bool:
+    """The machine's mirrors serve the machine's release. For another one mmdebstrap knows the default mirror."""
+    return any(suite in path.read_text(errors="replace") for path in host.apt_source_files())

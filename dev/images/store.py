@@ -1,0 +1,36 @@
+"""buildah with a storage of its own, in a mount namespace of its own so that no overlay mount stays on the host."""
+
+from pathlib import Path
+
+from dev.cluster.commands import run
+from dev.cluster.layout import cache_folder
+
+PREFIX = "streamjob.dev"
+
+
+def folder() -> Path:
+    return cache_folder() / "buildah"
+
+
+def full_name(image: str) -> str:
+    """Add what is left out: `driver` is `streamjob.dev/driver:dev`."""
+    name = image if "/" in image else f"{PREFIX}/{image}"
+    return name if ":" in name.rpartition("/")[2] else f"{name}:dev"
+
+
+def buildah(*words: str | Path, timeout: float = 60, log: Path | None = None) -> str:
+    base = folder()
+    base.mkdir(parents=True, exist_ok=True)
+    store = ("--root", base / "storage", "--runroot", base / "run", "--storage-driver", "overlay")
+    alone = ("unshare", "--mount", "--propagation", "private")
+    return run(*alone, "buildah", *store, *words, timeout=timeout, log=log, env={"TMPDIR": str(base)})
+
+
+def exists(image: str) -> bool:
+    return image in names()
+
+
+def names() -> dict[str, str]:
+    """Return the id of each image by its name."""
+    lines = buildah("images", "--format", "{{.Name}}:{{.Tag}} {{.ID}}").splitlines()
+    return {words[0]: words[1] for words in (line.split() for line in lines) if len(words) == 2}
