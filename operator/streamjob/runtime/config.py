@@ -1,0 +1,90 @@
+"""What the driver is told at its start, and the Spark configuration that follows from it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..protocol import codec
+from ..protocol.errors import FormatError, StreamJobError
+from ..protocol.messages import DriverConfig
+
+VARIABLE = "STREAMJOB_CONFIG"
+SECRETS = Path("/var/run/streamjob")
+TERMINATION_LOG = Path("/dev/termination-log")
+
+
+class NotConfigured(StreamJobError):
+    """Not inside a driver pod, or the pod was not made by the controller."""
+
+    reason = "DriverNotConfigured"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Of the control endpoint; from files of the job's Secret, never from the environment (`ps e` shows that)."""
+
+    token: str
+    certificate: Path
+    key: Path
+
+
+def load(environment: Mapping[str, str]) -> DriverConfig:
+    """:raises NotConfigured: the variable is missing or malformed."""
+    text = environment.get(VARIABLE)
+    if text is None:
+        raise NotConfigured(
+            f"the environment variable {VARIABLE} is not set",
+            remedy="Let the StreamJob controller start this driver: kubectl apply a StreamJob",
+        )
+    try:
+        return codec.loads(DriverConfig, text)
+    except FormatError as e:
+        raise NotConfigured(
+            f"{VARIABLE}: {e.message}", remedy="Use the runtime of the controller's version"
+        ) from None
+
+
+def credentials(folder: Path = SECRETS) -> Credentials:
+    """:raises NotConfigured: the job's Secret is not mounted."""
+    token = folder / "token"
+    if not token.exists():
+        raise NotConfigured(f"{token} does not exist", remedy="Mount the job's control Secret there")
+    return Credentials(token.read_text().strip(), folder / "tls.crt", folder / "tls.key")
+
+
+def write_spark_defaults(config: DriverConfig, environment: Mapping[str, str]) -> Path:
+    """Write `spark-defaults.conf` into a new folder, to be named by SPARK_CONF_DIR before the JVM starts.
+
+    Defaults, so what the script sets itself has precedence, as it has everywhere else in Spark.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
+    settings = dict(config.spark_conf)
+    if "POD_IP" in environment:
+        # Executors call back to the pod's own address: no Service is needed in client mode.
+        settings.setdefault("spark.driver.host", environment["POD_IP"])
+        settings.setdefault("spark.driver.bindAddress", "0.0.0.0")  # noqa: S104  the pod's only interface
+    if config.executor_template is not None:
+        template = folder / "executor.json"
+        template.write_text(config.executor_template)
+        settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
+    lines = [f"{key} {_one_line(key, value)}" for key, value in sorted(settings.items())]
+    (folder / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def adopt_spark_defaults(config: DriverConfig) -> None:
+    """Make this process' Spark start with the job's configuration."""
+    os.environ["SPARK_CONF_DIR"] = str(write_spark_defaults(config, os.environ))
+
+
+def _one_line(key: str, value: str) -> str:
+    # A java.util.Properties file: a line break would end the value and begin another setting.
+    if "\n" in value or "\r" in value:
+        raise NotConfigured(
+            f"spark configuration {key} holds a line break", remedy="Take it out of spec.sparkConf"
+        )
+    return value.replace("\\", "\\\\")

@@ -1,0 +1,176 @@
+"""The control endpoint: the four calls of `protocol.messages` over TLS with a bearer token."""
+
+from __future__ import annotations
+
+import hmac
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+
+from ..protocol import codec
+from ..protocol.coordinator import TerminationConflict
+from ..protocol.errors import FormatError, StreamJobError
+from ..protocol.messages import REQUEST_LIMIT, Completed, Problem, TerminationRequest
+from .board import StatusBoard
+from .config import Credentials
+
+LONG_POLL_MAX = 60.0  # seconds
+IO_TIMEOUT = 75.0  # seconds without a byte until a connection is dropped; above the longest poll
+MAX_CONNECTIONS = 32
+
+
+class StaleEpoch(StreamJobError):
+    """A command of a controller that knows another attempt of this job (V12)."""
+
+    reason = "StaleEpoch"
+
+
+class Commands(Protocol):
+    """What the endpoint may ask of the driver. Both are idempotent and return at once."""
+
+    def terminate(self, request: TerminationRequest) -> None: ...
+
+    def complete(self, checkpoint: int) -> None: ...
+
+
+class ControlServer(ThreadingHTTPServer):
+    """Serves until the process ends. A connection costs a thread; more than MAX_CONNECTIONS are refused."""
+
+    daemon_threads = True
+    request_queue_size = 16
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        credentials: Credentials,
+        epoch: int,
+        board: StatusBoard,
+        commands: Commands,
+    ) -> None:
+        super().__init__(address, _Handler)
+        self.token = credentials.token
+        self.epoch = epoch
+        self.board = board
+        self.commands = commands
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._tls.load_cert_chain(credentials.certificate, credentials.key)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+
+    def start(self) -> None:
+        threading.Thread(target=self.serve_forever, name="streamjob-control", daemon=True).start()
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        # The handshake happens here, in the connection's own thread: a client that stalls in it holds up nobody.
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            request.settimeout(IO_TIMEOUT)
+            try:
+                tls = self._tls.wrap_socket(request, server_side=True)
+            except (OSError, ValueError):
+                self.shutdown_request(request)
+                return
+            super().process_request_thread(tls, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news; errors of ours are answered, not printed with a trace."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ControlServer
+    protocol_version = "HTTP/1.1"
+    server_version = "streamjob"
+    sys_version = ""
+    disable_nagle_algorithm = True
+    wbufsize = -1  # one segment an answer
+
+    def do_GET(self) -> None:
+        url = urllib.parse.urlsplit(self.path)
+        if url.path != "/v1/status":
+            return self._refuse(HTTPStatus.NOT_FOUND, "NotFound", "no such path")
+        return self._guarded(lambda: self._status(url.query))
+
+    def do_PUT(self) -> None:
+        path = urllib.parse.urlsplit(self.path).path
+        parts = path.strip("/").split("/")
+        if path == "/v1/termination":
+            return self._guarded(self._terminate)
+        if (
+            len(parts) == 4
+            and parts[:2] == ["v1", "checkpoints"]
+            and parts[3] == "completed"
+            and parts[2].isdigit()
+        ):
+            return self._guarded(lambda: self._complete(int(parts[2])))
+        return self._refuse(HTTPStatus.NOT_FOUND, "NotFound", "no such path")
+
+    def _status(self, query: str) -> None:
+        fields = dict(urllib.parse.parse_qsl(query))
+        try:
+            after, timeout = int(fields.get("after", "-1")), float(fields.get("timeout", "0"))
+        except ValueError:
+            raise FormatError("after and timeout are numbers") from None
+        status = self.server.board.wait(after, min(max(timeout, 0.0), LONG_POLL_MAX))
+        self._answer(HTTPStatus.OK, codec.dumps(status))
+
+    def _terminate(self) -> None:
+        request = codec.loads(TerminationRequest, self._body(), limit=REQUEST_LIMIT)
+        self._admit(request.epoch)
+        self.server.commands.terminate(request)
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _complete(self, number: int) -> None:
+        body = codec.loads(Completed, self._body(), limit=REQUEST_LIMIT)
+        self._admit(body.epoch)
+        self.server.commands.complete(number)
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _admit(self, epoch: int) -> None:
+        if epoch != self.server.epoch:
+            raise StaleEpoch(f"the command is for epoch {epoch}, this driver is epoch {self.server.epoch}")
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Check the token, then answer; every error becomes a status code and a Problem."""
+        given = self.headers.get("Authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
+            return self._refuse(HTTPStatus.UNAUTHORIZED, "Unauthorized", "the bearer token is not this job's")
+        try:
+            return call()
+        except StaleEpoch as e:
+            return self._refuse(HTTPStatus.PRECONDITION_FAILED, e.reason, str(e))
+        except TerminationConflict as e:
+            return self._refuse(HTTPStatus.CONFLICT, e.reason, str(e))
+        except FormatError as e:
+            return self._refuse(HTTPStatus.BAD_REQUEST, e.reason, str(e))
+
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > REQUEST_LIMIT:
+            raise FormatError(f"a body of at most {REQUEST_LIMIT} bytes with its Content-Length is expected")
+        return self.rfile.read(int(length))
+
+    def _refuse(self, code: HTTPStatus, reason: str, message: str) -> None:
+        # The body may be unread: what follows on this connection could not be told from it.
+        self.close_connection = True
+        self._answer(code, codec.dumps(Problem(reason, message)))
+
+    def _answer(self, code: HTTPStatus, text: str) -> None:
+        data = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: their headers hold the token, and a long poll is no event."""

@@ -1,0 +1,35 @@
+"""SIGTERM (pod deleted, node drained) as an event, whichever thread the kernel gives it to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def on_sigterm(callback: Callable[[], None]) -> None:
+    """Call `callback` in a thread of its own at the first SIGTERM; later ones change nothing.
+
+    Not a plain handler: Python runs those in the main thread between two bytecodes, and the main thread belongs to the
+    user's script, which may sit in a py4j call for hours. The wake-up descriptor is written at once, in any thread.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # With no handler at all the default action would end the process before anything is written.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+    def watch() -> None:
+        while True:
+            if signal.SIGTERM in os.read(reader, 64):
+                callback()
+                return
+
+    threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
+
+
+def ignore_in_jvm(jvm: Any) -> None:
+    """Keep the JVM alive when the whole process group gets SIGTERM: it would end the SparkContext in mid-batch."""
+    jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("TERM"), jvm.sun.misc.SignalHandler.SIG_IGN)
