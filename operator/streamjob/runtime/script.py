@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import runpy
 import sys
 import traceback
@@ -44,6 +45,8 @@ def run(application: Application) -> None:
             _run_file(application.file, application.args)
         else:
             assert application.module is not None
+            if importlib.util.find_spec(application.module) is None:
+                raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE)
             sys.argv = [application.module, *application.args]
             runpy.run_module(application.module, run_name="__main__", alter_sys=True)
     except StreamJobError:
@@ -57,10 +60,6 @@ def run(application: Application) -> None:
         raise ScriptSyntaxError(
             f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
         ) from None
-    except ImportError as e:
-        if application.module is not None and e.name == application.module:
-            raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE) from None
-        raise _failed(application, e) from e
     except BaseException as e:
         raise _failed(application, e) from e
 

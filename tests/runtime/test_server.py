@@ -1,0 +1,173 @@
+"""The control endpoint over real TLS: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from streamjob.protocol.coordinator import TerminationConflict
+from streamjob.protocol.messages import REQUEST_LIMIT, DriverPhase, DriverStatus, TerminationRequest
+from streamjob.runtime.board import StatusBoard
+from streamjob.runtime.config import Credentials
+from streamjob.runtime.server import MAX_CONNECTIONS, ControlServer
+
+from .conftest import Client
+
+REQUEST = {"request_id": "stop-1", "epoch": 3, "mode": "Stop", "savepoint": None}
+
+
+class Recorder:
+    """Stands at the driver's place and keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[TerminationRequest] = []
+        self.completed: list[int] = []
+
+    def terminate(self, request: TerminationRequest) -> None:
+        if self.requests and self.requests[0].request_id != request.request_id:
+            raise TerminationConflict("termination stop-1 is under way")
+        self.requests.append(request)
+
+    def complete(self, checkpoint: int) -> None:
+        self.completed.append(checkpoint)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def board() -> StatusBoard:
+    return StatusBoard(DriverStatus(1, "uid-1", 3, DriverPhase.RUNNING))
+
+
+@pytest.fixture
+def client(credentials: Credentials, board: StatusBoard, recorder: Recorder) -> Iterator[Client]:
+    server = ControlServer(("127.0.0.1", 0), credentials, 3, board, recorder)
+    server.start()
+    yield Client(server.server_address[1], credentials)
+    server.shutdown()
+    server.server_close()
+
+
+def test_status_is_answered_at_once_without_a_version(client: Client) -> None:
+    code, status = client.call("GET", "/v1/status")
+    assert (code, status["version"], status["phase"]) == (200, 1, "Running")
+
+
+def test_a_long_poll_waits_for_the_next_version(client: Client, board: StatusBoard) -> None:
+    answers = []
+    poll = threading.Thread(
+        target=lambda: answers.append(client.call("GET", "/v1/status?after=1&timeout=30"))
+    )
+    poll.start()
+    board.update(phase=DriverPhase.TERMINATING)
+    poll.join(10)
+    assert [(code, status["version"], status["phase"]) for code, status in answers] == [
+        (200, 2, "Terminating")
+    ]
+
+
+def test_figures_alone_do_not_end_a_long_poll(client: Client, board: StatusBoard) -> None:
+    board.refresh(evicted=True)
+    code, status = client.call("GET", "/v1/status?after=1&timeout=0.2")
+    assert (code, status["version"], status["evicted"]) == (200, 1, True)
+
+
+def test_commands_reach_the_driver(client: Client, recorder: Recorder) -> None:
+    assert client.call("PUT", "/v1/termination", REQUEST)[0] == 202
+    assert client.call("PUT", "/v1/checkpoints/7/completed", {"epoch": 3})[0] == 202
+    assert [r.request_id for r in recorder.requests] == ["stop-1"]
+    assert recorder.completed == [7]
+
+
+def test_another_termination_is_a_conflict(client: Client) -> None:
+    client.call("PUT", "/v1/termination", REQUEST)
+    code, problem = client.call(
+        "PUT", "/v1/termination", {**REQUEST, "request_id": "drain-2", "mode": "Drain"}
+    )
+    assert (code, problem["reason"]) == (409, "TerminationInProgress")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/termination", {**REQUEST, "epoch": 2}), ("/v1/checkpoints/7/completed", {"epoch": 4})],
+)
+def test_a_command_of_another_epoch_changes_nothing(
+    client: Client, recorder: Recorder, path: str, body: object
+) -> None:
+    assert client.call("PUT", path, body)[0] == 412
+    assert (recorder.requests, recorder.completed) == ([], [])
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/status"), ("PUT", "/v1/termination")])
+@pytest.mark.parametrize("token", ["wrong", "s3cret-toke", "s3cret-token "])
+def test_a_foreign_token_is_refused(
+    client: Client, recorder: Recorder, method: str, path: str, token: str
+) -> None:
+    code, problem = client.call(method, path, REQUEST, token=token)
+    assert (code, problem["reason"]) == (401, "Unauthorized")
+    assert "s3cret" not in str(problem)
+    assert recorder.requests == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'{"request_id":"x"}', b"[" * 20000, b'{"mode":"Explode","request_id":"x","epoch":3}'],
+)
+def test_a_malformed_body_is_refused(client: Client, recorder: Recorder, body: bytes) -> None:
+    code, problem = client.call("PUT", "/v1/termination", body)
+    assert (code, problem["reason"]) == (400, "MalformedDocument")
+    assert recorder.requests == []
+
+
+def test_an_oversized_body_is_refused_unread(client: Client, recorder: Recorder) -> None:
+    connection = client.connection()
+    connection.putrequest("PUT", "/v1/termination")
+    connection.putheader("Authorization", f"Bearer {client.credentials.token}")
+    connection.putheader("Content-Length", str(REQUEST_LIMIT + 1))
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+    assert recorder.requests == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1/termination/x", "/v1/checkpoints/-1/completed", "/v1/checkpoints/x/completed"]
+)
+def test_unknown_paths(client: Client, path: str) -> None:
+    assert client.call("PUT", path, REQUEST)[0] == 404
+
+
+def test_clients_that_stall_in_the_handshake_hold_up_nobody(client: Client) -> None:
+    stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS // 2)]
+    try:
+        before = time.monotonic()
+        assert client.call("GET", "/v1/status")[0] == 200
+        assert time.monotonic() - before < 5
+    finally:
+        for connection in stalled:
+            connection.close()
+
+
+def test_connections_are_bounded_and_come_back(client: Client) -> None:
+    stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS + 4)]
+    refused: set[socket.socket] = set()
+    while len(refused) < 4:
+        readable, _, _ = select.select([s for s in stalled if s not in refused], [], [], 10)
+        assert readable, "more connections than allowed are held open"
+        refused.update(readable)
+    for connection in stalled:
+        connection.close()
+    for _ in range(100):
+        try:
+            assert client.call("GET", "/v1/status")[0] == 200
+            return
+        except OSError:  # the handshakes that were given up are still being torn down
+            continue
+    pytest.fail("no connection was let in again")

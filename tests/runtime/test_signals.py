@@ -1,0 +1,50 @@
+"""SIGTERM in a process whose main thread is busy elsewhere; a real process gets a real signal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+PROGRAM = """
+import os, sys, threading
+from streamjob.runtime.signals import on_sigterm
+seen = threading.Event()
+on_sigterm(seen.set)
+print("ready", flush=True)
+{blocking}
+print("saved", flush=True)
+os._exit(0)  # as the runtime leaves: in an orderly exit Python gives SIGTERM its default action back
+"""
+
+
+def run(blocking: str, signals: int = 1) -> tuple[int, str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(blocking=blocking)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(signals):
+        process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    return process.returncode, out
+
+
+def test_the_callback_runs_while_the_main_thread_waits_in_c() -> None:
+    # A lock acquired without a timeout is what awaitTermination comes down to.
+    assert run("seen.wait()") == (0, "saved\n")
+
+
+def test_the_callback_runs_while_another_library_holds_the_main_thread() -> None:
+    # recv() is restarted after a signal, so a plain handler's effect would be seen only when it returns.
+    code = (
+        "import socket, os\n"
+        "a, b = socket.socketpair()\n"
+        "threading.Thread(target=lambda: (seen.wait(), b.send(b'x')), daemon=True).start()\n"
+        "a.recv(1)"
+    )
+    assert run(code) == (0, "saved\n")
+
+
+def test_more_signals_change_nothing() -> None:
+    assert run("seen.wait()", signals=3) == (0, "saved\n")
