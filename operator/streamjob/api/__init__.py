@@ -1,1 +1,64 @@
+"""The custom resource `streamjob.dev/v1alpha1` StreamJob, as pydantic models.
 
+The models are the truth: `python -m streamjob.api > crds/streamjobs.yaml` writes the CustomResourceDefinition from them.
+What a schema or a CEL rule can refuse is refused at `kubectl apply`; the rest becomes a condition in the status.
+"""
+
+from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
+from .spec import (
+    Application,
+    Driver,
+    Executor,
+    OnDelete,
+    RestartPolicy,
+    Spec,
+    State,
+    Storage,
+    Volume,
+)
+from .status import (
+    CheckpointStatus,
+    Condition,
+    ConditionType,
+    DriverInfo,
+    ErrorStatus,
+    OperatorInfo,
+    Phase,
+    RestartStatus,
+    SavepointStatus,
+    StageInfo,
+    Status,
+    TaskInfo,
+    TerminationInfo,
+)
+
+__all__ = [
+    "GROUP",
+    "KIND",
+    "PLURAL",
+    "VERSION",
+    "Application",
+    "CheckpointStatus",
+    "Condition",
+    "ConditionType",
+    "Driver",
+    "DriverInfo",
+    "ErrorStatus",
+    "Executor",
+    "Metadata",
+    "OnDelete",
+    "OperatorInfo",
+    "Phase",
+    "RestartPolicy",
+    "RestartStatus",
+    "SavepointStatus",
+    "Spec",
+    "StageInfo",
+    "State",
+    "Status",
+    "Storage",
+    "StreamJob",
+    "TaskInfo",
+    "TerminationInfo",
+    "Volume",
+]

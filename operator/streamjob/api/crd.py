@@ -1,0 +1,139 @@
+"""The CustomResourceDefinition, made from the models.
+
+Kubernetes wants a *structural* schema: no $ref, no anyOf with null, no titles. So references are put in place, `X | None`
+becomes an optional X, and an object whose every field has a default becomes `default: {}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
+
+COLUMNS = (
+    ("State", "string", ".spec.state", "What the user asks for", 0),
+    ("Phase", "string", ".status.phase", "Where the job is", 0),
+    ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
+    ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),
+    ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
+    ("Reason", "string", ".status.lastError.reason", "What went wrong last", 1),
+)
+# The order of keys in the generated file: what a reader looks for first.
+KEPT = (
+    "type",
+    "format",
+    "description",
+    "enum",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "maxProperties",
+    "required",
+    "properties",
+    "items",
+    "additionalProperties",
+)
+
+
+def definition() -> dict[str, Any]:
+    """The CustomResourceDefinition as the API server takes it."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["sj"],
+                "categories": ["all", "streaming"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [_column(*c) for c in COLUMNS],
+                    "schema": {"openAPIV3Schema": schema()},
+                }
+            ],
+        },
+    }
+
+
+def schema() -> dict[str, Any]:
+    """The structural schema of a StreamJob."""
+    raw = StreamJob.model_json_schema(by_alias=True)
+    root = _structural(raw, raw.get("$defs", {}))
+    properties = {
+        # The API server owns these three and takes no schema for metadata.
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+        "spec": root["properties"]["spec"],
+        # No `default: {}`: an object without a status has none until the controller writes it.
+        "status": {k: v for k, v in root["properties"]["status"].items() if k != "default"},
+    }
+    return {**root, "properties": properties, "required": ["spec"]}
+
+
+def _column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+    if description:
+        column["description"] = description
+    if priority:
+        column["priority"] = priority
+    return column
+
+
+def _structural(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    node = _resolve(node, defs)
+    out = {key: node[key] for key in KEPT if key in node and node[key] is not None}
+    out |= {key: value for key, value in node.items() if key.startswith("x-kubernetes-")}
+    if "description" in out:
+        out["description"] = " ".join(out["description"].split())
+    if "properties" in node:
+        required = set(node.get("required", ()))
+        out["properties"] = {
+            name: _property(child, defs, optional=name not in required)
+            for name, child in node["properties"].items()
+        }
+    if isinstance(node.get("items"), dict):
+        out["items"] = _structural(node["items"], defs)
+    if isinstance(node.get("additionalProperties"), dict):
+        out["additionalProperties"] = _structural(node["additionalProperties"], defs)
+    else:
+        out.pop("additionalProperties", None)
+    if out.get("default") in ([], {}):
+        del out["default"]
+    return out
+
+
+def _property(node: dict[str, Any], defs: dict[str, Any], *, optional: bool) -> dict[str, Any]:
+    out = _structural(node, defs)
+    # Only then does the API server fill in the defaults of the fields below.
+    if optional and "$ref" in node and "default" not in out and out.get("type") == "object":
+        out["default"] = {}
+    return out
+
+
+def _resolve(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """Put references in place; `X | None` is X. What stands beside a reference wins over what it points at."""
+    node = dict(node)
+    if "anyOf" in node:
+        (inner,) = [n for n in node.pop("anyOf") if n.get("type") != "null"]
+        node = {**inner, **node}
+    if "$ref" in node:
+        target = defs[node.pop("$ref").rpartition("/")[2]]
+        node = {**_resolve(target, defs), **node}
+    return node

@@ -1,0 +1,149 @@
+"""What the operator reports. Written by the controller only, under optimistic locking; it never goes back."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import Field
+
+from .types import Model, Timestamp
+
+
+class Phase(str, Enum):
+    """Where the job is. Every phase there is; the controller and the documentation use no other."""
+
+    PENDING = "Pending"  # no driver yet
+    STARTING = "Starting"  # the driver's pod is there, its script has started no query
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    DRAINING = "Draining"
+    CANCELLING = "Cancelling"
+    RESTARTING = "Restarting"  # the driver failed, another epoch begins after the backoff
+    STOPPED = "Stopped"  # the final checkpoint is in the index; Running resumes from it
+    DRAINED = "Drained"  # an end: every window is flushed
+    FINISHED = "Finished"  # an end: all sources ran out
+    CANCELLED = "Cancelled"
+    FAILED = "Failed"  # goes on when the spec (or restart.nonce) changes
+
+
+class ConditionType(str, Enum):
+    """As kstatus reads them: Ready is good; Reconciling is work under way; Stalled needs a person."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+
+
+class Condition(Model):
+    type: ConditionType
+    status: str = Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})
+    reason: str
+    message: str
+    observed_generation: int
+    last_transition_time: Timestamp
+
+
+class DriverInfo(Model):
+    """The driver's pod of the current epoch. `uid` is known once the pod was seen."""
+
+    pod: str
+    uid: str | None = None
+    phase: str | None = None
+    started_at: Timestamp | None = None
+
+
+class TaskInfo(Model):
+    index: int
+    state: str
+    batch: int | None = None
+
+
+class OperatorInfo(Model):
+    uid: str
+    kind: str
+    name: str
+    finished: bool
+
+
+class StageInfo(Model):
+    uid: str
+    tasks: tuple[TaskInfo, ...] = ()
+    operators: tuple[OperatorInfo, ...] = ()
+    watermark: str | None = None
+    batch: int | None = None
+    input_rows_per_second: float | None = None
+
+
+class CheckpointStatus(Model):
+    """The newest checkpoint in the index."""
+
+    latest: int
+    epoch: int
+    completed_at: Timestamp
+
+
+class SavepointStatus(Model):
+    """The newest savepoint in the index. A drained one is an end: see restoreFrom.allowDrained."""
+
+    latest: str
+    checkpoint: int
+    completed_at: Timestamp
+    drained: bool
+
+
+class TerminationInfo(Model):
+    """The termination under way or the last one. Recorded before the driver is told.
+
+    `finalCheckpoint` is set when that checkpoint is in the index: then the termination is over.
+    """
+
+    request_id: str
+    mode: str
+    requested_at: Timestamp
+    deadline: Timestamp
+    savepoint: str | None = None
+    step: str | None = None
+    progress: str | None = None
+    final_checkpoint: int | None = None
+    flushed_rows: int | None = None
+
+
+class RestartStatus(Model):
+    """`epoch` is the last that failed, under `generation` of the spec; without `nextAt` there is no further restart."""
+
+    count: int
+    epoch: int
+    generation: int
+    next_at: Timestamp | None = None
+
+
+class ErrorStatus(Model):
+    """What went wrong last, and what to do about it. Stays after it is over."""
+
+    reason: str
+    message: str
+    remedy: str = ""
+    time: Timestamp
+
+
+class Status(Model):
+    """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything."""
+
+    observed_generation: int | None = None
+    phase: Phase | None = None
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    epoch: int = 0
+    started_epoch: int = 0
+    driver: DriverInfo | None = None
+    stages: tuple[StageInfo, ...] = ()
+    checkpoint: CheckpointStatus | None = None
+    savepoint: SavepointStatus | None = None
+    termination: TerminationInfo | None = None
+    restarts: RestartStatus | None = None
+    last_error: ErrorStatus | None = None
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        return next((c for c in self.conditions if c.type is kind), None)

@@ -1,0 +1,103 @@
+"""The scalars of the custom resource, each checked by the API server (CEL, so that the message is ours) and here.
+
+A *duration* is hours, minutes and seconds in this order, at least one of them: `90s`, `10m`, `1h30m`. Never negative.
+A *location* is a Hadoop file system URI (`s3a://bucket/path`, `file:///data`) or an absolute path.
+A *memory* size is a whole number of Mi or Gi: `512Mi`, `2Gi`.
+A *timestamp* is RFC 3339 in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+# Whole values; in the subset of regular expressions that Python and CEL (RE2) share.
+DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
+LOCATION = r"([a-z][a-z0-9+.-]*:/|/)[^\x00-\x20\x7f\\]*"
+PARENT = r"(.*/)?[.][.](/.*)?"
+MEMORY = r"[1-9][0-9]{0,6}(Mi|Gi)"
+
+
+class Model(BaseModel):
+    """Frozen, camelCase outside. Unknown fields are the API server's business: it prunes them."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    def plain(self) -> dict[str, Any]:
+        """As the API server has it: what is None is absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def cel(*rules: tuple[str, str]) -> dict[str, Any]:
+    """`json_schema_extra` with CEL rules: pairs of expression and the sentence shown when it is false."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
+
+
+def _matches(pattern: str, message: str, *, never: str = "") -> AfterValidator:
+    def check(value: str) -> str:
+        if not value or not re.fullmatch(pattern, value) or (never and re.fullmatch(never, value)):
+            raise ValueError(message)
+        return value
+
+    return AfterValidator(check)
+
+
+DURATION_MESSAGE = "must be a duration that is not negative, such as 90s, 10m or 1h30m"
+LOCATION_MESSAGE = "must be a URI with a scheme (s3a://bucket/path, file:///data) or an absolute path"
+PARENT_MESSAGE = "must not contain '..'"
+MEMORY_MESSAGE = "must be a whole number of Mi or Gi that is not 0, such as 512Mi or 2Gi"
+
+Duration = Annotated[
+    str,
+    _matches(DURATION, DURATION_MESSAGE),
+    Field(
+        max_length=24,
+        json_schema_extra=cel((f"size(self) > 0 && self.matches(r'^{DURATION}$')", DURATION_MESSAGE)),
+    ),
+]
+Location = Annotated[
+    str,
+    _matches(LOCATION, f"{LOCATION_MESSAGE}; {PARENT_MESSAGE}", never=PARENT),
+    Field(
+        max_length=1024,
+        json_schema_extra=cel(
+            (f"self.matches(r'^{LOCATION}$')", LOCATION_MESSAGE),
+            (f"!self.matches(r'^{PARENT}$')", PARENT_MESSAGE),
+        ),
+    ),
+]
+Memory = Annotated[
+    str,
+    _matches(MEMORY, MEMORY_MESSAGE),
+    Field(max_length=16, json_schema_extra=cel((f"self.matches(r'^{MEMORY}$')", MEMORY_MESSAGE))),
+]
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+def duration(text: str) -> timedelta:
+    """`1h30m` → 90 minutes."""
+    found = re.fullmatch(DURATION, text)
+    if not text or not found:
+        raise ValueError(f"{text!r} {DURATION_MESSAGE}")
+    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def mebibytes(memory: str) -> int:
+    """`2Gi` → 2048."""
+    number = int(memory[:-2])
+    return number * 1024 if memory.endswith("Gi") else number
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339, UTC, seconds."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str) -> datetime:
+    """The inverse of `timestamp`; also takes what the API server writes (microseconds)."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,75 @@
+"""crds/ and the chart's copy are what the models say, and the schema is one that Kubernetes takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamjob.api.__main__ import render
+from streamjob.api.crd import definition, schema
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", ["crds/streamjobs.yaml", "charts/streamjob/crds/streamjobs.yaml"])
+def test_files_are_generated(path: str) -> None:
+    assert (ROOT / path).read_text() == render(), f"python -m streamjob.api > {path}"
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from nodes(node[key], f"{path}[{key}]")
+
+
+def test_schema_is_structural() -> None:
+    allowed = {
+        "type",
+        "format",
+        "description",
+        "enum",
+        "default",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+    }
+    allowed |= {"maxItems", "maxProperties", "required", "properties", "items", "additionalProperties"}
+    for path, node in nodes(schema()):
+        unknown = {k for k in node if k not in allowed and not k.startswith("x-kubernetes-")}
+        assert not unknown, f"{path}: {unknown}"
+        assert "type" in node, path
+        assert not ("properties" in node and "additionalProperties" in node), path
+
+
+def test_every_rule_has_a_sentence() -> None:
+    for path, node in nodes(schema()):
+        for rule in node.get("x-kubernetes-validations", ()):
+            assert rule["message"], path
+            assert "self" in rule["rule"], path
+
+
+def test_names_columns_and_status() -> None:
+    spec = definition()["spec"]
+    assert spec["names"]["shortNames"] == ["sj"]
+    (version,) = spec["versions"]
+    assert version["subresources"] == {"status": {}}
+    wide = [c["name"] for c in version["additionalPrinterColumns"] if not c.get("priority")]
+    assert wide == ["State", "Phase", "Epoch", "Checkpoint", "Savepoint", "Age"]
+
+
+def test_printed_columns_exist() -> None:
+    (version,) = definition()["spec"]["versions"]
+    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp"}
+    assert {c["jsonPath"] for c in version["additionalPrinterColumns"]} <= known
+
+
+def test_is_plain_yaml() -> None:
+    assert yaml.safe_load(render()) == definition()

@@ -1,0 +1,88 @@
+"""The models read what the API server stores and write what it takes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from streamjob.api import OnDelete, RestartPolicy, Spec, State, Status, StreamJob
+from streamjob.api.types import duration, mebibytes, moment, timestamp
+
+SPEC = {
+    "image": "orders:1",
+    "application": {"file": "/app/orders.py"},
+    "storage": {"checkpoints": "s3a://bucket/cp", "savepoints": "/data/sp"},
+}
+METADATA = {"name": "orders", "namespace": "shop", "uid": "u-1", "generation": 3, "resourceVersion": "7"}
+
+
+def test_defaults_are_those_of_the_manual() -> None:
+    spec = Spec.model_validate(SPEC)
+    assert spec.state is State.RUNNING
+    assert spec.executor.instances == 0
+    assert spec.restart.policy is RestartPolicy.ON_FAILURE
+    assert spec.termination.on_delete is OnDelete.STOP
+    assert spec.driver.service_account == "streamjob-driver"
+
+
+def test_a_stored_object_is_read() -> None:
+    job = StreamJob.parse({"metadata": {**METADATA, "labels": {"a": "b"}}, "spec": SPEC, "kind": "StreamJob"})
+    assert job.metadata.resource_version == "7"
+    assert not job.deleting
+    assert job.status == Status()
+    assert job.status.plain() == {"conditions": [], "epoch": 0, "startedEpoch": 0, "stages": []}
+
+
+@pytest.mark.parametrize("text", ["", "-10s", "10", "1.5h", "10 m", "5m1h", "1d", "10m\n"])
+def test_no_duration(text: str) -> None:
+    with pytest.raises(ValidationError, match="stopTimeout"):
+        Spec.model_validate({**SPEC, "termination": {"stopTimeout": text}})
+
+
+@given(st.integers(0, 999), st.integers(0, 999), st.integers(0, 999))
+def test_durations(h: int, m: int, s: int) -> None:
+    assert duration(f"{h}h{m}m{s}s") == timedelta(hours=h, minutes=m, seconds=s)
+    assert duration(f"{h}h{s}s") == timedelta(hours=h, seconds=s)
+    assert duration(f"{m}m") == timedelta(minutes=m)
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "relative", "s3a//x", "/a/../b", "s3a://b/..", "/a b", "/a\x00", "C:\\x", "../x", "/a\n"]
+)
+def test_no_location(uri: str) -> None:
+    with pytest.raises(ValidationError, match="checkpoints"):
+        Spec.model_validate({**SPEC, "storage": {"checkpoints": uri, "savepoints": "/s"}})
+
+
+@pytest.mark.parametrize(
+    "uri", ["/data", "file:///data", "file:/data", "s3a://b/x..y", "hdfs://nn:8020/a", "/a/..b"]
+)
+def test_locations(uri: str) -> None:
+    assert (
+        Spec.model_validate({**SPEC, "storage": {"checkpoints": uri, "savepoints": uri}}).storage.checkpoints
+        == uri
+    )
+
+
+@pytest.mark.parametrize(("text", "size"), [("512Mi", 512), ("2Gi", 2048)])
+def test_memory(text: str, size: int) -> None:
+    assert mebibytes(Spec.model_validate({**SPEC, "driver": {"memory": text}}).driver.memory) == size
+
+
+@pytest.mark.parametrize("text", ["0Mi", "512m", "1g", "1", "-1Gi"])
+def test_no_memory(text: str) -> None:
+    with pytest.raises(ValidationError, match=r"driver\.memory"):
+        Spec.model_validate({**SPEC, "driver": {"memory": text}})
+
+
+@given(
+    st.datetimes(
+        min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(timezone.utc)
+    )
+)
+def test_timestamps_survive(when: datetime) -> None:
+    assert moment(timestamp(when)) == when.replace(microsecond=0)

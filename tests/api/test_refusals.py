@@ -1,0 +1,198 @@
+"""A real API server refuses, at apply time and with a sentence for a person, what can never work."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from kubernetes.aio import client, config
+
+from streamjob.api.crd import definition
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="KUBECONFIG names no cluster (make cluster)"),
+]
+Job = dict[str, Any]
+
+
+def job(**spec: Any) -> Job:
+    return {
+        "apiVersion": "streamjob.dev/v1alpha1",
+        "kind": "StreamJob",
+        "metadata": {"name": f"refused-{uuid.uuid4().hex[:8]}"},
+        "spec": {
+            "image": "app:1",
+            "application": {"file": "/app/a.py"},
+            "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
+            **spec,
+        },
+    }
+
+
+class Api:
+    """The few calls that these tests make."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self.objects = client.CustomObjectsApi(api)
+        self.made: list[str] = []
+
+    async def create(self, body: Job, *, dry_run: bool = True) -> Job:
+        if not dry_run:
+            self.made.append(body["metadata"]["name"])
+        return await self.objects.create_namespaced_custom_object(  # type: ignore[no-any-return]
+            *("streamjob.dev", "v1alpha1", "default", "streamjobs"), body, dry_run="All" if dry_run else None
+        )
+
+    async def replace(self, body: Job) -> Job:
+        return await self.objects.replace_namespaced_custom_object(  # type: ignore[no-any-return]
+            *("streamjob.dev", "v1alpha1", "default", "streamjobs", body["metadata"]["name"]),
+            body,
+            dry_run="All",
+        )
+
+    async def delete(self, name: str) -> None:
+        await self.objects.delete_namespaced_custom_object(
+            "streamjob.dev", "v1alpha1", "default", "streamjobs", name
+        )
+
+
+async def install() -> None:
+    await config.load_kube_config()
+    name = definition()["metadata"]["name"]
+    async with client.ApiClient() as connection:
+        crds = client.ApiextensionsV1Api(connection)
+        try:
+            old = await crds.read_custom_resource_definition(name)
+            body = definition()
+            body["metadata"]["resourceVersion"] = old.metadata.resource_version
+            await crds.replace_custom_resource_definition(name, body)
+        except client.ApiException as e:
+            if e.status != 404:
+                raise
+            await crds.create_custom_resource_definition(definition())
+    await asyncio.sleep(2)  # until the new schema is served; nothing in the API says when
+
+
+@pytest.fixture(scope="module")
+def crd() -> None:
+    asyncio.run(install())
+
+
+@pytest.fixture
+async def api(crd: None) -> AsyncIterator[Api]:
+    await config.load_kube_config()
+    async with client.ApiClient() as connection:
+        api = Api(connection)
+        yield api
+        for made in api.made:
+            await api.delete(made)
+
+
+REFUSED = [
+    (job(state="Paused"), "spec.state", "supported values"),
+    (job(termination={"stopTimeout": "-10s"}), "spec.termination.stopTimeout", "not negative"),
+    (job(termination={"stopTimeout": ""}), "spec.termination.stopTimeout", "not negative"),
+    (job(restart={"backoff": {"initial": "soon"}}), "spec.restart.backoff.initial", "such as 90s"),
+    (job(storage={"savepoints": "/s"}), "spec.storage.checkpoints", "Required value"),
+    (job(storage={"checkpoints": "data", "savepoints": "/s"}), "spec.storage.checkpoints", "absolute path"),
+    (job(storage={"checkpoints": "/a/../b", "savepoints": "/s"}), "spec.storage.checkpoints", "'..'"),
+    (job(application={"file": "/a.py", "module": "a"}), "spec.application", "exactly one of file and module"),
+    (job(application={"args": ["x"]}), "spec.application", "exactly one of file and module"),
+    (job(driver={"cores": 0}), "spec.driver.cores", "greater than or equal to 1"),
+    (job(executor={"instances": -1}), "spec.executor.instances", "greater than or equal to 0"),
+    (job(driver={"memory": "1g"}), "spec.driver.memory", "512Mi"),
+    (job(sparkConf={"spark.master": "local"}), "spec.sparkConf", "sparkConf must not set"),
+    (
+        job(application={"file": "/a.py", "env": [{"name": "STREAMJOB_CONFIG", "value": "{}"}]}),
+        "spec.application.env[0]",
+        "set by the operator",
+    ),
+    (
+        job(storage={"checkpoints": "/c", "savepoints": "/s", "volumes": [{"name": "a", "mountPath": "/c"}]}),
+        "spec.storage.volumes[0]",
+        "exactly one of persistentVolumeClaim",
+    ),
+    (
+        job(
+            storage={
+                "checkpoints": "/c",
+                "savepoints": "/s",
+                "volumes": [{"name": "a", "mountPath": "/tmp", "emptyDir": {}}],
+            }
+        ),
+        "spec.storage.volumes[0]",
+        "mountPath must be absolute",
+    ),
+    ({**job(), "metadata": {"name": "a" * 41}}, "", "at most 40"),
+]
+
+
+@pytest.mark.parametrize(("body", "field", "sentence"), REFUSED, ids=[f"{f}:{s}" for _, f, s in REFUSED])
+async def test_refused(api: Api, body: Job, field: str, sentence: str) -> None:
+    with pytest.raises(client.ApiException) as refusal:
+        await api.create(body)
+    assert refusal.value.status == 422
+    message = json.loads(refusal.value.body)["message"]
+    assert field in message
+    assert sentence in message
+
+
+def _change(path: str, value: Any) -> Callable[[Job], None]:
+    def change(body: Job) -> None:
+        *parents, last = path.split(".")
+        node = body
+        for parent in parents:
+            node = node[parent]
+        if value is None:
+            del node[last]
+        else:
+            node[last] = value
+
+    return change
+
+
+START = {"savepoint": "/sp/x", "allowDrained": False}
+CHANGES = [
+    ({}, _change("spec.storage.checkpoints", "/elsewhere"), "storage.checkpoints cannot change"),
+    ({"state": "Drained"}, _change("spec.state", "Running"), "a drain is an end"),
+    ({"state": "Drained"}, _change("spec.state", "Stopped"), "a drain is an end"),
+    (
+        {"restoreFrom": START},
+        _change("spec.restoreFrom.savepoint", "/sp/y"),
+        "restoreFrom.savepoint cannot change",
+    ),
+    ({"restoreFrom": START}, _change("spec.restoreFrom", None), "restoreFrom.savepoint cannot change"),
+    ({}, _change("spec.restoreFrom", START), "restoreFrom.savepoint cannot change"),
+    ({"state": "Drained"}, _change("spec.state", "Cancelled"), None),
+    ({"state": "Cancelled"}, _change("spec.state", "Running"), None),
+    ({"restoreFrom": START}, _change("spec.restoreFrom.allowDrained", True), None),
+    ({}, _change("spec.storage.savepoints", "/elsewhere"), None),
+]
+
+
+@pytest.mark.parametrize(("spec", "change", "sentence"), CHANGES)
+async def test_changes(api: Api, spec: Job, change: Callable[[Job], None], sentence: str | None) -> None:
+    made = await api.create(job(**spec), dry_run=False)
+    changed = copy.deepcopy(made)
+    change(changed)
+    if sentence is None:
+        await api.replace(changed)
+        return
+    with pytest.raises(client.ApiException) as refusal:
+        await api.replace(changed)
+    assert refusal.value.status == 422
+    assert sentence in json.loads(refusal.value.body)["message"]
+
+
+async def test_defaults_are_filled_in(api: Api) -> None:
+    made = await api.create(job())
+    assert made["spec"]["state"] == "Running"
+    assert made["spec"]["termination"]["onDelete"] == "Stop"
+    assert made["spec"]["restart"]["backoff"] == {"initial": "10s", "max": "5m"}
