@@ -14,12 +14,12 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark import SparkContext
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import (
-    CONTROL_PORT,
     Application,
     DriverConfig,
     DriverPhase,
@@ -60,15 +60,16 @@ def main(arguments: list[str]) -> int:
             settings = replace(
                 settings, application=Application(file=arguments[0], args=tuple(arguments[1:]))
             )
-        credentials = config.credentials()
+        place = config.Place.of(os.environ)
+        credentials = config.credentials(place.secrets)
         config.adopt_spark_defaults(settings)
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
-    ControlServer(("", CONTROL_PORT), credentials, settings.epoch, board, driver).start()
-    exits = Exit(board, driver)
+    ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
+    exits = Exit(board, driver, place.termination_log)
     signals.on_sigterm(lambda: evict(settings, driver, exits))
     threading.Thread(target=exits.after_tail, name="streamjob-tail", daemon=True).start()
     run_script(settings, driver, exits)
@@ -116,17 +117,18 @@ def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
 class Exit:
     """The one way out of the process; whoever comes first takes it."""
 
-    def __init__(self, board: StatusBoard, driver: Driver) -> None:
+    def __init__(self, board: StatusBoard, driver: Driver, termination_log: Path) -> None:
         self.problem: Problem | None = None
         self._board = board
         self._driver = driver
+        self._termination_log = termination_log
         self._once = threading.Lock()
 
     def write_report(self) -> None:
         try:
-            config.TERMINATION_LOG.write_text(report(self._board.status))
+            self._termination_log.write_text(report(self._board.status))
         except OSError as e:
-            log.warning("cannot write %s: %s", config.TERMINATION_LOG, e)
+            log.warning("cannot write %s: %s", self._termination_log, e)
 
     def after_tail(self) -> None:
         """A script that goes on long after its queries are closed does not keep the pod."""

@@ -10,17 +10,32 @@ from pathlib import Path
 
 from ..protocol import codec
 from ..protocol.errors import FormatError, StreamJobError
-from ..protocol.messages import DriverConfig
+from ..protocol.messages import CONTROL_PORT, DriverConfig
 
 VARIABLE = "STREAMJOB_CONFIG"
-SECRETS = Path("/var/run/streamjob")
-TERMINATION_LOG = Path("/dev/termination-log")
 
 
 class NotConfigured(StreamJobError):
     """Not inside a driver pod, or the pod was not made by the controller."""
 
     reason = "DriverNotConfigured"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are in the pod. Tests and benchmarks run drivers beside each other, and say other places."""
+
+    secrets: Path
+    port: int
+    termination_log: Path
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Place:
+        return cls(
+            secrets=Path(environment.get("STREAMJOB_SECRETS", "/var/run/streamjob")),
+            port=int(environment.get("STREAMJOB_PORT", str(CONTROL_PORT))),
+            termination_log=Path(environment.get("STREAMJOB_TERMINATION_LOG", "/dev/termination-log")),
+        )
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,7 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
         ) from None
 
 
-def credentials(folder: Path = SECRETS) -> Credentials:
+def credentials(folder: Path) -> Credentials:
     """:raises NotConfigured: the job's Secret is not mounted."""
     token = folder / "token"
     if not token.exists():

@@ -54,6 +54,7 @@ class Driver:
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
+        log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
         self._take(lambda: self._coordinator.termination_requested(request))
 
     def complete(self, checkpoint: int) -> None:
