@@ -1,0 +1,13 @@
+"""The named cases of the coordinator take the module under test, so that the mutation tests can hand in another."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from streamjob.protocol import coordinator
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return coordinator

@@ -1,0 +1,65 @@
+"""A driver in five lines each: it carries the coordinator's effects out and tells it what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from streamjob.protocol import coordinator, effects
+from streamjob.protocol.messages import Mode, TerminationRequest
+
+STOP = TerminationRequest("r1", 1, Mode.STOP, "file:/savepoints/r1")
+DRAIN = TerminationRequest("r1", 1, Mode.DRAIN, "file:/savepoints/r1")
+
+
+class Driver:
+    """`todo` are the effects not carried out yet, `log` all that ever came, in order."""
+
+    def __init__(self, module: ModuleType = coordinator, *tasks: str, **fields: Any) -> None:
+        self.c = module.Coordinator(**fields)
+        self.todo: list[effects.Effect] = []
+        self.log: list[effects.Effect] = []
+        for task in tasks:
+            self.tell("task_started", task)
+
+    def tell(self, event: str, *args: Any) -> list[effects.Effect]:
+        """Give the coordinator an event; what it wants done is queued and returned."""
+        wanted = getattr(self.c, event)(*args)
+        self.todo += wanted
+        self.log += wanted
+        return list(wanted)
+
+    def do(self, kind: type[effects.Effect], task: str | None = None) -> list[effects.Effect]:
+        """Carry out the oldest queued effect of this kind (of this task)."""
+        effect = next(e for e in self.todo if type(e) is kind and task in (None, getattr(e, "task", None)))
+        self.todo.remove(effect)
+        return self.carry_out(effect)
+
+    def carry_out(self, effect: effects.Effect) -> list[effects.Effect]:
+        event = ANSWERS.get(type(effect))
+        return self.tell(*event(effect)) if event else []
+
+    def run(self, until: type[effects.Effect] | None = None) -> list[effects.Effect]:
+        """Carry out all there is, in order, up to but without the first effect of kind `until`."""
+        start = len(self.log)
+        while self.todo and (until is None or type(self.todo[0]) is not until):
+            self.carry_out(self.todo.pop(0))
+        return self.log[start:]
+
+    def kinds(self, task: str | None = None) -> list[str]:
+        """The names of all effects so far that concern `task` or the whole job."""
+        return [type(e).__name__ for e in self.log if getattr(e, "task", task) == task]
+
+    def states(self) -> dict[str, str]:
+        return {name: task.state.value for name, task in self.c.tasks.items()}
+
+
+ANSWERS: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
+    effects.StopAtBoundary: lambda e: ("boundary_reached", e.task, 7),
+    effects.FireMaxWatermark: lambda e: ("max_watermark_fired", e.task, 8),
+    effects.Finish: lambda e: ("finished", e.task),
+    effects.StoreCheckpoint: lambda e: ("checkpoint_durable", e.number),
+    effects.AnnounceCheckpoint: lambda e: ("checkpoint_completed", e.number),
+    effects.Close: lambda e: ("closed", e.task),
+}
