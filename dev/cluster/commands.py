@@ -32,16 +32,27 @@ def run(
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("w") as out:
                 done = subprocess.run(
-                    words, stdout=out, stderr=out, text=True, timeout=timeout, env=environment, cwd=cwd, check=False
+                    words,
+                    stdout=out,
+                    stderr=out,
+                    text=True,
+                    timeout=timeout,
+                    env=environment,
+                    cwd=cwd,
+                    check=False,
                 )
             said = ""
     except subprocess.TimeoutExpired:
-        raise ClusterError(f"`{' '.join(words[:4])}` did not end within {timeout:.0f} s{_where(log)}") from None
+        raise ClusterError(
+            f"`{' '.join(words[:4])}` did not end within {timeout:.0f} s{_where(log)}"
+        ) from None
     except FileNotFoundError:
         raise ClusterError(f"the program {words[0]} is not on this machine") from None
     if check and done.returncode != 0:
         said = said or tail(log)
-        raise ClusterError(f"`{' '.join(words[:4])}` failed ({done.returncode}){_where(log)}:\n{indent(said)}")
+        raise ClusterError(
+            f"`{' '.join(words[:4])}` failed ({done.returncode}){_where(log)}:\n{indent(said)}"
+        )
     return done.stdout or ""
 
 

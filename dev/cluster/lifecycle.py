@@ -31,7 +31,7 @@ def locked(layout: Layout) -> Iterator[None]:
 
 def prepare(layout: Layout) -> None:
     """Check the machine, then bring what is missing: packages and binaries."""
-    missing = preconditions.require(layout.root, preconditions.PROGRAMS)
+    missing = preconditions.require(preconditions.PROGRAMS, layout.root)
     if missing:
         with step(f"installing {' '.join(missing)}"[:60]):
             preconditions.install(missing, layout.lock.parent.parent / "logs" / "apt")
@@ -105,7 +105,9 @@ def down(layout: Layout) -> None:
             _end(layout)
             shutil.rmtree(layout.root, ignore_errors=True)
         if layout.root.exists():
-            raise ClusterError(f"files are left in {layout.root}: something still writes there or is mounted there")
+            raise ClusterError(
+                f"files are left in {layout.root}: something still writes there or is mounted there"
+            )
         say("Nothing is left of it.")
 
 
@@ -128,7 +130,9 @@ def _end(layout: Layout) -> None:
     for mountpoint in mounts_below(layout.root, Path("/proc/self/mountinfo").read_text()):
         run("umount", "--lazy", mountpoint, check=False)
     if mounts_below(layout.root, Path("/proc/self/mountinfo").read_text()):
-        raise ClusterError(f"there are mounts below {layout.root} that cannot be taken away (see /proc/self/mountinfo)")
+        raise ClusterError(
+            f"there are mounts below {layout.root} that cannot be taken away (see /proc/self/mountinfo)"
+        )
     for entry in layout.root.iterdir() if layout.root.exists() else ():
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
@@ -156,6 +160,8 @@ def status(layout: Layout) -> int:
     for name in processes.dead(layout):
         say(f"  {name} ended, its log: {layout.logs / (name + '.log')}")
     good = is_up(layout)
-    say("The node is ready." if good else "The cluster is not up. `python3 -m dev.cluster up` starts it anew.")
+    say(
+        "The node is ready." if good else "The cluster is not up. `python3 -m dev.cluster up` starts it anew."
+    )
     say(f"export KUBECONFIG={layout.kubeconfig}")
     return 0 if good else 1

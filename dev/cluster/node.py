@@ -119,7 +119,9 @@ def kubelet_configuration(layout: Layout, addresses: Addresses) -> dict[str, obj
 def make_configuration(layout: Layout, addresses: Addresses) -> None:
     config = layout.config
     (config / "cni").mkdir(exist_ok=True)
-    (config / "cni" / "10-streamjob.conflist").write_text(json.dumps(network_configuration(addresses), indent=1))
+    (config / "cni" / "10-streamjob.conflist").write_text(
+        json.dumps(network_configuration(addresses), indent=1)
+    )
     (config / "kubelet.json").write_text(json.dumps(kubelet_configuration(layout, addresses), indent=1))
     (config / "resolv.conf").write_text("")
     (config / "Corefile").write_text(COREFILE.format(address=addresses.node, kubeconfig=layout.kubeconfig))

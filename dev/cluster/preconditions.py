@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.cluster.commands import PATH, run
-from dev.cluster.layout import HIDDEN, ClusterError
+from dev.cluster.layout import HIDDEN, ClusterError, cache_folder
 
 INSTEAD = "or use a cluster you already have: CLUSTER=context"
 
@@ -64,7 +64,7 @@ def missing_packages(programs: Mapping[str, str], look: Callable[[str], str | No
     return sorted({package for program, package in programs.items() if look(program) is None})
 
 
-def objection(machine: Machine, folder: Path, missing: list[str]) -> str | None:
+def objection(machine: Machine, missing: list[str]) -> str | None:
     """Say in one sentence why no cluster can be made here, or nothing if one can."""
     if machine.system != "Linux" or machine.architecture != "x86_64":
         return f"the built-in cluster needs Linux on x86_64, this is {machine.system} on {machine.architecture}; {INSTEAD}"
@@ -76,17 +76,25 @@ def objection(machine: Machine, folder: Path, missing: list[str]) -> str | None:
         return f"/sys/fs/cgroup cannot be written, as in an unprivileged container: run on a machine or VM, {INSTEAD}"
     if not machine.has_overlay:
         return f"the kernel has no overlay file system: `modprobe overlay`, {INSTEAD}"
-    if any(folder.is_relative_to(hidden) for hidden in HIDDEN):
-        return f"{folder} is below a folder that the node hides: set STREAMJOB_CLUSTER_DIR to one outside {HIDDEN}"
-    if len(str(folder)) > 80:
-        return f"{folder} is too long for a socket's name: set STREAMJOB_CLUSTER_DIR to a shorter path"
     return None
 
 
-def require(folder: Path, programs: Mapping[str, str]) -> list[str]:
+def objection_to_folders(folder: Path, cache: Path) -> str | None:
+    """Say why a cluster cannot live in this folder, with its binaries in that one."""
+    for path, variable in ((folder, "STREAMJOB_CLUSTER_DIR"), (cache, "XDG_CACHE_HOME")):
+        if any(path.is_relative_to(hidden) for hidden in HIDDEN):
+            return f"the node has its own {', '.join(HIDDEN)} and would not see {path}: set {variable} to another folder"
+    if len(str(folder)) > 80:
+        return f"{folder} is too long for the name of a socket: set STREAMJOB_CLUSTER_DIR to a shorter path"
+    return None
+
+
+def require(programs: Mapping[str, str], folder: Path | None = None) -> list[str]:
     """Refuse a machine that cannot do it, else return the packages that are still to be installed."""
     missing = missing_packages(programs)
-    problem = objection(Machine.observe(), folder, missing)
+    problem = objection(Machine.observe(), missing)
+    if problem is None and folder is not None:
+        problem = objection_to_folders(folder, cache_folder())
     if problem:
         raise ClusterError(problem)
     return missing

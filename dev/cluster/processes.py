@@ -69,7 +69,7 @@ class Daemons:
             # Not `ip netns exec`: that remounts /sys and hides the cgroups from the kubelet.
             enter = ["nsenter", f"--net=/proc/{self.holder}/ns/net", f"--mount=/proc/{self.holder}/ns/mnt"]
         # The shell joins the cgroup before it becomes the daemon, so not even its first child can be outside.
-        script = f"echo $$ > {self._cgroup}/cgroup.procs && exec \"$@\""
+        script = f'echo $$ > {self._cgroup}/cgroup.procs && exec "$@"'
         words = ["sh", "-c", script, "sh", *enter, *(str(word) for word in command)]
         environment = {
             "PATH": f"{self._layout.bin}:{PATH}",

@@ -9,12 +9,16 @@ from dev.images import build, store
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m dev.images", description="Build the images without a registry.")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m dev.images", description="Build the images without a registry."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("build", help="build images")
     command.add_argument("--target", choices=sorted(build.TARGETS), help="only this one (default: all)")
     command.add_argument("--tag", help="name of the image (default: streamjob.dev/TARGET:dev)")
-    command.add_argument("--build-arg", action="append", default=[], metavar="K=V", help="as with docker build")
+    command.add_argument(
+        "--build-arg", action="append", default=[], metavar="K=V", help="as with docker build"
+    )
     commands.add_parser("list", help="what was built, with sizes")
     arguments = parser.parse_args()
     try:
@@ -23,7 +27,11 @@ def main() -> int:
             return 0
         if arguments.tag and not arguments.target:
             raise ClusterError("--tag names one image: say which with --target")
-        build.build([arguments.target] if arguments.target else list(build.TARGETS), arguments.tag, arguments.build_arg)
+        build.build(
+            [arguments.target] if arguments.target else list(build.TARGETS),
+            arguments.tag,
+            arguments.build_arg,
+        )
     except ClusterError as error:
         print(f"dev.images: {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,6 @@
 """Make the image that FROM names from Debian packages, once."""
 
-from dev.cluster.commands import run
+from dev.cluster.commands import PATH, run
 from dev.cluster.console import step
 from dev.cluster.layout import ClusterError
 from dev.images import host, store
@@ -27,12 +27,12 @@ def ensure(image: str) -> None:
                   "--customize-hook=rm -f $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname"]  # fmt: skip
         settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
         sources = host.apt_source_files() if _same_release(suite) else []
-        command = ["mmdebstrap", "--variant=minbase", "--mode=root", *settings, *exclude, *forget, suite, archive]
-        run(*command, *sources, timeout=1200, log=log)
+        options = ["--variant=minbase", "--mode=root", *settings, *exclude, *forget]
+        run("mmdebstrap", *options, suite, archive, *sources, timeout=1200, log=log)
         container = store.buildah("from", "scratch").strip()
         try:
             store.buildah("add", container, archive, "/", timeout=300)
-            store.buildah("config", "--cmd", "bash", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", container)
+            store.buildah("config", "--cmd", "bash", "--env", f"PATH={PATH}", container)
             store.buildah("commit", "--disable-compression", container, image, timeout=300)
         finally:
             store.buildah("rm", container)

@@ -27,7 +27,7 @@ TARGETS = {
 def build(targets: list[str], tag: str | None, build_args: list[str]) -> None:
     """Build the targets one after the other: two builds at once would do the same layers twice."""
     cache_folder().mkdir(parents=True, exist_ok=True)
-    missing = preconditions.require(cache_folder(), preconditions.IMAGE_PROGRAMS)
+    missing = preconditions.require(preconditions.IMAGE_PROGRAMS)
     if missing:
         with step(f"installing {' '.join(missing)}"):
             preconditions.install(missing, cache_folder() / "logs" / "apt")

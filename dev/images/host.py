@@ -21,7 +21,9 @@ JAVA_CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
 def certificate_bundle() -> Path | None:
     """Return the machine's bundle of trusted authorities: where a proxy signs anew, only this one knows it."""
     named = [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
-    return next((path for path in [*named, Path("/etc/ssl/certs/ca-certificates.crt")] if path.is_file()), None)
+    return next(
+        (path for path in [*named, Path("/etc/ssl/certs/ca-certificates.crt")] if path.is_file()), None
+    )
 
 
 def pip_settings() -> dict[str, str]:
@@ -35,7 +37,9 @@ def pip_settings() -> dict[str, str]:
         if name.startswith("PIP_") and name not in {"PIP_CONFIG_FILE", "PIP_CERT"}:
             settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
     # Folders of the machine do not exist in there, and the certificates are in another place.
-    return {name: value for name, value in settings.items() if name not in {"cert", "find-links", "cache-dir"}}
+    return {
+        name: value for name, value in settings.items() if name not in {"cert", "find-links", "cache-dir"}
+    }
 
 
 def lend(folder: Path) -> tuple[list[str], list[str]]:
@@ -51,7 +55,9 @@ def lend(folder: Path) -> tuple[list[str], list[str]]:
         shutil.copy(bundle, folder / "ca.pem")
         pip["cert"] = f"{INSIDE}/ca.pem"
         apt.append(f'Acquire::https::CAInfo "{INSIDE}/ca.pem";')
-    (folder / "pip.conf").write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in pip.items()))
+    (folder / "pip.conf").write_text(
+        "[global]\n" + "".join(f"{name} = {value}\n" for name, value in pip.items())
+    )
     (folder / "apt.conf.d" / "90machine").write_text("\n".join(apt) + "\n")
     mounts += [f"{path}:{path}:ro" for path in _apt_sources()]
     maven = []

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Make the Python environments that the Makefile uses, from the lock files. A second run finds them and does nothing.
+#
+#     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
+#     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
+set -eu
+cd "$(dirname "$0")/.."
+
+case "${1:-main}" in
+    main) venv=.venv lock=requirements/dev.lock ;;
+    spark40) venv=.venv-spark40 lock=requirements/spark40.lock ;;
+    *) echo "bootstrap: unknown environment '$1' (main or spark40)" >&2; exit 2 ;;
+esac
+
+say() { printf '  %s\n' "$*"; }
+
+# Install Debian packages, or say in one sentence who has to.
+need() {
+    reason=$1; shift
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "bootstrap: $reason: install it (Debian: $*) and run this again" >&2
+        exit 1
+    fi
+    say "installing $*"
+    mkdir -p .cache
+    if ! { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" \
+        || { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }; } \
+        >.cache/apt.log 2>&1; then
+        tail -n 12 .cache/apt.log >&2
+        echo "bootstrap: apt-get could not install $* (log: .cache/apt.log)" >&2
+        exit 1
+    fi
+}
+
+java_release() {
+    java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
+}
+
+command -v python3 >/dev/null 2>&1 || need "there is no python3" python3 python3-venv
+if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "bootstrap: this needs Python 3.11 or newer, python3 is $(python3 -V 2>&1 | cut -d' ' -f2)" >&2
+    exit 1
+fi
+python3 -c 'import ensurepip, venv' 2>/dev/null || need "python3 has no venv module" python3-venv
+release=$(command -v java >/dev/null 2>&1 && java_release || true)
+if [ "${release:-0}" -lt 17 ]; then
+    mkdir -p /usr/share/man/man1 2>/dev/null || true # Java's package expects it, slim systems lack it
+    need "Spark needs Java 17 or newer" openjdk-17-jre-headless
+fi
+
+stamp=$(cat "$lock" requirements/uv.lock "$0" | sha256sum | cut -d' ' -f1)
+if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$stamp" ]; then
+    exit 0
+fi
+say "Python environment $venv from $lock (the first time some minutes)"
+python3 -m venv --clear "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
+"$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
+echo "$stamp" >"$venv/.stamp"
+say "$venv is ready"

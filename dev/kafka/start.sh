@@ -1,0 +1,23 @@
+#!/bin/sh
+# Start the broker. Without arguments; with arguments run a Kafka class instead, with the same class path:
+#   start.sh org.apache.kafka.tools.TopicCommand --bootstrap-server kafka:9092 --list
+set -e
+
+kafka() {
+  exec java ${KAFKA_HEAP:--Xms256m -Xmx512m} -XX:+UseSerialGC \
+    -Dlog4j.configuration=file:/opt/kafka/log4j.properties -cp '/opt/kafka/jars/*' "$@"
+}
+
+if [ $# -gt 0 ]; then
+  KAFKA_HEAP=-Xmx128m kafka "$@"
+fi
+
+# Pods are told the Service's name, clients on the host the pod's address, which is routed to them.
+pods="${KAFKA_ADVERTISED:-kafka:9092}"
+host="${POD_IP:-localhost}:9094"
+{ cat /opt/kafka/server.properties; echo "advertised.listeners=PODS://$pods,HOST://$host"; } > /tmp/server.properties
+
+# A container that is restarted finds its data formatted already.
+(KAFKA_HEAP=-Xmx128m kafka kafka.tools.StorageTool format --ignore-formatted \
+  --cluster-id c3RyZWFtam9iLWthZmthMQ --config /tmp/server.properties)
+kafka kafka.Kafka /tmp/server.properties

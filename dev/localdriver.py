@@ -1,0 +1,203 @@
+"""A driver without Kubernetes: the real runtime in a process of its own, spoken to as the controller speaks to it.
+
+For tests and benchmarks. It plays the controller's part of the protocol only where a test tells it to: `status`, `terminate`,
+`complete` are single calls, `finish` is the whole conversation.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streamjob.controller.certs import new_credentials
+from streamjob.protocol import codec
+from streamjob.protocol.messages import (
+    Application,
+    Completed,
+    DriverConfig,
+    DriverStatus,
+    Mode,
+    Restore,
+    TerminationRequest,
+)
+from streamjob.protocol.records import CheckpointRecord, JobRef
+
+JOB = JobRef("default", "local", "00000000-0000-0000-0000-000000000001")
+FAST = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class LocalDriver:
+    """One driver process (one epoch). `home` holds checkpoints, savepoints, logs; later epochs are given the same one."""
+
+    def __init__(self, home: Path, script: Path, *args: str, epoch: int = 1, **config: object) -> None:
+        self.home = home
+        self.epoch = epoch
+        self.record: CheckpointRecord | None = None
+        secrets = home / f"secrets-{epoch}"
+        secrets.mkdir(parents=True)
+        credentials = new_credentials()
+        self._token = credentials.token
+        for name, content in (("token", credentials.token), ("tls.crt", credentials.certificate), ("tls.key", credentials.key)):
+            (secrets / name).write_text(content)
+        self.port = _free_port()
+        self.log = home / f"driver-{epoch}.log"
+        self.report_file = home / f"report-{epoch}.json"
+        spark_conf = {**FAST, **config.pop("spark_conf", {})}  # type: ignore[dict-item]
+        self.config = DriverConfig(
+            job=JOB,
+            epoch=epoch,
+            application=Application(file=str(script), args=args),
+            checkpoints=(home / "checkpoints").as_uri(),
+            eviction_savepoint=(home / "savepoints" / f"eviction-{epoch}").as_uri(),
+            spark_conf=spark_conf,
+            **config,  # type: ignore[arg-type]
+        )
+        environment = {
+            **os.environ,
+            "STREAMJOB_CONFIG": codec.dumps(self.config),
+            "STREAMJOB_SECRETS": str(secrets),
+            "STREAMJOB_PORT": str(self.port),
+            "STREAMJOB_TERMINATION_LOG": str(self.report_file),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONUNBUFFERED": "1",
+        }
+        self._tls = ssl.create_default_context(cadata=credentials.certificate)
+        self._tls.check_hostname = False
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "streamjob.runtime"],
+                env=environment,
+                cwd=home,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    # --- single calls ---------------------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=70)
+        data = codec.dumps(body).encode() if body is not None else None
+        connection.request(method, path, data, {"Authorization": f"Bearer {self._token}"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def status(self, after: int = -1, timeout: float = 0) -> DriverStatus:
+        code, text = self.call("GET", f"/v1/status?after={after}&timeout={timeout}")
+        assert code == 200, text
+        return codec.loads(DriverStatus, text)
+
+    def terminate(self, mode: Mode, savepoint: str | None = "savepoint") -> TerminationRequest:
+        """Ask for the end; `savepoint` is a name below home/savepoints."""
+        uri = (self.home / "savepoints" / savepoint).as_uri() if savepoint else None
+        request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri)
+        code, text = self.call("PUT", "/v1/termination", request)
+        assert code == 202, text
+        return request
+
+    def complete(self, checkpoint: int) -> None:
+        self.call("PUT", f"/v1/checkpoints/{checkpoint}/completed", Completed(self.epoch))
+
+    # --- conversations --------------------------------------------------------------------------------------------
+
+    def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = 120) -> DriverStatus:
+        """The first status that meets the condition. Fails with the driver's log if it ends or time runs out."""
+        deadline = time.monotonic() + timeout
+        after = -1
+        while time.monotonic() < deadline:
+            try:
+                status = self.status(after, timeout=1)
+            except (OSError, http.client.HTTPException):
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.02)
+                continue
+            if condition(status):
+                return status
+            after = status.version
+        raise AssertionError(f"the driver did not get there (exit {self.process.poll()}):\n{self.tail()}")
+
+    def running(self, batches: int = 1) -> DriverStatus:
+        """Wait until the query has committed some batches."""
+        return self.wait_for(lambda s: any((t.batch or 0) >= batches for g in s.stages for t in g.tasks))
+
+    def finish(self, mode: Mode | None = None, savepoint: str | None = "savepoint") -> CheckpointRecord:
+        """End the job as the controller does: request, durable checkpoint, index, exit 0."""
+        if mode is not None:
+            self.terminate(mode, savepoint)
+        status = self.wait_for(lambda s: s.completed is not None)
+        assert status.completed is not None
+        self.record = status.completed
+        self.complete(self.record.checkpoint)
+        assert self.wait() == 0, self.tail()
+        return self.record
+
+    def next_epoch(self, script: Path, *args: str, exact: bool = True, **config: object) -> LocalDriver:
+        """The driver that the controller would start after this one."""
+        restore = Restore(latest=self.record, exact=exact and self.record is not None)
+        number = self.record.checkpoint + 1 if self.record else self.config.next_checkpoint
+        config = {"restore": restore, "next_checkpoint": number, **config}
+        return LocalDriver(self.home, script, *args, epoch=self.epoch + 1, **config)
+
+    def wait(self, timeout: float = 120) -> int:
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the driver does not end:\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL to the driver and its JVM, as a lost node."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def report(self) -> DriverStatus:
+        """The termination message."""
+        return codec.loads(DriverStatus, self.report_file.read_text())
+
+    def tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def boundary(self, stage: str = "main") -> tuple[int, int]:
+        """Latest numbers in the offset and the commit log of a stage."""
+        root = self.home / "checkpoints" / stage / "0"
+        return _latest(root / "offsets"), _latest(root / "commits")
+
+    def __enter__(self) -> LocalDriver:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+
+def manifest(uri: str) -> dict[str, object]:
+    parsed = json.loads((Path(uri.removeprefix("file://")) / "manifest.json").read_text())
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def _latest(folder: Path) -> int:
+    return max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1) if folder.exists() else -1
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
