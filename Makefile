@@ -1,0 +1,77 @@
+# `make` lists the targets. Everything runs from a fresh checkout: what is missing is installed first.
+# Variables: CLUSTER=context  use the cluster that this kubeconfig context names instead of booting one
+#            KEEP=1           leave the cluster and the demo's namespace as they are at the end
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+export PYTHONPATH := operator
+export CLUSTER KEEP
+
+PYTHON := .venv/bin/python
+SPARK40 := .venv-spark40/bin/python
+COMPILE := $(PYTHON) -m uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: venv ## Boot a Kubernetes, run a stream on it, stop, resume, drain, check
+	@$(PYTHON) -m dev.demo
+
+.PHONY: demo-down
+demo-down: venv ## Take away what `make demo KEEP=1` left
+	@$(PYTHON) -m dev.demo --down
+
+.PHONY: cluster
+cluster: ## Boot the local Kubernetes and print its kubeconfig
+	@python3 -m dev.cluster up
+
+.PHONY: cluster-down
+cluster-down: ## End the local Kubernetes, nothing is left
+	@python3 -m dev.cluster down
+
+.PHONY: images
+images: ## Build the product's images
+	@python3 -m dev.images build
+
+.PHONY: test
+test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
+	@bash .ci/run --here
+
+.PHONY: test-fast
+test-fast: venv ## Tests that need neither a cluster nor Spark
+	$(PYTHON) -m pytest -q -m "not cluster and not spark"
+
+.PHONY: lint
+lint: venv ## Style, types, import contracts, generated files up to date
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports
+	$(PYTHON) -m streamjob.api | diff -u crds/streamjobs.yaml -
+
+.PHONY: format
+format: venv ## Let ruff put the code into shape
+	$(PYTHON) -m ruff check --fix-only
+	$(PYTHON) -m ruff format
+
+.PHONY: crds
+crds: venv ## Generate crds/ from the models
+	$(PYTHON) -m streamjob.api > crds/streamjobs.yaml.new && mv crds/streamjobs.yaml.new crds/streamjobs.yaml
+
+.PHONY: lock
+lock: venv ## Choose versions anew for requirements/*.lock
+	$(COMPILE) --all-extras -o requirements/dev.lock
+	$(COMPILE) --all-extras --override requirements/spark40.in -o requirements/spark40.lock
+	$(COMPILE) --extra controller -o requirements/controller.lock
+
+.PHONY: clean
+clean: ## Remove environments and caches (the local cluster: make cluster-down)
+	rm -rf .venv .venv-spark40 .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
+
+.PHONY: venv venv-spark40
+venv:
+	@dev/bootstrap.sh
+venv-spark40:
+	@dev/bootstrap.sh spark40

