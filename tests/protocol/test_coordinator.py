@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
+
 from streamjob.protocol.effects import (
     AnnounceCheckpoint,
     Close,
@@ -16,11 +17,17 @@ from streamjob.protocol.effects import (
     Terminated,
 )
 from streamjob.protocol.messages import Mode, Step, TerminationRequest
-
 from tests.protocol.driver import DRAIN, STOP, Driver
 
 NONE: frozenset[str] = frozenset()
-STOPPING = ["StopAtBoundary", "StoreCheckpoint", "AnnounceCheckpoint", "NotifyComplete", "Close", "Terminated"]
+STOPPING = [
+    "StopAtBoundary",
+    "StoreCheckpoint",
+    "AnnounceCheckpoint",
+    "NotifyComplete",
+    "Close",
+    "Terminated",
+]
 DRAINING = ["StopAtBoundary", "FireMaxWatermark", "Finish", *STOPPING[1:]]
 
 
@@ -30,6 +37,8 @@ DRAINING = ["StopAtBoundary", "FireMaxWatermark", "Finish", *STOPPING[1:]]
 def test_stop(module: ModuleType) -> None:
     d = Driver(module, "a")
     d.tell("termination_requested", STOP)
+    d.run(until=Close)
+    assert d.c.tasks["a"].operator.value == "Running"
     d.run()
     assert d.kinds("a") == STOPPING
     assert d.log[1] == StoreCheckpoint(1, NONE)
@@ -204,7 +213,10 @@ def test_a_checkpoint_triggered_before_the_end_of_a_task_does_not_end_it(module:
     assert d.states() == {"a": "WaitingForFinalCheckpoint", "b": "WaitingForFinalCheckpoint"}
     d.todo = [e for e in d.todo if e != AnnounceCheckpoint(1)]
     d.run()
-    assert [e for e in d.log if isinstance(e, NotifyComplete)] == [NotifyComplete("a", 2), NotifyComplete("b", 2)]
+    assert [e for e in d.log if isinstance(e, NotifyComplete)] == [
+        NotifyComplete("a", 2),
+        NotifyComplete("b", 2),
+    ]
 
 
 def test_failed_checkpoint_then_retry(module: ModuleType) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from streamjob.protocol import lifecycle
 from streamjob.protocol.errors import IllegalTransition
 from streamjob.protocol.lifecycle import Event, OperatorState, Scenario, TaskState
@@ -73,7 +74,11 @@ def test_operators_finish_only_when_the_data_is_drained(scenario: Scenario) -> N
 
 def test_no_row_is_missing_and_ends_are_ends() -> None:
     assert set(lifecycle.TASK) == set(TaskState)
-    assert {s for s, row in lifecycle.TASK.items() if not row} == {CLOSED, TaskState.FAILED, TaskState.CANCELED}
+    assert {s for s, row in lifecycle.TASK.items() if not row} == {
+        CLOSED,
+        TaskState.FAILED,
+        TaskState.CANCELED,
+    }
     for scenario in Scenario:
         assert set(lifecycle.OPERATOR[scenario]) == set(OperatorState)
 

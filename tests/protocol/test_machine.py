@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from streamjob.protocol import coordinator
 from streamjob.protocol.coordinator import TerminationConflict
 from streamjob.protocol.messages import Mode, TerminationRequest
-
 from tests.protocol.driver import ANSWERS, DRAIN, STOP, Driver
 from tests.protocol.oracle import Oracle
 
@@ -112,7 +112,9 @@ class Job(RuleBasedStateMachine):
         """The index and the storage may speak of any number at any time."""
         if event == "failed":
             stored = [e for e in self.driver.todo if getattr(e, "number", None) == number]
-            self.driver.todo = [e for e in self.driver.todo if e not in stored or number in self.oracle.durable]
+            self.driver.todo = [
+                e for e in self.driver.todo if e not in stored or number in self.oracle.durable
+            ]
         self.tell(f"checkpoint_{event}", number)
 
     @rule()

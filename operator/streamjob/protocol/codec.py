@@ -75,7 +75,7 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _build(hint: Any, value: Any, path: str) -> Any:  # noqa: PLR0911  one return for each kind of hint
+def _build(hint: Any, value: Any, path: str) -> Any:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None:
@@ -87,7 +87,7 @@ def _build(hint: Any, value: Any, path: str) -> Any:  # noqa: PLR0911  one retur
         return tuple(_build(typing.get_args(hint)[0], v, f"{path}[{i}]") for i, v in enumerate(value))
     if origin is dict:
         _expect(value, dict, path)
-        return {k: _build(typing.get_args(hint)[1], v, f"{path}.{k}") for k, v in value.items()}
+        return {k: _build(typing.get_args(hint)[1], v, f"{path}.{k[:100]}") for k, v in value.items()}
     if dataclasses.is_dataclass(hint):
         return _build_dataclass(typing.cast(type, hint), value, path)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -1,0 +1,159 @@
+"""The index: bounded, ascending, the same thing once, and nothing else than an index is read as one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamjob.protocol import index
+from streamjob.protocol.errors import FormatError, UnknownVersion
+from streamjob.protocol.index import Index
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord, StageRecord
+from tests.protocol.documents import JUNK, damaged, edited, only_format_errors, record, records, refused
+
+some = st.lists(records(st.integers(1, 30)), max_size=8, unique_by=lambda r: r.checkpoint)
+GOOD = index.add(index.add(index.empty("uid"), record(1)), record(2, savepoint=None))
+TEXT = index.dumps(GOOD)
+
+
+def load(text: str) -> Index:
+    return index.loads(text, "ConfigMap ns/orders-index")
+
+
+def filled(records: list[CheckpointRecord]) -> Index:
+    result = index.empty("uid")
+    for r in records:
+        result = index.add(result, r)
+    return result
+
+
+@given(some)
+@settings(max_examples=50)
+def test_round_trip(records: list[CheckpointRecord]) -> None:
+    assert load(index.dumps(filled(records))) == filled(records)
+
+
+@given(some, st.randoms())
+@settings(max_examples=50)
+def test_ascending_in_whatever_order_they_come(records: list[CheckpointRecord], random: object) -> None:
+    expected = filled(sorted(records, key=lambda r: r.checkpoint))
+    assert filled(records) == expected
+    assert [c.checkpoint for c in expected.checkpoints] == sorted(r.checkpoint for r in records)
+
+
+@given(some)
+@settings(max_examples=50)
+def test_add_again_is_the_same_index(records: list[CheckpointRecord]) -> None:
+    once = filled(records)
+    for r in records:
+        assert index.add(once, r) is once
+
+
+@pytest.mark.parametrize(
+    "change", [{"epoch": 2}, {"savepoint": "elsewhere"}, {"scenario": Scenario.DRAIN}, {"request_id": None}]
+)
+def test_a_conflicting_record_is_refused(change: dict[str, Any]) -> None:
+    for stages in (0, 1):
+        with pytest.raises(ValueError, match=r"checkpoint 2 .*other contents"):
+            index.add(GOOD, record(2, stages, **{"savepoint": None, **change}))
+
+
+def test_other_stages_under_a_known_number_are_refused() -> None:
+    with pytest.raises(ValueError, match="other contents"):
+        index.add(GOOD, record(2, stages=2, savepoint=None))
+
+
+def test_a_report_without_stages_is_the_same_checkpoint() -> None:
+    """A final report is cut to 4 KiB; the controller may have taken the whole record before, or take it after."""
+    full, bare = record(3), record(3, stages=0)
+    known = index.add(GOOD, full)
+    assert index.add(known, bare) is known
+    assert index.add(index.add(GOOD, bare), full) == known
+
+
+def test_latest_and_next() -> None:
+    assert index.empty("uid").next_id == 1
+    assert index.empty("uid").latest is None
+    assert index.empty("uid").latest_savepoint is None
+    assert GOOD.latest == record(2, savepoint=None)
+    assert GOOD.latest_savepoint == record(1)
+    assert GOOD.next_id == 3
+
+
+def test_bounded_in_records() -> None:
+    full = filled([record(n) for n in range(1, index.MAX_RECORDS + 11)])
+    assert [c.checkpoint for c in full.checkpoints] == list(range(11, index.MAX_RECORDS + 11))
+    assert index.add(full, record(1)) == full, "what fell out does not come back"
+
+
+def test_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "SIZE_LIMIT", 5000)
+    full = filled([record(n, stages=5) for n in range(1, 20)])
+    assert len(index.dumps(full).encode()) <= 5000
+    assert full.latest == record(19, stages=5)
+    assert len(full.checkpoints) > 1
+
+
+def test_the_bound_is_below_what_a_config_map_holds() -> None:
+    full = filled([record(n, stages=1500) for n in range(1, 5)])
+    assert len(index.dumps(full).encode()) <= index.SIZE_LIMIT < 1 << 20
+    assert 1 < len(full.checkpoints) < 4
+    assert load(index.dumps(full)) == full
+
+
+def test_a_record_that_never_fits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "SIZE_LIMIT", 2000)
+    with pytest.raises(FormatError, match="checkpoint 7 does not fit"):
+        index.add(index.empty("uid"), record(7, stages=50))
+
+
+@pytest.mark.parametrize("order", [(2, 1), (1, 1), (0,), (-1, 1), (1, 3, 2)])
+def test_edited_by_hand_out_of_order(order: tuple[int, ...]) -> None:
+    bad = replace(GOOD, checkpoints=tuple(record(n) for n in order))
+    assert "do not ascend" in refused(load, index.dumps(bad))
+
+
+@given(damaged(TEXT.encode()))
+def test_damaged(data: bytes) -> None:
+    only_format_errors(load, data.decode("utf-8", "replace"))
+
+
+@given(edited(TEXT))
+def test_edited(text: str) -> None:
+    only_format_errors(load, text)
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda j: repr(j[:12]))
+def test_foreign(junk: bytes) -> None:
+    assert "orders-index" in refused(load, junk.decode("latin-1"))
+
+
+def test_every_error_says_where() -> None:
+    document = json.loads(TEXT)
+    del document["job_uid"]
+    assert "orders-index" in refused(load, json.dumps(document))
+
+
+def test_newer() -> None:
+    with pytest.raises(UnknownVersion, match="Upgrade"):
+        load(json.dumps({"format": index.FORMAT, "version": 3, "shards": []}))
+
+
+def test_oversized() -> None:
+    assert "at most" in refused(load, TEXT + " " * (1 << 20))
+
+
+def test_finished_and_drained() -> None:
+    done = OperatorRecord("a", OperatorKind.SINK, "a", True)
+    flags = [(), (done,), (done, replace(done, finished=False))]
+    assert [StageRecord("s", (), f).finished for f in flags] == [False, True, False]
+    finished, open_ = StageRecord("s", (), (done,)), StageRecord("t", (), ())
+    assert replace(record(), stages=(finished,)).drained
+    assert not replace(record(), stages=(finished, open_)).drained
+    assert not replace(record(), stages=()).drained
