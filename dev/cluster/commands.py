@@ -18,9 +18,11 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     log: Path | None = None,
+    title: str = "",
 ) -> str:
     """Return what the command wrote to its standard output. With `log`, all that it writes goes to that file."""
     words = [str(word) for word in command]
+    title = title or " ".join(words[:4])
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":" + PATH, **(env or {})}
     try:
         if log is None:
@@ -44,14 +46,14 @@ def run(
             said = ""
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"`{' '.join(words[:4])}` did not end within {timeout:.0f} s{_where(log)}"
+            f"`{title}` did not end within {timeout:.0f} s{_where(log)}"
         ) from None
     except FileNotFoundError:
         raise ClusterError(f"the program {words[0]} is not on this machine") from None
     if check and done.returncode != 0:
         said = said or tail(log)
         raise ClusterError(
-            f"`{' '.join(words[:4])}` failed ({done.returncode}){_where(log)}:\n{indent(said)}"
+            f"`{title}` failed ({done.returncode}){_where(log)}:\n{indent(said)}"
         )
     return done.stdout or ""
 

@@ -13,15 +13,15 @@ from dev.cluster.pause import PAUSE_IMAGE
 from dev.cluster.processes import HOLDER, Daemons
 
 # Folders of the machine that containerd, the kubelet and CNI write to whatever their flags say. The node gets its own.
-# /run goes last: it is empty afterwards.
+# Without -n, mount would leave a folder of its own in the /run of the host. /run goes last: it is empty afterwards.
 PRIVATE = """\
 set -e
-mount --make-rshared /
+mount -n --make-rshared /
 for name in lib log; do
   mkdir -p {root}/node/$name
-  mount --bind {root}/node/$name /var/$name
+  mount -n --bind {root}/node/$name /var/$name
 done
-mount -t tmpfs -o mode=755 tmpfs /run
+mount -n -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/lock /run/netns
 exec sleep infinity
 """

@@ -23,7 +23,12 @@ def buildah(*words: str | Path, timeout: float = 60, log: Path | None = None) ->
     base.mkdir(parents=True, exist_ok=True)
     store = ("--root", base / "storage", "--runroot", base / "run", "--storage-driver", "overlay")
     alone = ("unshare", "--mount", "--propagation", "private")
-    return run(*alone, "buildah", *store, *words, timeout=timeout, log=log, env={"TMPDIR": str(base)})
+    # Where buildah would make a folder in /etc for networks that these builds do not use.
+    configuration = base / "containers.conf"
+    configuration.write_text(f'[network]\nnetwork_config_dir = "{base / "networks"}"\n')
+    environment = {"TMPDIR": str(base), "CONTAINERS_CONF": str(configuration)}
+    command = (*alone, "buildah", *store, *words)
+    return run(*command, timeout=timeout, log=log, env=environment, title=f"buildah {words[0]}")
 
 
 def exists(image: str) -> bool:
