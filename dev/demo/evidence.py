@@ -1,0 +1,35 @@
+"""What to look at when a step failed: the job as kubectl describes it, and the ends of the logs."""
+
+from dev.demo.console import Console
+from dev.demo.job import KIND
+from dev.demo.kubectl import Kubectl
+from dev.demo.waiting import Failure
+
+LINES = 15
+CONTROLLER = "app.kubernetes.io/name=streamjob"
+
+
+def show(kubectl: Kubectl, console: Console) -> None:
+    """Print it; what cannot be had is left out."""
+    described = _try(kubectl, "describe", KIND)
+    if "Status:" in described:
+        _section(console, "kubectl describe streamjob", described[described.index("Status:") :], 40)
+    pods = _try(kubectl, "get", "pods", "--no-headers", "-o", "custom-columns=:metadata.name")
+    _section(console, "kubectl get pods", _try(kubectl, "get", "pods"), 20)
+    for pod in pods.split():
+        _section(console, f"kubectl logs {pod}", _try(kubectl, "logs", pod, f"--tail={LINES}"), LINES)
+    events = _try(kubectl, "get", "events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning")
+    _section(console, "kubectl get events", events, 10)
+
+
+def _try(kubectl: Kubectl, *words: str) -> str:
+    try:
+        return kubectl.run(*words, timeout=15, check=False)
+    except Failure:
+        return ""
+
+
+def _section(console: Console, title: str, text: str, lines: int) -> None:
+    if text.strip():
+        console.failed(f"{title}:")
+        console.plain("\n".join(text.rstrip().splitlines()[-lines:]))

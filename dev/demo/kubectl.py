@@ -1,0 +1,108 @@
+"""kubectl, with a time limit on every call."""
+
+import json
+import os
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from dev.demo.waiting import Failure
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """One namespace of one cluster. `kubeconfig` None: as the user's own kubectl finds it."""
+
+    program: str
+    namespace: str
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    def command(self, *words: str) -> list[str]:
+        options = ["--context", self.context] if self.context else []
+        return [self.program, *options, "--namespace", self.namespace, *words]
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **({"KUBECONFIG": self.kubeconfig} if self.kubeconfig else {})}
+
+    def run(self, *words: str, stdin: str | None = None, timeout: float = 30, check: bool = True) -> str:
+        """Return the standard output; with `check` false also that of a command that failed."""
+        try:
+            done = subprocess.run(
+                self.command(*words),
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=self.environment(),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failure(f"`kubectl {' '.join(words[:4])}` did not answer within {timeout:.0f} s") from None
+        except FileNotFoundError:
+            raise Failure(f"there is no {self.program} on this machine", "Install kubectl") from None
+        if check and done.returncode:
+            raise Failure(f"`kubectl {' '.join(words[:4])}`: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """The object, None if there is none."""
+        text = self.run("get", kind, name, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text.strip() else None
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        chosen = ["--selector", selector] if selector else []
+        found: list[Object] = json.loads(self.run("get", kind, *chosen, "-o", "json"))["items"]
+        return found
+
+    def apply(self, *objects: Object) -> None:
+        self.run("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def patch(self, kind: str, name: str, change: Object) -> None:
+        self.run("patch", kind, name, "--type", "merge", "--patch", json.dumps(change))
+
+    def watch(self, kind: str, name: str, timeout: float) -> Iterator[Object]:
+        """Each state of the object from now on, until the caller has seen enough or the time is over."""
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            limit = f"--request-timeout={left:.0f}s"
+            process = subprocess.Popen(
+                self.command("get", kind, name, "--watch", "-o", "json", limit),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=self.environment(),
+            )
+            assert process.stdout is not None
+            documents: queue.Queue[Object | None] = queue.Queue()
+            threading.Thread(target=_read, args=(process.stdout, documents), daemon=True).start()
+            try:
+                while document := _next(documents, deadline - time.monotonic()):
+                    yield document
+            finally:
+                process.kill()
+                process.wait()
+
+
+def _read(stream: IO[str], documents: "queue.Queue[Object | None]") -> None:
+    """Cut the stream into its JSON documents: kubectl ends each with a line that is one brace."""
+    lines: list[str] = []
+    for line in stream:
+        lines.append(line)
+        if line == "}\n":
+            documents.put(json.loads("".join(lines)))
+            lines = []
+    documents.put(None)
+
+
+def _next(documents: "queue.Queue[Object | None]", timeout: float) -> Object | None:
+    try:
+        return documents.get(timeout=max(timeout, 0))
+    except queue.Empty:
+        return None

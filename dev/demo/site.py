@@ -1,0 +1,236 @@
+"""Where the demonstration and the end-to-end tests take place: a cluster, the images in it, the chart installed.
+
+Either the local cluster of dev.cluster, or, with CLUSTER=context, one of the user's own. On that one only a namespace
+(and the custom resource's definition, if it was not there) is ours; the images have to be where its nodes find them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dev.cluster import lifecycle
+from dev.cluster.layout import REPOSITORY, Layout
+from dev.demo.console import Console
+from dev.demo.kubectl import Kubectl, Object
+from dev.demo.waiting import Failure, until
+
+CHART = REPOSITORY / "charts" / "streamjob"
+DEFINITION = "streamjobs.streamjob.dev"
+IMAGES = ("controller", "driver", "kafka")
+PREFIX = "streamjob.dev"
+MADE_DEFINITION = "streamjob.dev/made-definition"
+QUIET_FOR = 30.0  # seconds without a word of a long command, after which we say that it is still at it
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`context`: the user's cluster, empty for the local one. `images`: the prefix of the images' names."""
+
+    context: str
+    images: str
+    keep: bool
+
+    @staticmethod
+    def from_environment() -> "Settings":
+        env = os.environ
+        return Settings(
+            env.get("CLUSTER", ""), env.get("IMAGES", PREFIX), env.get("KEEP", "") not in ("", "0")
+        )
+
+    def image(self, name: str) -> str:
+        return f"{self.images}/{name}:dev"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A namespace of a cluster. `booted`: the cluster runs because of us."""
+
+    settings: Settings
+    kubectl: Kubectl
+    helm: str
+    booted: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.kubectl.namespace
+
+    @property
+    def local(self) -> bool:
+        return not self.settings.context
+
+    def within(self, namespace: str) -> "Site":
+        return replace(self, kubectl=replace(self.kubectl, namespace=namespace))
+
+
+def reach_cluster(settings: Settings, namespace: str, console: Console) -> Site:
+    """The cluster that the user names, or the local one, booted if it is not up."""
+    if settings.context:
+        programs = {name: shutil.which(name) for name in ("kubectl", "helm")}
+        for name, path in programs.items():
+            if not path:
+                raise Failure(f"CLUSTER={settings.context} needs {name} on the PATH", f"Install {name}")
+        site = Site(
+            settings,
+            Kubectl(str(programs["kubectl"]), namespace, context=settings.context),
+            str(programs["helm"]),
+        )
+        console.did(f"context {settings.context}: Kubernetes {_version(site)}")
+        return site
+    layout = Layout.from_environment()
+    running = lifecycle.is_up(layout)
+    if not running:
+        stream(console, sys.executable, "-m", "dev.cluster", "up")
+    kubectl = Kubectl(str(layout.bin / "kubectl"), namespace, str(layout.kubeconfig))
+    site = Site(settings, kubectl, str(layout.bin / "helm"), booted=not running)
+    console.did(
+        f"a node of its own on this machine: Kubernetes {_version(site)}" + (", was up" if running else "")
+    )
+    return site
+
+
+def bring_images(site: Site, console: Console) -> None:
+    """Build the images from the product's Dockerfile and load them into the node, those that changed."""
+    if not site.local:
+        console.saw(
+            f"taken as they are: {', '.join(map(site.settings.image, IMAGES))} (IMAGES={site.settings.images})"
+        )
+        return
+    stream(console, sys.executable, "-m", "dev.images", "build")
+    stream(console, sys.executable, "-m", "dev.cluster", "load", *IMAGES)
+    console.did(f"in the node: {', '.join(map(site.settings.image, IMAGES))}")
+
+
+def make_namespace(site: Site) -> None:
+    """:raises Failure: it is there already and is not ours."""
+    found = site.kubectl.get("namespace", site.namespace)
+    if found and MADE_DEFINITION not in found["metadata"].get("annotations", {}):
+        raise Failure(
+            f"there is a namespace {site.namespace} that the demonstration did not make",
+            f"Look what it is for; `kubectl delete namespace {site.namespace}` if it can go",
+        )
+    if not found:
+        made = site.kubectl.get("crd", DEFINITION) is None
+        metadata = {"name": site.namespace, "annotations": {MADE_DEFINITION: str(made).lower()}}
+        site.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+
+def install_chart(site: Site, console: Console, release: str = "streamjob") -> None:
+    """helm install, watching this namespace only; upgrade where it is installed."""
+    repository, _, tag = site.settings.image("controller").rpartition(":")
+    values = {"image.repository": repository, "image.tag": tag, "watch.namespaces": f"{{{site.namespace}}}"}
+    command = ["upgrade", "--install", release, str(CHART), "--wait", "--timeout", "120s"]
+    for name, value in values.items():
+        command += ["--set", f"{name}={value}"]
+    helm(site, *command)
+    console.did(f"helm install {release}: the controller is ready")
+
+
+def helm(site: Site, *words: str) -> str:
+    where = ["--kube-context", site.settings.context] if site.settings.context else []
+    command = [site.helm, *words, "--namespace", site.namespace, *where]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=site.kubectl.environment(), timeout=300, check=False
+    )
+    if done.returncode:
+        raise Failure(f"`helm {words[0]}`: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stdout
+
+
+def remove(site: Site, console: Console) -> None:
+    """Take the namespace away, with all in it, and what else we made; then the cluster, if it runs because of us."""
+    ours = (site.kubectl.get("namespace", site.namespace) or {}).get("metadata", {}).get("annotations", {})
+    if ours:
+        site.kubectl.run("delete", DEFINITION, "--all", "--wait", "--timeout=120s", timeout=130, check=False)
+        site.kubectl.run("delete", "namespace", site.namespace, "--timeout=120s", timeout=130)
+        site.kubectl.run("delete", "persistentvolume", "--ignore-not-found", f"{site.namespace}-data")
+        if ours.get(MADE_DEFINITION) == "true":
+            site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
+        console.did(f"namespace {site.namespace} is gone, and all that was in it")
+
+
+def end_cluster(console: Console) -> None:
+    stream(console, sys.executable, "-m", "dev.cluster", "down")
+
+
+def volume(site: Site, claim: str) -> list[Object]:
+    """On the local cluster: a volume on this machine's disk for the claim. A user's cluster has its own storage."""
+    if not site.local:
+        return []
+    name = f"{site.namespace}-data"
+    folder = Layout.from_environment().volumes / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)  # the pods' user is none of this machine's
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "5Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": site.namespace, "name": claim},
+                "hostPath": {"path": str(folder)},
+            },
+        }
+    ]
+
+
+def stream(console: Console, *command: str) -> None:
+    """Run a long command and show what it says, line by line. :raises Failure: with its last lines."""
+    log = REPOSITORY / ".cache" / "demo.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=REPOSITORY)
+        try:
+            follower = _Follower(log, console)
+            until(lambda: follower.ended(process), " ".join(command[1:]), timeout=3600)
+        finally:
+            process.terminate()
+            process.wait()
+    follower.look()
+    if process.returncode:
+        raise Failure(
+            f"`{' '.join(command[1:])}` failed ({process.returncode}): {follower.last}", f"Its log: {log}"
+        )
+
+
+class _Follower:
+    """Shows the lines of a growing file, those that say something."""
+
+    def __init__(self, log: Path, console: Console) -> None:
+        self._file = log.open()
+        self._console = console
+        self._partial = ""
+        self._spoke = time.monotonic()
+        self.last = ""
+
+    def ended(self, process: "subprocess.Popen[bytes]") -> bool:
+        self.look()
+        if time.monotonic() - self._spoke > QUIET_FOR:
+            self._say(f"still at it (what it does: {self._file.name})")
+        return process.poll() is not None
+
+    def _say(self, text: str) -> None:
+        self._console.saw(text)
+        self._spoke = time.monotonic()
+
+    def look(self) -> None:
+        *lines, self._partial = (self._partial + self._file.read()).split("\n")
+        for line in lines:
+            text = " ".join(line.split())
+            if text:
+                self.last = text
+            if line.startswith("  ") and text.endswith(" s"):
+                self._say(text)
+
+
+def _version(site: Site) -> str:
+    version: str = json.loads(site.kubectl.run("version", "-o", "json"))["serverVersion"]["gitVersion"]
+    return version

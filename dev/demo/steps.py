@@ -1,0 +1,166 @@
+"""The story, step by step. Each step does what a user does, waits for the fact that ends it, and returns what it saw.
+
+The flights pour into Kafka from the first step to the last but one. Meanwhile the job is stopped and resumed; when all of
+them are read it is drained. What it wrote must then be what the same query gives as a batch.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import yaml
+
+from dev.cluster.layout import REPOSITORY
+from dev.demo import site as sites
+from dev.demo.console import Console
+from dev.demo.feed import FLIGHTS, Feed
+from dev.demo.job import Job, View
+from dev.demo.kubectl import Object
+from dev.demo.position import read
+from dev.demo.site import Site
+from dev.demo.waiting import Failure, until
+
+EXAMPLE = REPOSITORY / "examples" / "flights"
+KAFKA = REPOSITORY / "dev" / "kafka" / "kafka.yaml"
+NAME, TOPIC, CLAIM = "flights", "flights", "flights-data"
+RATE = 4000  # rows a second: the year 2013 in a minute and a half
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out, for the report and for the tests."""
+
+    stopped: View
+    resumed: View
+    drained: View
+    arrived_while_stopped: int
+    check: dict[str, Any]
+    seconds: dict[str, float]
+
+    def plain(self) -> dict[str, Any]:
+        views = {name: getattr(self, name).object["status"] for name in ("stopped", "resumed", "drained")}
+        return {**asdict(self), **views}
+
+
+def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
+    """From Kafka's start to the comparison."""
+    with console.chapter("Kafka", "a broker in the cluster"):
+        start_kafka(site, console)
+    feed = Feed(site.kubectl, TOPIC, RATE, rows)
+    try:
+        with console.chapter("Start", "kubectl apply -k examples/flights"):
+            job = start(site, feed, console)
+        with console.chapter("Stop", "kubectl patch streamjob flights … spec.state: Stopped"):
+            stopped = stop(job, console)
+        with console.chapter("Meanwhile", "the job is stopped, its input goes on"):
+            arrived = wait_for_arrivals(feed, console)
+        with console.chapter("Resume", "kubectl patch streamjob flights … spec.state: Running"):
+            resumed = resume(job, stopped, console)
+        with console.chapter("Catch up", "until every flight of 2013 is read"):
+            catch_up(job, feed, console)
+    finally:
+        feed.stop()
+    with console.chapter("Drain", "kubectl patch streamjob flights … spec.state: Drained"):
+        drained = drain(job, console)
+    with console.chapter("Check", "the same query as a batch over the same topic"):
+        result = check(site, console)
+    return Outcome(stopped, resumed, drained, arrived, result, dict(console.seconds))
+
+
+def start_kafka(site: Site, console: Console) -> None:
+    site.kubectl.apply(*manifests(site, KAFKA.read_text()))
+    site.kubectl.run("rollout", "status", "deployment/kafka", "--timeout=120s", timeout=130)
+    console.did("kafka:9092 accepts connections")
+
+
+def start(site: Site, feed: Feed, console: Console) -> Job:
+    feed.reach(1, timeout=60)  # the topic exists
+    console.saw(f"flights of 2013 arrive in topic {TOPIC}, {RATE:,} a second")
+    example = site.kubectl.run("kustomize", str(EXAMPLE))
+    site.kubectl.apply(*sites.volume(site, CLAIM), *manifests(site, example))
+    job = Job(site.kubectl, NAME)
+    job.reach("Running", 180, console.saw)
+    enough = feed.rows // 4
+    position = until(lambda: read(job, enough), f"{enough:,} rows read", 120, every=1)
+    executors = site.kubectl.list("pods", "spark-role=executor")
+    if not executors:
+        raise Failure("the job runs without an executor pod", "See spec.executor.instances of the example")
+    console.did(f"running: driver {job.pod()}, {len(executors)} executor pod")
+    console.saw(
+        f"batch {view.batch}, {consumed:,} flights read, windows are out up to {view.watermark or 'none'}"
+    )
+    return job
+
+
+def stop(job: Job, console: Console) -> View:
+    job.ask("Stopped")
+    view = job.reach("Stopped", 120, console.saw)
+    console.did(
+        f"stopped between two batches: batch {view.batch}, checkpoint {view.checkpoint}, no driver any more"
+    )
+    return view
+
+
+def wait_for_arrivals(feed: Feed, console: Console) -> int:
+    before = feed.written
+    feed.reach(min(before + feed.rows // 12, feed.rows), timeout=120)
+    arrived = feed.written - before
+    console.did(f"{arrived:,} flights arrived while nothing ran")
+    return arrived
+
+
+def resume(job: Job, stopped: View, console: Console) -> View:
+    job.ask("Running")
+    job.reach("Running", 180, console.saw)
+    until(lambda: read(job, after_batch=stopped.batch), "a batch after the resume", 120, every=1)
+    view = job.view()
+    console.did(f"epoch {view.epoch} goes on with batch {stopped.batch + 1}")
+    return view
+
+
+def catch_up(job: Job, feed: Feed, console: Console) -> None:
+    feed.finish(timeout=300)
+    console.saw(f"all {feed.rows:,} flights are in Kafka")
+    until(lambda: at_least(feed.rows, job), f"all {feed.rows:,} rows read", 180, every=1)
+    view = job.view()
+    console.did(
+        f"all read by batch {view.batch}; the last windows wait for the watermark, now {view.watermark}"
+    )
+
+
+def drain(job: Job, console: Console) -> View:
+    job.ask("Drained")
+    view = job.reach("Drained", 180, console.saw)
+    console.did(f"drained: {view.flushed} windows flushed, final checkpoint {view.final_checkpoint}")
+    return view
+
+
+def check(site: Site, console: Console) -> dict[str, Any]:
+    """Run examples/flights/check.py in a pod. :raises Failure: the outputs differ."""
+    (job,) = manifests(site, (EXAMPLE / "check.yaml").read_text())
+    site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=60)
+    site.kubectl.apply(job)
+    until(lambda: _ended(site), "the check's end", 240, every=0.5)
+    text = site.kubectl.run("logs", "job/flights-check", "--tail=20")
+    table, found, last = text.rstrip().rpartition("\n")
+    if not found or not last.startswith("{"):
+        raise Failure(f"the check did not come to a result: {text[-1000:]}")
+    console.plain(table[table.rindex("  batch") - 12 :] if "  batch" in table else table)
+    result: dict[str, Any] = json.loads(last)
+    if not result["equal"]:
+        raise Failure(f"the drained output differs from the batch: {result['examples']}")
+    console.did(f"{result['windows_stream']:,} windows, each there once and equal")
+    return result
+
+
+def _ended(site: Site) -> bool:
+    status = (site.kubectl.get("job", "flights-check") or {}).get("status", {})
+    return bool(status.get("succeeded") or status.get("failed"))
+
+
+def manifests(site: Site, text: str) -> list[Object]:
+    """The objects of a manifest, with the names that images have at this site."""
+    if not site.local:
+        text = text.replace(f"image: {sites.PREFIX}/", f"image: {site.settings.images}/")
+        text = text.replace("imagePullPolicy: Never", "imagePullPolicy: IfNotPresent")
+    return [document for document in yaml.safe_load_all(text) if document]
