@@ -40,7 +40,14 @@ USER 10001:10001
 WORKDIR /tmp
 ENTRYPOINT ["/usr/bin/tini", "--", "/opt/venv/bin/python", "-m", "streamjob.controller"]
 
-FROM base AS maven
+# Java's package fails without the folder for its manual pages.
+FROM base AS java
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig
+
+FROM java AS maven
 RUN apt-get update && apt-get install -y --no-install-recommends maven && rm -rf /var/lib/apt/lists/*
 
 FROM maven AS jars
@@ -58,12 +65,9 @@ ARG PYSPARK_EXTRAS=""
 # pip stays in this venv: users add their own packages on top of this image.
 RUN python3 -m venv /opt/venv \
     && /opt/venv/bin/pip install --no-cache-dir --no-compile "pyspark==${PYSPARK_VERSION}" ${PYSPARK_EXTRAS} \
-    && cd /opt/venv/lib/python3.11/site-packages/pyspark && rm -rf examples licenses data testing
+    && cd /opt/venv/lib/python3.11/site-packages/pyspark && rm -rf examples licenses data
 
-FROM base AS driver
-RUN mkdir -p /usr/share/man/man1 && apt-get update \
-    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig
+FROM java AS driver
 COPY --from=driver-packages /opt/venv /opt/venv
 ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 \
     SPARK_HOME=/opt/venv/lib/python3.11/site-packages/pyspark \
