@@ -47,7 +47,7 @@ class Feed:
 
     def reach(self, rows: int, timeout: float) -> None:
         """Wait until so many rows were handed over."""
-        until(lambda: self._alive() and self.written >= rows, f"{rows:,} rows fed", timeout)
+        until(lambda: self._alive() is not None and self.written >= rows, f"{rows:,} rows fed", timeout)
 
     def finish(self, timeout: float) -> None:
         """Wait until all rows are in the topic, and count them there."""

@@ -87,7 +87,7 @@ def start(site: Site, feed: Feed, console: Console) -> Job:
         raise Failure("the job runs without an executor pod", "See spec.executor.instances of the example")
     console.did(f"running: driver {job.pod()}, {len(executors)} executor pod")
     console.saw(
-        f"batch {view.batch}, {consumed:,} flights read, windows are out up to {view.watermark or 'none'}"
+        f"{position.rows:,} flights read in {position.batch + 1} batches, windows are out up to {position.watermark}"
     )
     return job
 
@@ -121,10 +121,9 @@ def resume(job: Job, stopped: View, console: Console) -> View:
 def catch_up(job: Job, feed: Feed, console: Console) -> None:
     feed.finish(timeout=300)
     console.saw(f"all {feed.rows:,} flights are in Kafka")
-    until(lambda: at_least(feed.rows, job), f"all {feed.rows:,} rows read", 180, every=1)
-    view = job.view()
+    position = until(lambda: read(job, feed.rows), f"all {feed.rows:,} rows read", 180, every=1)
     console.did(
-        f"all read by batch {view.batch}; the last windows wait for the watermark, now {view.watermark}"
+        f"all are read, by batch {position.batch}; windows are out up to {position.watermark}, later ones are open"
     )
 
 
