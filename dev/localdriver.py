@@ -1,6 +1,6 @@
 """A driver without Kubernetes: the real runtime in a process of its own, spoken to as the controller speaks to it.
 
-For tests and benchmarks. It plays the controller's part of the protocol only where a test tells it to: `status`, `terminate`,
+For tests and benchmarks. It plays the controller's part only where a test tells it to: `status`, `terminate` and
 `complete` are single calls, `finish` is the whole conversation.
 """
 
@@ -16,9 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
-from streamjob.controller.certs import new_credentials
+from streamjob.controller import certs
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
     Application,
@@ -50,9 +51,13 @@ class LocalDriver:
         self.record: CheckpointRecord | None = None
         secrets = home / f"secrets-{epoch}"
         secrets.mkdir(parents=True)
-        credentials = new_credentials()
+        credentials = certs.new(datetime.now(timezone.utc))
         self._token = credentials.token
-        for name, content in (("token", credentials.token), ("tls.crt", credentials.certificate), ("tls.key", credentials.key)):
+        for name, content in (
+            ("token", credentials.token),
+            ("tls.crt", credentials.certificate),
+            ("tls.key", credentials.key),
+        ):
             (secrets / name).write_text(content)
         self.port = _free_port()
         self.log = home / f"driver-{epoch}.log"
@@ -194,7 +199,11 @@ def manifest(uri: str) -> dict[str, object]:
 
 
 def _latest(folder: Path) -> int:
-    return max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1) if folder.exists() else -1
+    return (
+        max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1)
+        if folder.exists()
+        else -1
+    )
 
 
 def _free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from .files import HadoopFiles
 from .internals import Internals
 from .progress import rows_per_second, state_rows, watermark
 
+log = logging.getLogger("streamjob")
+
 UNNAMED = "main"  # the uid of a job's only query if the script gave it no name
 
 
@@ -27,6 +30,7 @@ class Engine:
     files: HadoopFiles
     internals: Internals | None
     jvm: Any
+    spark_version: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class Stage:
     def files(self) -> HadoopFiles:
         return self._engine.files
 
+    @property
+    def spark_version(self) -> str:
+        return self._engine.spark_version
+
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
         """Let the running batch commit and start no other; the last committed batch, None if there was none.
 
@@ -72,12 +80,12 @@ class Stage:
             return self.directory.latest_commit()
         boundary = stop_at_boundary(
             self.query,
-            self._engine.files,
+            self.directory,
             self._engine.internals,
-            deadline=None,
-            on_wait=on_wait,
             finish_pending=self._start_once,
+            on_wait=on_wait,
         )
+        log.info("stage %s: stopped %s in %.3f s", self.uid, boundary.how, boundary.seconds)
         return boundary.batch
 
     def fire_max_watermark(self) -> DrainResult | None:

@@ -116,7 +116,7 @@ class Work:
         directories = {(uid, 0): stage.directory for uid, stage in self._stages.items()}
         first = next(iter(self._stages.values()))
         manifest = write_savepoint(
-            first.files, self._config.job, record, directories, target, progress=self._say
+            first.files, self._config.job, first.spark_version, record, directories, self._say
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An attempt before this one may have written the manifest and died: that savepoint is the one that counts.

@@ -1,0 +1,80 @@
+"""Scripts that cannot be run as a job: the report names what is wrong and the remedy, and says whether a retry helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dev.localdriver import LocalDriver
+from streamjob.protocol.messages import Mode
+
+HEAD = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
+RATE = "spark.readStream.format('rate').load().writeStream.format('noop')"
+
+FAULTS = {
+    "no query": ("print('hello')", "NoQueryStarted", False, "writeStream"),
+    "syntax error": ("def broken(:\n", "ScriptSyntaxError", False, "script"),
+    "raises": ("raise RuntimeError('no such table')", "ScriptFailed", True, "log"),
+    "continuous": (
+        f"{HEAD}{RATE}.trigger(continuous='1 second').start()",
+        "UnsupportedTrigger",
+        False,
+        "processingTime",
+    ),
+    "connect": (
+        "from pyspark.sql import SparkSession\nSparkSession.builder.remote('sc://localhost').getOrCreate()",
+        "SparkConnectUnsupported",
+        False,
+        "classic",
+    ),
+    "same name": (
+        f"{HEAD}for _ in 'ab': {RATE}.queryName('a').start()",
+        "DuplicateQueryName",
+        False,
+        "queryName",
+    ),
+    "no names": (f"{HEAD}for _ in 'ab': {RATE}.start()", "QueryNameMissing", False, "queryName"),
+    "several": (
+        f"{HEAD}for n in 'ab': {RATE}.queryName(n).start()",
+        "SeveralQueriesUnsupported",
+        False,
+        "StreamJob",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
+    source, reason, retryable, remedy = FAULTS[fault]
+    script = tmp_path / "app.py"
+    script.write_text(source)
+    with LocalDriver(tmp_path, script) as driver:
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == (reason, retryable)
+    assert remedy in problem.remedy
+
+
+def test_an_unreachable_checkpoint_location(tmp_path: Path) -> None:
+    script = tmp_path / "app.py"
+    script.write_text(f"{HEAD}{RATE}.start().awaitTermination()")
+    (tmp_path / "checkpoints").write_text("a file where a folder is needed")
+    with LocalDriver(tmp_path, script) as driver:
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert "checkpoints" in problem.message
+    assert problem.remedy
+
+
+def test_a_script_with_a_location_of_its_own_keeps_it(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    script = tmp_path / "app.py"
+    script.write_text(f"{HEAD}{RATE}.option('CheckpointLocation', {str(own)!r}).start().awaitTermination()")
+    with LocalDriver(tmp_path, script) as driver:
+        driver.running()
+        record = driver.finish(Mode.STOP)
+    assert record.stages[0].tasks[0].location == f"file:{own}"
+    assert not (tmp_path / "checkpoints").exists()
