@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from streamjob.protocol import coordinator, lifecycle
-from tests.protocol import test_coordinator
+from tests.protocol import test_coordinator, test_coordinator_tasks
 
 MODULES = {"coordinator": coordinator, "lifecycle": lifecycle}
 
@@ -27,7 +27,12 @@ def parse(text: str) -> Iterator[tuple[str, ModuleType, str, str]]:
 
 
 MUTATIONS = list(parse(Path(__file__).with_name("mutations.txt").read_text()))
-CASES = {n: f for n, f in inspect.getmembers(test_coordinator, inspect.isfunction) if n.startswith("test_")}
+CASES = {
+    name: case
+    for file in (test_coordinator, test_coordinator_tasks)
+    for name, case in inspect.getmembers(file, inspect.isfunction)
+    if name.startswith("test_")
+}
 
 
 def mutated(target: ModuleType, old: str, new: str) -> ModuleType:
