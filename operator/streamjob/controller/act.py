@@ -1,0 +1,106 @@
+"""Carrying out what was decided: one action, one call. What is there already, and is ours, is as good as made."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from datetime import datetime, timezone
+
+from ..api import StreamJob
+from ..protocol.errors import StreamJobError
+from . import actions, build, certs, names
+from .actions import Action
+from .drivers import Credentials, Drivers
+from .kube import AlreadyExists, Conflict, Kube, NotFound, Obj
+
+
+class NameTaken(StreamJobError):
+    """An object of the name that we need belongs to something else."""
+
+    reason = "NameTaken"
+
+
+class SecretMissing(StreamJobError):
+    """The job's Secret was deleted while its driver runs with it."""
+
+    reason = "ControlSecretMissing"
+    retryable = True
+
+
+async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action: Action) -> None:
+    """Do it.
+
+    :param version: the job's resourceVersion after the last write of ours.
+    :raises Conflict: the world has changed since it was observed; observe again.
+    """
+    meta = job.metadata
+    match action:
+        case actions.SetFinalizer(present=True):
+            wanted = [*meta.finalizers, names.FINALIZER]
+            await kube.put_finalizers(meta.namespace, meta.name, version, wanted)
+        case actions.SetFinalizer(present=False):
+            rest = [f for f in meta.finalizers if f != names.FINALIZER]
+            await kube.put_finalizers(meta.namespace, meta.name, version, rest)
+        case actions.EnsureSecret():
+            await _ensure_secret(kube, job)
+        case actions.WriteIndex(index, None):
+            try:
+                await kube.create_config_map(meta.namespace, build.config_map(job, index, None))
+            except AlreadyExists as e:
+                # Somebody else of ours was faster, or it is foreign: to look again tells which.
+                raise Conflict(e.code, e.message) from None
+        case actions.WriteIndex(index, known):
+            await kube.put_config_map(meta.namespace, build.config_map(job, index, known))
+        case actions.CreateDriver(config):
+            await _create_driver(kube, job, build.driver_pod(job, config))
+        case actions.DeletePod(name, uid, known, grace):
+            with contextlib.suppress(NotFound):
+                await kube.delete_pod(meta.namespace, name, uid, known, grace)
+        case actions.SendTermination(request):
+            await drivers.terminate(meta.uid, request)
+        case actions.ConfirmCheckpoint(checkpoint, epoch):
+            await drivers.complete(meta.uid, checkpoint, epoch)
+
+
+async def credentials(kube: Kube, namespace: str, job: str) -> Credentials:
+    """The job's Secret. :raises SecretMissing:"""
+    secret = await kube.get_secret(namespace, names.control_secret(job))
+    if secret is None:
+        raise SecretMissing(
+            f"the Secret {names.control_secret(job)} is gone",
+            remedy="Delete the driver's pod: another epoch gets a new one",
+        )
+    data = {k: base64.b64decode(v).decode() for k, v in (secret.get("data") or {}).items()}
+    return Credentials(data[names.TOKEN_KEY].strip(), data[names.CERTIFICATE_KEY])
+
+
+async def _ensure_secret(kube: Kube, job: StreamJob) -> None:
+    meta = job.metadata
+    material = certs.new(datetime.now(timezone.utc))
+    try:
+        await kube.create_secret(meta.namespace, build.secret(job, material))
+    except AlreadyExists:
+        found = await kube.get_secret(meta.namespace, names.control_secret(meta.name))
+        _check_owner(found, job, f"Secret {names.control_secret(meta.name)}")
+
+
+async def _create_driver(kube: Kube, job: StreamJob, pod: Obj) -> None:
+    meta = job.metadata
+    try:
+        await kube.create_pod(meta.namespace, pod)
+    except AlreadyExists:
+        ours = await kube.list_pods(meta.namespace, names.driver_selector(meta.uid))
+        if pod["metadata"]["name"] not in {p["metadata"]["name"] for p in ours}:
+            raise _taken(f"pod {pod['metadata']['name']}") from None
+
+
+def _check_owner(found: Obj | None, job: StreamJob, what: str) -> None:
+    if found is None:
+        raise Conflict(409, f"the {what} was there a moment ago")
+    if (found["metadata"].get("labels") or {}).get(names.LABEL_UID) != job.metadata.uid:
+        raise _taken(what)
+
+
+def _taken(what: str) -> NameTaken:
+    remedy = "Delete or rename it, or give the StreamJob another name"
+    return NameTaken(f"the {what} exists and belongs to something else", remedy=remedy)

@@ -1,0 +1,65 @@
+"""What `decide` may ask for. Each is one API call (or one call to the driver), idempotent, with its preconditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..protocol.index import Index
+from ..protocol.messages import DriverConfig, TerminationRequest
+
+
+@dataclass(frozen=True)
+class SetFinalizer:
+    """Put our finalizer on the job, or take it away; only if the job has not changed since."""
+
+    present: bool
+
+
+@dataclass(frozen=True)
+class EnsureSecret:
+    """Token and certificate, unless they are there."""
+
+
+@dataclass(frozen=True)
+class WriteIndex:
+    """Create the index (`version` None), or replace exactly that version of it."""
+
+    index: Index
+    version: str | None
+
+
+@dataclass(frozen=True)
+class CreateDriver:
+    """The pod of `config.epoch`, unless it is there."""
+
+    config: DriverConfig
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """This pod. `version`: only if it has not changed since we looked. `grace`: None for the pod's own."""
+
+    name: str
+    uid: str
+    version: str | None = None
+    grace: int | None = None
+
+
+@dataclass(frozen=True)
+class SendTermination:
+    """PUT /v1/termination"""
+
+    request: TerminationRequest
+
+
+@dataclass(frozen=True)
+class ConfirmCheckpoint:
+    """PUT /v1/checkpoints/{n}/completed: the index has it."""
+
+    checkpoint: int
+    epoch: int
+
+
+Action = (
+    SetFinalizer | EnsureSecret | WriteIndex | CreateDriver | DeletePod | SendTermination | ConfirmCheckpoint
+)

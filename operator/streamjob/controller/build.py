@@ -1,0 +1,305 @@
+"""The objects of a job, pure: what a driver is told, its pod, its Secret, its index, its executors' template.
+
+No Service: a driver gives its executors its pod's own address, and nothing else has to find it by name.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from ..api import GROUP, KIND, VERSION, StreamJob
+from ..api import Volume as VolumeSpec
+from ..api.types import mebibytes
+from ..protocol import codec
+from ..protocol import index as indices
+from ..protocol.index import Index
+from ..protocol.messages import Application, DriverConfig, Restore, TerminationRequest
+from ..protocol.records import JobRef
+from . import names
+from .certs import Material
+
+Obj = dict[str, Any]
+USER = 10001
+SECRETS = "/var/run/streamjob"
+OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's own figures for PySpark on Kubernetes
+
+
+def driver_config(
+    job: StreamJob,
+    index: Index | None,
+    epoch: int,
+    started_epoch: int,
+    termination: TerminationRequest | None,
+) -> DriverConfig:
+    """What the driver of `epoch` is told.
+
+    It starts exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of it.
+    """
+    latest = index.latest if index else None
+    exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
+    source = job.spec.restore_from
+    meta, app = job.metadata, job.spec.application
+    known = job.status.checkpoint.latest if job.status.checkpoint else 0
+    return DriverConfig(
+        job=JobRef(meta.namespace, meta.name, meta.uid),
+        epoch=epoch,
+        application=Application(app.file, app.module, app.args),
+        checkpoints=names.checkpoints_root(job),
+        next_checkpoint=max(index.next_id if index else 1, known + 1),
+        restore=Restore(
+            latest=latest,
+            exact=exact,
+            savepoint=source.savepoint if source and latest is None else None,
+            allow_drained=source.allow_drained if source else False,
+        ),
+        termination=termination,
+        eviction_savepoint=names.eviction_savepoint(job, epoch),
+        grace=job.spec.termination.grace_period,
+        spark_conf=spark_conf(job, epoch),
+        executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
+    )
+
+
+def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
+    """Spark's configuration: ours, the user's, and on top what the job could not be controlled without."""
+    spec, meta = job.spec, job.metadata
+    fixed = {"spark.driver.memory": f"{mebibytes(spec.driver.memory)}m"}
+    if not spec.executor.instances:
+        return {"spark.app.name": meta.name, **spec.spark_conf, "spark.master": "local[*]", **fixed}
+    ours = {
+        "spark.app.name": meta.name,
+        # Both need rights that the driver's account does not have, for things that a job of ours does not have.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    }
+    if spec.image_pull_policy is not None:
+        ours["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
+    fixed |= {
+        "spark.master": "k8s://https://kubernetes.default.svc",
+        "spark.submit.deployMode": "client",
+        "spark.kubernetes.namespace": meta.namespace,
+        "spark.kubernetes.driver.pod.name": names.driver_pod(meta.name, epoch),
+        "spark.kubernetes.container.image": spec.image,
+        "spark.kubernetes.executor.podNamePrefix": f"{meta.name}-{epoch}",
+        "spark.executor.instances": str(spec.executor.instances),
+        "spark.executor.cores": str(spec.executor.cores),
+        "spark.executor.memory": f"{mebibytes(spec.executor.memory)}m",
+    }
+    return {**ours, **spec.spark_conf, **fixed}
+
+
+def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
+    """Our defaults, the user's template over them, and over both what the operator relies on."""
+    spec, meta = job.spec, job.metadata
+    template = copy.deepcopy(spec.driver.template or {})
+    template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
+    heap = mebibytes(spec.driver.memory)
+    memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
+    volumes, mounts = _volumes(spec.storage.volumes)
+    defaults: Obj = {
+        "spec": {
+            "securityContext": _pod_security(),
+            "containers": [
+                {
+                    "name": names.CONTAINER,
+                    "securityContext": _container_security(),
+                    "resources": {
+                        "requests": {"cpu": str(spec.driver.cores), "memory": memory},
+                        "limits": {"memory": memory},
+                    },
+                    "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
+                }
+            ],
+        }
+    }
+    container: Obj = {
+        "name": names.CONTAINER,
+        "image": spec.image,
+        # The image's entry point stays: it is the image's business how Python and Spark are found.
+        "args": ["python", "-m", "streamjob.runtime"],
+        "terminationMessagePath": "/dev/termination-log",
+        # A driver that dies before it can report leaves the end of its log in its place.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "env": [
+            *[e.plain() for e in spec.application.env],
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "STREAMJOB_CONFIG", "value": codec.dumps(config)},
+        ],
+        "volumeMounts": [
+            {"name": "streamjob-control", "mountPath": SECRETS, "readOnly": True},
+            {"name": "streamjob-tmp", "mountPath": "/tmp"},  # noqa: S108
+            *mounts,
+        ],
+    }
+    if spec.image_pull_policy is not None:
+        container["imagePullPolicy"] = spec.image_pull_policy.value
+    fixed: Obj = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.driver_pod(meta.name, config.epoch),
+            "namespace": meta.namespace,
+            "labels": {
+                **names.labels(job),
+                names.LABEL_EPOCH: str(config.epoch),
+                names.LABEL_COMPONENT: names.DRIVER,
+            },
+            "annotations": {names.ANNOTATION_GENERATION: str(meta.generation)},
+            "ownerReferences": [owner(job)],
+        },
+        "spec": {
+            # A restart is a new epoch: the kubelet must not start this one again behind our back.
+            "restartPolicy": "Never",
+            "serviceAccountName": spec.driver.service_account,
+            "automountServiceAccountToken": spec.executor.instances > 0,
+            "terminationGracePeriodSeconds": spec.termination.grace_period,
+            "containers": [container],
+            "volumes": [
+                {
+                    "name": "streamjob-control",
+                    "secret": {"secretName": names.control_secret(meta.name), "defaultMode": 0o440},
+                },
+                {"name": "streamjob-tmp", "emptyDir": {}},
+                *volumes,
+            ],
+        },
+    }
+    pod: Obj = merge(merge(defaults, template), fixed)
+    return pod
+
+
+def executor_template(job: StreamJob, epoch: int) -> Obj:
+    """What Spark adds its own to for each executor. It makes the driver's pod their owner."""
+    volumes, mounts = _volumes(job.spec.storage.volumes)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "labels": {
+                **names.labels(job),
+                names.LABEL_EPOCH: str(epoch),
+                names.LABEL_COMPONENT: names.EXECUTOR,
+            }
+        },
+        "spec": {
+            "automountServiceAccountToken": False,
+            "securityContext": _pod_security(),
+            "containers": [
+                {
+                    "name": "spark-kubernetes-executor",
+                    "securityContext": _container_security(),
+                    "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
+                    "volumeMounts": [{"name": "streamjob-tmp", "mountPath": "/tmp"}, *mounts],  # noqa: S108
+                }
+            ],
+            "volumes": [{"name": "streamjob-tmp", "emptyDir": {}}, *volumes],
+        },
+    }
+
+
+def secret(job: StreamJob, material: Material) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _owned(job, names.control_secret(job.metadata.name)),
+        "type": "Opaque",
+        "stringData": {
+            names.TOKEN_KEY: material.token,
+            names.CERTIFICATE_KEY: material.certificate,
+            names.PRIVATE_KEY_KEY: material.key,
+        },
+    }
+
+
+def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
+    """The index as a ConfigMap; with the version that it replaces."""
+    meta = _owned(job, names.index_config_map(job.metadata.name))
+    if version is not None:
+        meta["resourceVersion"] = version
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta,
+        "data": {indices.KEY: indices.dumps(index)},
+    }
+
+
+def owner(job: StreamJob) -> Obj:
+    """Whose it is: Kubernetes deletes it after the job."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def merge(base: Any, over: Any) -> Any:
+    """`over` on top of `base`: objects field by field, lists of named things by name, everything else replaced."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {**base, **{k: merge(base[k], v) if k in base else v for k, v in over.items()}}
+    if isinstance(base, list) and isinstance(over, list):
+        key = _key([*base, *over])
+        if key is None:
+            return over
+        found = {x[key]: x for x in base}
+        for x in over:
+            # To the end: an environment variable may refer only to those before it.
+            known = found.pop(x[key], None)
+            # A variable has one of `value` and `valueFrom`: two of them cannot be merged.
+            whole = known is None or "value" in x or "valueFrom" in x
+            found[x[key]] = x if whole else merge(known, x)
+        return list(found.values())
+    return over
+
+
+def _key(items: list[Any]) -> str | None:
+    """By which field the entries of a list are told apart: mounts by their place, the rest by name."""
+    for key in ("mountPath", "name"):
+        if all(isinstance(x, dict) and key in x for x in items):
+            return key
+    return None
+
+
+def _owned(job: StreamJob, name: str) -> Obj:
+    return {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": names.labels(job),
+        "ownerReferences": [owner(job)],
+    }
+
+
+def _volumes(volumes: tuple[VolumeSpec, ...]) -> tuple[list[Obj], list[Obj]]:
+    sources, mounts = [], []
+    for volume in volumes:
+        plain = volume.plain()
+        mounts.append(
+            {"name": volume.name, "mountPath": plain.pop("mountPath"), "readOnly": plain.pop("readOnly")}
+        )
+        sources.append(plain)
+    return sources, mounts
+
+
+def _pod_security() -> Obj:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _container_security() -> Obj:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

@@ -1,0 +1,502 @@
+"""What to do about a job, given what is and what its spec asks for. Pure: no I/O, no clock; the heart of the controller.
+
+Read RULES from top to bottom: the first that has something to say decides. It returns the status to write, and the actions
+that follow once it is written: the intent is always recorded before the effect (request id, target, deadline, epoch).
+
+What holds whatever is observed (tests/controller/test_decide_properties.py):
+- V2: a driver that may have run is deleted only if it has exited, or the user cancelled, or it belongs to an older epoch.
+- A new epoch begins only when no pod of an earlier one is left, so that there are never two drivers.
+- V7: epoch, startedEpoch and observedGeneration never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from ..api import (
+    ConditionType,
+    DriverInfo,
+    OnDelete,
+    Phase,
+    RestartPolicy,
+    RestartStatus,
+    State,
+    Status,
+    TerminationInfo,
+)
+from ..api.types import duration, moment, timestamp
+from ..protocol import index as indices
+from ..protocol.errors import FormatError
+from ..protocol.lifecycle import Scenario
+from ..protocol.messages import DriverPhase, Mode, Problem, TerminationRequest
+from . import actions, build, faults, names
+from .actions import Action
+from .drivers import completed_token
+from .observe import Observed
+from .status import drained, fail, final, seconds_until, seen, sentence, settle
+
+STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
+CANCEL_GRACE = 1  # second
+RECHECK = 15.0  # seconds; for what changes with time alone
+TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
+
+
+class Goal(Enum):
+    """What the job shall come to. `spec.state` says it; of a job that is being deleted, `termination.onDelete`."""
+
+    RUN = "Running"
+    STOP = "Stopped"
+    DRAIN = "Drained"
+    CANCEL = "Cancelled"
+
+
+MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Write `status` (if it differs), then do `actions` in order and look again; with none, look again after `wake`."""
+
+    status: Status
+    actions: tuple[Action, ...] = ()
+    wake: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time."""
+
+    o: Observed
+    s: Status
+    goal: Goal
+    now: datetime
+
+    def decide(
+        self,
+        phase: Phase,
+        reason: str,
+        message: str,
+        *,
+        do: tuple[Action, ...] = (),
+        wake: float | None = None,
+        stalled: bool = False,
+        status: Status | None = None,
+    ) -> Decision:
+        s = settle(status or self.s, self.o.job, self.now, phase, reason, message, stalled=stalled)
+        return Decision(s, do, wake)
+
+    def stall(self, phase: Phase, problem: Problem, *, wake: float | None = None) -> Decision:
+        """Nothing moves until a person has mended it."""
+        s = fail(self.s, problem, self.now)
+        return self.decide(phase, problem.reason, sentence(problem), stalled=True, status=s, wake=wake)
+
+    def stay(self, wake: float | None) -> Decision:
+        """The phase and what is said about it remain."""
+        ready = self.s.condition(ConditionType.READY)
+        reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
+        return self.decide(self.phase, reason, message, wake=wake)
+
+    def with_termination(self, termination: TerminationInfo | None) -> Case:
+        return replace(self, s=self.s.model_copy(update={"termination": termination}))
+
+    @property
+    def phase(self) -> Phase:
+        return self.s.phase or Phase.PENDING
+
+    @property
+    def settled(self) -> bool:
+        """No driver has run since the newest checkpoint, or none ever: the directories are as it says."""
+        latest = self.o.index.latest if self.o.index else None
+        return self.s.started_epoch == 0 or (
+            latest is not None and final(latest) and latest.epoch >= self.s.started_epoch
+        )
+
+    @property
+    def ended(self) -> bool:
+        """The newest checkpoint has nothing left to resume: drained, or out of input."""
+        return drained(self.o.index.latest if self.o.index else None)
+
+    @property
+    def open_termination(self) -> TerminationInfo | None:
+        """A recorded one whose checkpoint is not in the index."""
+        t = self.s.termination
+        return t if t is not None and t.final_checkpoint is None else None
+
+    @property
+    def failed(self) -> RestartStatus | None:
+        """The failure of the newest epoch, once it is accounted for."""
+        r = self.s.restarts
+        return r if r is not None and r.epoch == self.s.epoch else None
+
+
+def decide(o: Observed, now: datetime) -> Decision:
+    """The one entry."""
+    s = seen(o)
+    case = Case(o, s, goal(o, now), now)
+    for rule in RULES:
+        if (decision := rule(case)) is not None:
+            return decision
+    raise AssertionError("the last rule decides always")
+
+
+def goal(o: Observed, now: datetime) -> Goal:
+    """A job that is being deleted ends as `onDelete` says (or as it was ending), and when that takes too long, at once."""
+    job = o.job
+    asked = {
+        State.RUNNING: Goal.RUN,
+        State.STOPPED: Goal.STOP,
+        State.DRAINED: Goal.DRAIN,
+        State.CANCELLED: Goal.CANCEL,
+    }
+    wanted = asked[job.spec.state]
+    if not job.deleting:
+        return wanted
+    on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
+    if wanted is Goal.RUN:
+        wanted = on_delete[job.spec.termination.on_delete]
+    return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
+
+
+def deletion_deadline(o: Observed, wanted: Goal) -> datetime:
+    asked_at = o.job.metadata.deletion_timestamp
+    assert asked_at is not None
+    return moment(asked_at) + _timeout(o, wanted)
+
+
+def _timeout(o: Observed, wanted: Goal) -> timedelta:
+    t = o.job.spec.termination
+    return duration(t.drain_timeout if wanted is Goal.DRAIN else t.stop_timeout)
+
+
+# --- the rules ---------------------------------------------------------------------------------------------------
+
+
+def leave_a_deleted_job_alone(c: Case) -> Decision | None:
+    """Our finalizer is off (or never was on): what is left is Kubernetes' business."""
+    if c.o.job.deleting and names.FINALIZER not in c.o.job.metadata.finalizers:
+        return Decision(c.o.job.status)
+    return None
+
+
+def fence_off_older_epochs(c: Case) -> Decision | None:
+    """A newer epoch begins only after the older has ended: an older driver is a late creation of somebody else's."""
+    older = [p for p in c.o.pods if p.epoch < c.s.epoch and not p.deleting]
+    if not older:
+        return None
+    return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in older))
+
+
+def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
+    """The driver says that a checkpoint is durable: from now on it counts."""
+    record = c.o.word.completed if c.o.word else None
+    if record is None or c.o.index_problem is not None or record.epoch != c.s.epoch:
+        return None
+    try:
+        index = indices.add(c.o.index or indices.empty(c.o.job.metadata.uid), record)
+    except (FormatError, ValueError) as e:
+        if c.goal is Goal.CANCEL:
+            return None
+        remedy = "Set spec.state to Cancelled; Running then goes on from the checkpoint directories"
+        return c.stall(c.phase, Problem("IndexConflict", str(e), remedy))
+    return None if index == c.o.index else Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
+
+
+def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
+    """Then, and not before, it closes its tasks and leaves (V2)."""
+    word, pod, latest = c.o.driver, c.o.pod, c.o.index.latest if c.o.index else None
+    if pod is None or pod.over or word is None or word.completed is None or latest is None:
+        return None
+    number = word.completed.checkpoint
+    done = word.phase in (DriverPhase.TERMINATED, DriverPhase.FAILED)
+    if done or number > latest.checkpoint or completed_token(number) in c.o.acknowledged:
+        return None
+    return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
+
+
+def cancel(c: Case) -> Decision | None:
+    """At any time, also in the middle of a stop: no savepoint, no waiting."""
+    if c.goal is not Goal.CANCEL:
+        return None
+    s = c.s.model_copy(update={"termination": c.s.termination if c.open_termination is None else None})
+    if c.o.pods:
+        slow = [p for p in c.o.pods if not p.deleting or (p.grace or 0) > CANCEL_GRACE]
+        do = tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in slow)
+        return c.decide(Phase.CANCELLING, "Cancelling", "The driver is being deleted", do=do, status=s)
+    if c.o.job.deleting:
+        return Decision(s, (actions.SetFinalizer(False),))
+    s = s.model_copy(update={"driver": None})
+    if c.ended and c.settled:
+        return _at_its_end(c, s)
+    text = "Cancelled; Running goes on from the latest checkpoint"
+    return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
+
+
+def need_a_readable_index(c: Case) -> Decision | None:
+    """Without it nothing may begin or end. A driver that runs is left alone; Cancelled and deletion work all the same."""
+    if c.o.index_problem is None:
+        return None
+    if c.o.job.deleting and not c.o.pods:
+        return Decision(c.s, (actions.SetFinalizer(False),))
+    return c.stall(c.phase, c.o.index_problem, wake=_until_deletion_is_due(c))
+
+
+def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
+    """It has never run, so it holds nothing. If it is no longer wanted, or the spec has changed, it goes; else it waits.
+
+    The pod's version is a precondition: should the kubelet start it just now, it stays.
+    """
+    pod = c.o.pod
+    problem = faults.stuck(pod, c.o.job, c.now) if pod and not pod.over and not pod.deleting else None
+    if pod is None or problem is None or c.s.epoch == c.s.started_epoch:
+        return None
+    unwanted = (c.goal is Goal.STOP or c.o.job.deleting) and c.settled
+    if unwanted or pod.generation != c.o.job.metadata.generation:
+        s = c.s.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+    return c.stall(Phase.STARTING, problem, wake=_until_deletion_is_due(c))
+
+
+def follow_the_driver(c: Case) -> Decision | None:
+    """A driver lives. If the job shall end, it is asked to; it then ends by itself."""
+    pod, word = c.o.pod, c.o.driver
+    if pod is None or pod.over:
+        return None
+    if pod.started and c.o.silent:
+        return c.stall(c.phase, faults.unreachable(c.o), wake=_until_deletion_is_due(c))
+    if c.settled and c.s.started_epoch == c.s.epoch:
+        return _terminating(c, c.s.termination)  # its final checkpoint is in the index: it is about to leave
+    if (word is not None and word.termination is not None) or pod.deleting:
+        return _terminating(c, c.open_termination)
+    ours = c.open_termination
+    told = ours is not None and ours.request_id in c.o.acknowledged
+    if ours is None or (not told and word is not None and ours.mode != _mode(c.goal)):
+        # Nothing is asked of it, or it was never told and the user thought better of it.
+        ours = _new_termination(c, c.s.epoch)
+        c = c.with_termination(ours)
+    if ours is None:
+        return _running(c)
+    tell = () if told or word is None else (actions.SendTermination(_request(ours, c.s.epoch)),)
+    return _terminating(c, ours, do=tell)
+
+
+def account_for_a_failure(c: Case) -> Decision | None:
+    """The driver of the newest epoch is gone and its final checkpoint is not in the index. Once for each epoch."""
+    known = c.s.driver is not None and c.s.driver.uid is not None
+    if c.failed or not known or (c.settled and c.s.started_epoch == c.s.epoch):
+        return None
+    problem = faults.death(c.o)
+    policy, old, generation = c.o.job.spec.restart, c.s.restarts, c.o.job.metadata.generation
+    afresh = old is None or old.generation != generation or faults.stable_for(c.o, c.now) >= STABLE
+    count = 1 if afresh or old is None else old.count + 1
+    may_restart = problem.retryable and policy.policy is RestartPolicy.ON_FAILURE
+    delay = _backoff(c, count) if may_restart and count <= policy.limit else None
+    restarts = RestartStatus(
+        count=count,
+        epoch=c.s.epoch,
+        generation=generation,
+        next_at=timestamp(c.now + delay) if delay is not None else None,
+    )
+    # A pod that is gone may have run without our seeing it.
+    started = c.s.epoch if c.o.pod is None else c.s.started_epoch
+    s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
+    if delay is not None:
+        text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"
+        wake = delay.total_seconds()
+        return c.decide(Phase.RESTARTING, problem.reason, text, status=s, wake=wake)
+    if may_restart:
+        text = f"After {policy.limit} restarts in a row: {sentence(problem)}"
+        return c.decide(Phase.FAILED, "RestartLimitReached", text, status=s)
+    return c.decide(Phase.FAILED, problem.reason, sentence(problem), status=s)
+
+
+def let_go_of_a_deleted_job(c: Case) -> Decision | None:
+    """Nothing lives. A termination that has begun is brought to its end by another driver; nothing else is started."""
+    if not c.o.job.deleting:
+        return None
+    unfinished = c.open_termination is not None and not c.settled
+    gave_up = c.failed is not None and c.failed.next_at is None
+    if unfinished and not gave_up:
+        return None
+    return remove_the_exited_driver(c) or Decision(c.s, (actions.SetFinalizer(False),))
+
+
+def wait_after_a_failure(c: Case) -> Decision | None:
+    """Until the backoff is over, or, where there is no further restart, until the spec (or restart.nonce) changes."""
+    failed = c.failed
+    if failed is None or c.settled:
+        return None
+    # To ask a job that has failed for good to stop is not to start it again.
+    idle = c.goal is Goal.STOP and c.open_termination is None and failed.next_at is None
+    if failed.generation != c.o.job.metadata.generation and not idle:
+        return None
+    if failed.next_at is None:
+        return c.stay(_until_deletion_is_due(c))
+    delay = seconds_until(failed.next_at, c.now)
+    return c.stay(delay) if delay else None
+
+
+def remove_the_exited_driver(c: Case) -> Decision | None:
+    """Its final checkpoint is in the index, or its failure in the status. Nothing begins before it is gone."""
+    if not c.o.pods:
+        return None
+    return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid) for p in c.o.pods if not p.deleting))
+
+
+def rest(c: Case) -> Decision | None:
+    """The job is what it shall be, and nothing lives."""
+    if not c.settled:
+        return None
+    # A termination that was recorded, but overtaken by another end, is no longer asked for.
+    s = c.s.model_copy(
+        update={"driver": None, "termination": None if c.open_termination else c.s.termination}
+    )
+    latest = c.o.index.latest if c.o.index else None
+    if c.ended:
+        return _at_its_end(c, s)
+    if c.goal is Goal.STOP:
+        text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
+        return c.decide(Phase.STOPPED, "Stopped", text, status=s)
+    by_script = latest is not None and latest.request_id is None and latest.epoch == c.s.epoch
+    if c.goal is Goal.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
+        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
+        return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
+    return None
+
+
+def begin_an_epoch(c: Case) -> Decision:
+    """A driver is wanted and there is none."""
+    if names.FINALIZER not in c.o.job.metadata.finalizers:
+        return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
+    # A driver that was recorded and never seen may not have been created: its epoch has still to begin.
+    again = c.s.driver is not None and c.s.driver.uid is None and c.s.started_epoch < c.s.epoch
+    epoch = c.s.epoch if again else c.s.epoch + 1
+    open_one = c.open_termination
+    carried = open_one if open_one is not None and open_one.mode == _mode(c.goal) else None
+    termination = carried or _new_termination(c, epoch)
+    pod = names.driver_pod(c.o.job.metadata.name, epoch)
+    s = c.s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
+    request = _request(termination, epoch) if termination else None
+    config = build.driver_config(c.o.job, c.o.index, epoch, c.s.started_epoch, request)
+    index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if c.o.index is None else ()
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config))
+    if again:
+        return Decision(s, do)  # what kept it from beginning stands in the conditions
+    return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
+
+
+RULES: tuple[Callable[[Case], Decision | None], ...] = (
+    leave_a_deleted_job_alone,
+    fence_off_older_epochs,
+    take_the_checkpoint_into_the_index,
+    tell_the_driver_that_the_index_has_it,
+    cancel,
+    need_a_readable_index,
+    replace_a_driver_that_cannot_start,
+    follow_the_driver,
+    account_for_a_failure,
+    let_go_of_a_deleted_job,
+    wait_after_a_failure,
+    remove_the_exited_driver,
+    rest,
+    begin_an_epoch,
+)
+
+
+# --- parts of the rules ------------------------------------------------------------------------------------------
+
+
+def _running(c: Case) -> Decision:
+    word, pod = c.o.driver, c.o.pod
+    if word is None or word.phase is DriverPhase.STARTING:
+        text = "Its script has started no query yet" if word else "It has not answered yet"
+        text = f"The driver of epoch {c.s.epoch} starts. {text}"
+        waits = pod is not None and pod.unschedulable is not None
+        return c.decide(Phase.STARTING, "Starting", text, wake=RECHECK if waits else None)
+    if word.problem is not None:
+        s = fail(c.s, word.problem, c.now)
+        return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
+    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs")
+
+
+def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:
+    """The driver is ending, or will be as soon as it can be told. It takes as long as it takes: only a person cuts it short."""
+    said = c.o.driver.termination if c.o.driver else None
+    mode = said.mode.value if said else ours.mode if ours else Mode.STOP.value
+    phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
+    step = said.step.value if said else "WaitingForDriver"
+    text = (said.progress if said else "") or step
+    s = fail(c.s, said.problem, c.now) if said and said.problem else c.s
+    stuck = f" {sentence(said.problem)}" if said and said.problem else ""
+    wake = _until_deletion_is_due(c)
+    if ours is not None and ours.final_checkpoint is None:
+        left = seconds_until(ours.deadline, c.now)
+        if not left:
+            text = (
+                f"It takes longer than until {ours.deadline}; step {step}: {text}.{stuck} {TIMED_OUT_REMEDY}"
+            )
+            return c.decide(phase, "TerminationTimedOut", text, do=do, status=s, wake=wake)
+        wake = left if wake is None else min(left, wake)
+    evicted = c.o.driver is not None and c.o.driver.evicted
+    reason = "Evicted" if evicted and ours is None else phase.value
+    return c.decide(phase, reason, f"{text}.{stuck}", do=do, status=s, wake=wake)
+
+
+def _at_its_end(c: Case, s: Status) -> Decision:
+    """Drained or out of input: this job never runs again."""
+    latest = c.o.index.latest if c.o.index else None
+    assert latest is not None
+    by_request = latest.scenario is Scenario.DRAIN or c.goal is Goal.DRAIN
+    if not by_request:
+        text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
+        return c.decide(Phase.FINISHED, "Finished", text, status=s)
+    if c.goal is not Goal.RUN:
+        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed"
+        return c.decide(Phase.DRAINED, "Drained", text, status=s)
+    savepoint = latest.savepoint or "its savepoint"
+    problem = Problem(
+        "AlreadyDrained",
+        "the job has been drained, which is its end: rows older than its last watermark would be dropped as late",
+        f"Make a new StreamJob with restoreFrom.savepoint: {savepoint} and restoreFrom.allowDrained: true",
+    )
+    s = fail(s, problem, c.now)
+    return c.decide(Phase.DRAINED, problem.reason, sentence(problem), stalled=True, status=s)
+
+
+def _mode(wanted: Goal) -> str | None:
+    mode = MODES.get(wanted)
+    return mode.value if mode else None
+
+
+def _new_termination(c: Case, epoch: int) -> TerminationInfo | None:
+    """The termination that the goal asks for. Its id follows from the epoch and the spec: whoever decides it gets the same."""
+    mode = MODES.get(c.goal)
+    if mode is None:
+        return None
+    request_id = f"{mode.value.lower()}-{epoch}-{c.o.job.metadata.generation}"
+    return TerminationInfo(
+        request_id=request_id,
+        mode=mode.value,
+        requested_at=timestamp(c.now),
+        deadline=timestamp(c.now + _timeout(c.o, c.goal)),
+        savepoint=names.savepoint(c.o.job, request_id),
+    )
+
+
+def _request(t: TerminationInfo, epoch: int) -> TerminationRequest:
+    return TerminationRequest(t.request_id, epoch, Mode(t.mode), t.savepoint)
+
+
+def _backoff(c: Case, count: int) -> timedelta:
+    backoff = c.o.job.spec.restart.backoff
+    # The exponent is bounded only so that the number stays one.
+    return min(duration(backoff.initial) * (1 << min(count - 1, 20)), duration(backoff.max))
+
+
+def _until_deletion_is_due(c: Case) -> float | None:
+    """When a deletion's patience ends, this job has to be looked at again."""
+    if not c.o.job.deleting or c.goal is Goal.CANCEL:
+        return None
+    return max((deletion_deadline(c.o, c.goal) - c.now).total_seconds(), 0.0)

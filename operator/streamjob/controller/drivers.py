@@ -1,0 +1,291 @@
+"""Talking to drivers: one session and one long poll for each that lives.
+
+TLS with exactly the certificate of the job's Secret, and its token. The long poll keeps the last status at hand, so
+that a reconcile costs no call to the driver, and wakes the job when the status' version grows. It is also the first
+contact: it tries until the driver answers. Answers of another job or epoch are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from ..protocol import codec
+from ..protocol.errors import FormatError, StreamJobError
+from ..protocol.messages import CONTROL_PORT, TLS_NAME, Completed, DriverStatus, Problem, TerminationRequest
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 25.0  # an unchanged status is asked for again after this
+COMMAND_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
+POLL_TIMEOUT = aiohttp.ClientTimeout(total=POLL_SECONDS + 10, connect=5)
+RETRY_FIRST, RETRY_MAX = 0.1, 2.0
+SILENT_AFTER = 30.0  # seconds without an answer until the job is told
+ANSWER_LIMIT = 1 << 20
+
+
+class DriverUnreachable(StreamJobError):
+    """It does not answer, or not in a way that can be trusted. It may have taken the command all the same."""
+
+    reason = "DriverUnreachable"
+    retryable = True
+
+
+class DriverRefused(StreamJobError):
+    """It answered and said no."""
+
+    reason = "DriverRefused"
+    retryable = True
+
+    def __init__(self, code: int, problem: Problem) -> None:
+        super().__init__(
+            f"the driver answered {code} {problem.reason}: {problem.message}", remedy=problem.remedy
+        )
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The job's Secret: what we show (token) and what we accept (certificate, PEM)."""
+
+    token: str = field(repr=False)
+    certificate: str
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known of a driver now."""
+
+    status: DriverStatus | None = None
+    silent: float = 0.0
+    acknowledged: frozenset[str] = frozenset()
+
+
+class Drivers:
+    """All drivers, by the uid of their job.
+
+    :param credentials: namespace and job → its Secret.
+    :param changed: called with namespace and job when there is news of its driver.
+    """
+
+    def __init__(
+        self,
+        credentials: Callable[[str, str], Awaitable[Credentials]],
+        changed: Callable[[str, str], None],
+        *,
+        port: int = CONTROL_PORT,
+    ) -> None:
+        self._credentials = credentials
+        self._changed = changed
+        self._port = port
+        self._lines: dict[str, Line] = {}
+        self._last_words: dict[str, DriverStatus] = {}
+
+    def follow(self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int) -> View:
+        """Keep in touch with this driver from now on (and with no earlier one of the job)."""
+        line = self._lines.get(uid)
+        if line is not None and (line.pod, line.ip) != (pod, ip):
+            self.forget(uid)
+            line = None
+        if line is None:
+            if ip is None:
+                return View()
+            changed = lambda: self._changed(namespace, job)  # noqa: E731
+            credentials = lambda: self._credentials(namespace, job)  # noqa: E731
+            line = self._lines[uid] = Line(uid, pod, ip, epoch, self._port, credentials, changed)
+        return line.view()
+
+    def last_word(self, uid: str, epoch: int) -> DriverStatus | None:
+        """What the driver of this epoch said last, also after its pod is gone."""
+        status = self._last_words.get(uid)
+        return status if status is not None and status.epoch == epoch else None
+
+    def forget(self, uid: str) -> None:
+        """The driver lives no more."""
+        if (line := self._lines.pop(uid, None)) is not None:
+            if line.status is not None:
+                self._last_words[uid] = line.status
+            line.close()
+
+    def forget_job(self, uid: str) -> None:
+        """The job lives no more."""
+        self.forget(uid)
+        self._last_words.pop(uid, None)
+
+    async def terminate(self, uid: str, request: TerminationRequest) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/termination", codec.dumps(request), request.request_id)
+
+    async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
+        """Tell it that the index has the checkpoint. :raises DriverUnreachable: :raises DriverRefused:"""
+        path = f"/v1/checkpoints/{checkpoint}/completed"
+        await self._line(uid).put(path, codec.dumps(Completed(epoch)), completed_token(checkpoint))
+
+    def _line(self, uid: str) -> Line:
+        line = self._lines.get(uid)
+        if line is None:
+            raise DriverUnreachable("the driver has no address yet")
+        return line
+
+    async def close(self) -> None:
+        for uid in list(self._lines):
+            self._lines[uid].close()
+        closing = [line.closed for line in self._lines.values()]
+        self._lines.clear()
+        await asyncio.gather(*closing, return_exceptions=True)
+
+
+def completed_token(checkpoint: int) -> str:
+    """How a confirmed checkpoint stands among the acknowledged commands."""
+    return f"checkpoint-{checkpoint}-completed"
+
+
+class Line:
+    """The connection to one driver."""
+
+    def __init__(
+        self,
+        uid: str,
+        pod: str,
+        ip: str,
+        epoch: int,
+        port: int,
+        credentials: Callable[[], Awaitable[Credentials]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.uid, self.pod, self.ip, self.epoch = uid, pod, ip, epoch
+        host = f"[{ip}]" if ":" in ip else ip
+        self._base = f"https://{host}:{port}"
+        self._credentials = credentials
+        self._changed = changed
+        self.status: DriverStatus | None = None
+        self._acknowledged: set[str] = set()
+        self._heard = time.monotonic()
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+        self.closed: asyncio.Task[None] = asyncio.create_task(self._poll(), name=f"poll-{pod}")
+
+    def view(self) -> View:
+        silent = time.monotonic() - self._heard
+        return View(self.status, silent if silent >= SILENT_AFTER else 0.0, frozenset(self._acknowledged))
+
+    def close(self) -> None:
+        self.closed.cancel()
+
+    async def put(self, path: str, body: str, token: str) -> None:
+        self._take(await self._call("PUT", path, body, COMMAND_TIMEOUT))
+        self._acknowledged.add(token)
+
+    async def _poll(self) -> None:
+        """Ask for ever, at once after each answer, with a growing pause after each failure."""
+        pause, told = RETRY_FIRST, False
+        try:
+            while True:
+                after = self.status.version if self.status else -1
+                try:
+                    path = f"/v1/status?after={after}&timeout={POLL_SECONDS}"
+                    news = self._take(await self._call("GET", path, None, POLL_TIMEOUT))
+                except StreamJobError as e:
+                    log.debug("%s: %s", self.pod, e)
+                    if not told and self.view().silent:
+                        told = True
+                        self._changed()
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, RETRY_MAX)
+                    continue
+                pause = RETRY_FIRST
+                if news or told:
+                    self._changed()
+                told = False
+        finally:
+            if self._session is not None:
+                with contextlib.suppress(Exception):
+                    await self._session.close()
+
+    def _take(self, text: bytes) -> bool:
+        """Keep the answer if it is this driver's and newest. True if the job should look at it."""
+        try:
+            status = codec.loads(DriverStatus, text, limit=ANSWER_LIMIT)
+        except FormatError as e:
+            raise DriverUnreachable(f"the driver's answer cannot be read: {e.message}") from None
+        if (status.job_uid, status.epoch) != (self.uid, self.epoch):
+            raise DriverUnreachable(
+                f"at {self.ip} answers epoch {status.epoch} of job {status.job_uid[:64]!r}"
+            )
+        self._heard = time.monotonic()
+        if self.status is not None and status.version < self.status.version:
+            return False
+        # Figures drift without a new version; a poll that ran its time brings them.
+        news = status != self.status
+        self.status = status
+        return news
+
+    async def _call(self, method: str, path: str, body: str | None, timeout: aiohttp.ClientTimeout) -> bytes:
+        try:
+            session = await self._open()
+            assert self._tls is not None
+            async with session.request(
+                method,
+                self._base + path,
+                data=body,
+                ssl=self._tls,
+                server_hostname=TLS_NAME,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as answer:
+                text = await _read(answer, ANSWER_LIMIT)
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as e:
+            raise DriverUnreachable(
+                f"the driver at {self.ip} does not answer: {type(e).__name__} {e}".rstrip()
+            ) from None
+        if answer.status in (200, 202):
+            return text
+        try:
+            problem = codec.loads(Problem, text)
+        except FormatError:
+            problem = Problem("Unknown", "")
+        if answer.status == 401:
+            # The Secret may have been made anew; the next attempt reads it again.
+            await self._forget_session()
+        raise DriverRefused(answer.status, problem)
+
+    async def _open(self) -> aiohttp.ClientSession:
+        """The session, kept so that connections and TLS sessions live on from call to call."""
+        if self._session is None:
+            found = await self._credentials()
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            tls.minimum_version = ssl.TLSVersion.TLSv1_2
+            # The one certificate is its own authority: nobody else's signature is worth anything here.
+            tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            tls.load_verify_locations(cadata=found.certificate)
+            self._tls = tls
+            self._session = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {found.token}", "Content-Type": "application/json"},
+                connector=aiohttp.TCPConnector(limit=4, keepalive_timeout=60),
+                auto_decompress=False,
+                trust_env=False,
+            )
+        return self._session
+
+    async def _forget_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body, as far as we are willing to read it. :raises ValueError: it is longer."""
+    chunks, size = [], 0
+    async for chunk in answer.content.iter_chunked(1 << 16):
+        size += len(chunk)
+        if size > limit:
+            raise ValueError(f"an answer above {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)

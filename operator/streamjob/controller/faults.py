@@ -1,0 +1,110 @@
+"""What is wrong with a driver, in words: pure functions from a pod to the problem that a person should read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ..api import StreamJob
+from ..protocol.messages import Problem
+from .observe import Exit, Observed, Pod
+
+# Reasons for which the kubelet waits and tries again for ever: only a person (or another epoch) mends them.
+PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
+SCHEDULING_PATIENCE = timedelta(seconds=30)
+OUT_OF_MEMORY, KILLED = "OOMKilled", 137
+
+
+def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
+    """Why this driver does not start. Worded so that it stays the same while the kubelet tries again."""
+    if pod.started:
+        return None
+    if pod.waiting is not None:
+        reason, message = pod.waiting
+        if reason in PULL:
+            return Problem(
+                "ImagePullBackOff",
+                f"the image {job.spec.image!r} cannot be pulled",
+                "Correct spec.image, push the image, or give the driver's service account the registry's credentials",
+            )
+        if reason == "InvalidImageName":
+            return Problem(reason, f"{job.spec.image!r} is no image name", "Correct spec.image")
+        if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+            remedy = "Correct spec.application.env, spec.storage.volumes or spec.driver.template, or make what is missing"
+            return Problem(reason, f"the driver's container cannot be made: {message}", remedy)
+    if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
+        remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
+        return Problem("Unschedulable", f"no node takes the driver: {pod.unschedulable.message}", remedy)
+    return None
+
+
+def death(o: Observed) -> Problem:
+    """Why the newest epoch's driver is gone, without a final checkpoint in the index."""
+    pod = o.pod
+    if pod is None or not pod.over:
+        return Problem(
+            "DriverLost",
+            f"the pod {o.job.status.driver.pod if o.job.status.driver else ''} is gone before it could report",
+            "Nothing has to be done; see what deleted it (kubectl, an eviction, a lost node)",
+            retryable=True,
+        )
+    if pod.exit is None:
+        reason = pod.reason or "PodFailed"
+        return Problem(reason, pod.message or "the driver's pod has failed before it ran", "", retryable=True)
+    report = pod.exit.report
+    if report is not None and report.problem is not None:
+        return report.problem
+    if report is not None and report.evicted:
+        message = "the driver was evicted and its savepoint was not done within the grace period"
+        remedy = (
+            "Raise spec.termination.gracePeriod; nothing is lost, it goes on from its checkpoint directories"
+        )
+        return Problem("Evicted", message, remedy, retryable=True)
+    return _exited(pod.exit)
+
+
+def unreachable(o: Observed) -> Problem:
+    """A driver whose container runs, and which has not answered for a while."""
+    pod = o.pod
+    assert pod is not None
+    if pod.deleting:
+        return Problem(
+            "DriverNotGone",
+            f"the pod {pod.name} is being deleted, but its node {pod.node} does not say that it has ended",
+            "Wait for the node; if it is off for good, delete the Node object",
+        )
+    return Problem(
+        "DriverUnreachable",
+        f"the driver in pod {pod.name} has not answered for a while",
+        "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port; "
+        "deleting the pod restarts the driver from its latest checkpoint",
+    )
+
+
+def stable_for(o: Observed, now: datetime) -> timedelta:
+    """For how long the driver that is gone had run."""
+    pod = o.pod
+    if pod is None or pod.started_at is None:
+        return timedelta()
+    until = pod.exit.at if pod.exit and pod.exit.at else now
+    return until - pod.started_at
+
+
+def _exited(end: Exit) -> Problem:
+    tail = f": {end.tail}" if end.tail else ""
+    if end.reason == OUT_OF_MEMORY:
+        return Problem(
+            OUT_OF_MEMORY,
+            "the driver needed more memory than its pod has and was killed",
+            "Raise spec.driver.memory",
+            retryable=True,
+        )
+    if end.code == KILLED:
+        return Problem(
+            "DriverKilled", f"the driver was killed (SIGKILL){tail}", "Nothing has to be done", retryable=True
+        )
+    return Problem(
+        "DriverExited",
+        f"the driver left with exit code {end.code} and without a report{tail}",
+        "See the driver's log; the image needs python, pyspark and the package streamjob",
+        retryable=True,
+    )

@@ -1,0 +1,233 @@
+"""Every call to the Kubernetes API, and nothing else. One method is one call; the chart's Roles list exactly these.
+
+Objects are plain dictionaries: the generated models cost memory and time and would be turned back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from ..api import GROUP, KIND, PLURAL, VERSION
+from ..protocol.errors import StreamJobError
+
+Obj = dict[str, Any]
+TIMEOUT = 15.0
+IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+class KubeError(StreamJobError):
+    """The API server said no, or nothing. `code` is 0 if it did not answer: then the call may have been applied."""
+
+    reason = "KubernetesError"
+    retryable = True
+
+    def __init__(
+        self, code: int, message: str, *, retry_after: float | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.code = code
+        self.retry_after = retry_after
+
+
+class NotFound(KubeError):
+    reason = "NotFound"
+
+
+class Conflict(KubeError):
+    """The object is not what it was when we looked: look again."""
+
+    reason = "Conflict"
+
+
+class AlreadyExists(KubeError):
+    reason = "AlreadyExists"
+
+
+class Forbidden(KubeError):
+    """Rights, quota, pod security or admission; the message says which."""
+
+    reason = "Forbidden"
+
+
+class Refused(KubeError):
+    """The object is not valid."""
+
+    reason = "Invalid"
+
+
+class Kube:
+    """A connection to the API server. `namespace` None: all of them."""
+
+    def __init__(self, namespace: str | None = None) -> None:
+        self.namespace = namespace
+        self._api: client.ApiClient | None = None
+
+    async def open(self) -> None:
+        settings = client.Configuration()
+        if await asyncio.to_thread(IN_CLUSTER.exists):
+            config.load_incluster_config(client_configuration=settings)
+        else:
+            await config.load_kube_config(client_configuration=settings)
+        settings.connection_pool_maxsize = 64
+        settings.client_session_kwargs = {"trust_env": False}
+        self._api = client.ApiClient(settings)
+
+    async def close(self) -> None:
+        if self._api is not None:
+            await self._api.close()
+
+    # --- StreamJobs: get, list, patch; status: update ------------------------------------------------------------
+
+    async def get_job(self, namespace: str, name: str) -> Obj | None:
+        return await self._or_none(self._call("GET", _job(namespace, name)))
+
+    async def list_jobs(self) -> list[Obj]:
+        """Metadata only: enough to find what no event told of."""
+        where = f"/namespaces/{self.namespace}" if self.namespace else ""
+        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        found = await self._call("GET", f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}", accept=kind)
+        return list(found["items"])
+
+    async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:
+        """Replace the status if the object is still at `version`. :raises Conflict: Returns the new version."""
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "metadata": {"name": name, "namespace": namespace, "resourceVersion": version},
+            "status": status,
+        }
+        answer = await self._call("PUT", f"{_job(namespace, name)}/status", body)
+        return str(answer["metadata"]["resourceVersion"])
+
+    async def put_finalizers(self, namespace: str, name: str, version: str, finalizers: list[str]) -> None:
+        """:raises Conflict: the object is no longer at `version`."""
+        body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
+        await self._call("PATCH", _job(namespace, name), body, content="application/merge-patch+json")
+
+    # --- pods: list, create, delete -----------------------------------------------------------------------------
+
+    async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
+        found = await self._call("GET", f"{_core(namespace, 'pods')}?labelSelector={quote(selector)}")
+        return list(found["items"])
+
+    async def create_pod(self, namespace: str, pod: Obj) -> None:
+        """:raises AlreadyExists:"""
+        await self._call("POST", _core(namespace, "pods"), pod)
+
+    async def delete_pod(
+        self, namespace: str, name: str, uid: str, version: str | None, grace: int | None
+    ) -> None:
+        """Delete this pod and no other of that name; with `version`, only if it has not changed since.
+
+        :raises Conflict: :raises NotFound:
+        """
+        preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
+        body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        await self._call("DELETE", _core(namespace, "pods", name), body)
+
+    # --- ConfigMaps: get, create, update ------------------------------------------------------------------------
+
+    async def get_config_map(self, namespace: str, name: str) -> Obj | None:
+        return await self._or_none(self._call("GET", _core(namespace, "configmaps", name)))
+
+    async def create_config_map(self, namespace: str, body: Obj) -> None:
+        """:raises AlreadyExists:"""
+        await self._call("POST", _core(namespace, "configmaps"), body)
+
+    async def put_config_map(self, namespace: str, body: Obj) -> None:
+        """:raises Conflict: it is no longer at the resourceVersion in `body`."""
+        await self._call("PUT", _core(namespace, "configmaps", body["metadata"]["name"]), body)
+
+    # --- Secrets: get, create -----------------------------------------------------------------------------------
+
+    async def get_secret(self, namespace: str, name: str) -> Obj | None:
+        return await self._or_none(self._call("GET", _core(namespace, "secrets", name)))
+
+    async def create_secret(self, namespace: str, body: Obj) -> None:
+        """:raises AlreadyExists:"""
+        await self._call("POST", _core(namespace, "secrets"), body)
+
+    # --- Events: create -----------------------------------------------------------------------------------------
+
+    async def create_event(self, namespace: str, body: Obj) -> None:
+        await self._call("POST", _core(namespace, "events"), body)
+
+    # --- the call -----------------------------------------------------------------------------------------------
+
+    async def _or_none(self, call: Any) -> Obj | None:
+        try:
+            found: Obj = await call
+        except NotFound:
+            return None
+        return found
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: str = "application/json",
+        accept: str = "application/json",
+    ) -> Obj:
+        assert self._api is not None, "open() first"
+        parts = await self._api.param_serialize(
+            method,
+            path,
+            query_params=[],
+            header_params={"Accept": accept, "Content-Type": content},
+            auth_settings=["BearerToken"],
+        )
+        url, headers = parts[1], parts[2]
+        try:
+            response = await self._api.call_api(
+                method, url, headers, body, _request_timeout=aiohttp.ClientTimeout(total=TIMEOUT)
+            )
+            data = await response.read()
+        except client.ApiException as e:
+            raise _error(e.status, e.body, {}) from None
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as e:
+            raise KubeError(0, f"the API server does not answer: {type(e).__name__} {e}".rstrip()) from None
+        if response.status >= 300:
+            raise _error(response.status, data, response.headers)
+        parsed: Obj = json.loads(data)
+        return parsed
+
+
+def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
+    """The API server's own words, as the error that they mean."""
+    try:
+        status = json.loads(data or "{}")
+        reason, message = status.get("reason", ""), status.get("message", "")
+    except ValueError:
+        reason, message = "", str(data)[:200]
+    message = message or f"the API server answered {code}"
+    if code == 404:
+        return NotFound(code, message)
+    if code == 409:
+        return (AlreadyExists if reason == "AlreadyExists" else Conflict)(code, message)
+    if code == 403:
+        return Forbidden(
+            code, message, remedy="Give the controller the right, or mend the policy or quota named here"
+        )
+    if code in (400, 422):
+        return Refused(code, message, remedy="Mend the field of the spec that the message names")
+    after = headers.get("Retry-After")
+    return KubeError(code, message, retry_after=float(after) if after and after.isdigit() else None)
+
+
+def _job(namespace: str, name: str) -> str:
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}"
+
+
+def _core(namespace: str, plural: str, name: str | None = None) -> str:
+    return f"/api/v1/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")

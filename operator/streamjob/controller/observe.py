@@ -1,0 +1,250 @@
+"""What is, read afresh: the StreamJob, its driver pods, its index, and the last that the driver said.
+
+Three API calls, side by side. Nothing here is from a watch: a watch may be late, and what follows may destroy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ..api import StreamJob
+from ..api.types import moment
+from ..protocol import codec
+from ..protocol import index as indices
+from ..protocol.errors import FormatError
+from ..protocol.index import Index
+from ..protocol.messages import DriverStatus, Problem
+from . import names
+from .drivers import Drivers
+from .kube import Kube
+
+Obj = dict[str, Any]
+TAIL = 600  # characters of a container's last words
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How the driver's container ended. `report`: its final status, None if it left none that can be read."""
+
+    code: int
+    reason: str
+    tail: str
+    report: DriverStatus | None
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class Unschedulable:
+    """No node takes the pod."""
+
+    message: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A driver pod. `waiting`: reason and message why its container does not start."""
+
+    name: str
+    uid: str
+    version: str
+    epoch: int
+    generation: int
+    phase: str
+    ip: str | None = None
+    deleting: bool = False
+    grace: int | None = None
+    node: str | None = None
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    waiting: tuple[str, str] | None = None
+    unschedulable: Unschedulable | None = None
+    exit: Exit | None = None
+
+    @property
+    def over(self) -> bool:
+        """It runs no more and never will again (restartPolicy: Never)."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def started(self) -> bool:
+        """Its container has run, so it may have changed something."""
+        return self.started_at is not None or self.exit is not None or self.phase == "Running"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One job at one moment.
+
+    :param index: None if its ConfigMap is not there, or cannot be read: then `index_problem` says why.
+    :param driver: the last status of the driver of the newest epoch, None if it has not answered yet.
+    :param silent: seconds for which that driver has not answered; 0 when it does.
+    :param acknowledged: commands that the driver has taken, so that they are not sent again and again.
+    """
+
+    job: StreamJob
+    pods: tuple[Pod, ...] = ()
+    index: Index | None = None
+    index_version: str | None = None
+    index_problem: Problem | None = None
+    driver: DriverStatus | None = None
+    silent: float = 0.0
+    acknowledged: frozenset[str] = frozenset()
+
+    @property
+    def epoch(self) -> int:
+        """The newest that anything shows, so that a status that got lost does not turn it back."""
+        pods = [p.epoch for p in self.pods]
+        known = [self.index.latest.epoch] if self.index and self.index.latest else []
+        return max([self.job.status.epoch, *pods, *known])
+
+    @property
+    def pod(self) -> Pod | None:
+        """The driver pod of the newest epoch."""
+        return next((p for p in self.pods if p.epoch == self.epoch), None)
+
+    @property
+    def word(self) -> DriverStatus | None:
+        """The last word of the newest epoch's driver: its final report, else its last answer."""
+        pod = self.pod
+        if pod is not None and pod.exit is not None and pod.exit.report is not None:
+            return pod.exit.report
+        return self.driver
+
+
+async def observe(
+    kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str | None
+) -> Observed | None:
+    """Read everything about a job; None if it is gone. `uid` is what it was last time: pods are asked for by it."""
+    raw = kube.get_job(namespace, name)
+    if uid is None:
+        obj = await raw
+        if obj is None:
+            return None
+        uid = str(obj["metadata"]["uid"])
+        pods, config_map = await _parts(kube, namespace, name, uid)
+    else:
+        obj, (pods, config_map) = await asyncio.gather(raw, _parts(kube, namespace, name, uid))
+        if obj is None:
+            return None
+        if obj["metadata"]["uid"] != uid:
+            # Deleted and made again under the same name: what was read belongs to another job.
+            return await observe(kube, drivers, namespace, name, None)
+    job = StreamJob.parse(obj)
+    index, version, problem = read_index(config_map, job)
+    parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
+    seen = Observed(job, parsed, index, version, problem)
+    pod = seen.pod
+    if pod is None or pod.over:
+        drivers.forget(uid)
+        return Observed(job, parsed, index, version, problem, driver=drivers.last_word(uid, seen.epoch))
+    view = drivers.follow(uid, namespace, name, pod.name, pod.ip, pod.epoch)
+    return Observed(job, parsed, index, version, problem, view.status, view.silent, view.acknowledged)
+
+
+async def _parts(kube: Kube, namespace: str, name: str, uid: str) -> tuple[list[Obj], Obj | None]:
+    return await asyncio.gather(
+        kube.list_pods(namespace, names.driver_selector(uid)),
+        kube.get_config_map(namespace, names.index_config_map(name)),
+    )
+
+
+def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, str | None, Problem | None]:
+    """The index, its resourceVersion, and why it cannot be used."""
+    name = names.index_config_map(job.metadata.name)
+    where = f"ConfigMap {name}"
+    if config_map is None:
+        if job.status.checkpoint is None:
+            return None, None, None
+        return (
+            None,
+            None,
+            Problem(
+                "IndexMissing",
+                f"{where} is gone; it recorded checkpoint {job.status.checkpoint.latest} of this job",
+                "Restore it from a backup, or make a new StreamJob with restoreFrom.savepoint",
+            ),
+        )
+    version = str(config_map["metadata"]["resourceVersion"])
+    owner = (config_map["metadata"].get("labels") or {}).get(names.LABEL_UID)
+    if owner != job.metadata.uid:
+        return (
+            None,
+            version,
+            Problem(
+                "NameTaken",
+                f"{where} exists and belongs to something else",
+                "Delete or rename it, or give the StreamJob another name",
+            ),
+        )
+    try:
+        index = indices.loads((config_map.get("data") or {}).get(indices.KEY, ""), where)
+    except FormatError as e:
+        remedy = e.remedy or "Restore it from a backup, or make a new StreamJob with restoreFrom.savepoint"
+        return None, version, Problem(e.reason, e.message, remedy)
+    if index.job_uid != job.metadata.uid:
+        problem = Problem(
+            "ForeignIndex", f"{where} holds another job's index", "Restore this job's from a backup"
+        )
+        return None, version, problem
+    return index, version, None
+
+
+def parse_pod(pod: Obj) -> Pod | None:
+    """A driver pod as far as we look at it; None if its labels are not ours."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    epoch = (meta.get("labels") or {}).get(names.LABEL_EPOCH, "")
+    if not epoch.isdigit():
+        return None
+    container: Obj = next(
+        (c for c in status.get("containerStatuses") or () if c["name"] == names.CONTAINER), {}
+    )
+    state = container.get("state") or {}
+    ended = state.get("terminated")
+    waiting = state.get("waiting")
+    started = (state.get("running") or ended or {}).get("startedAt")
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        version=meta["resourceVersion"],
+        epoch=int(epoch),
+        generation=int((meta.get("annotations") or {}).get(names.ANNOTATION_GENERATION, "0")),
+        phase=status.get("phase", "Pending"),
+        ip=status.get("podIP"),
+        deleting="deletionTimestamp" in meta,
+        grace=meta.get("deletionGracePeriodSeconds"),
+        node=(pod.get("spec") or {}).get("nodeName"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        started_at=moment(started) if started else None,
+        waiting=(waiting.get("reason", ""), waiting.get("message", "")) if waiting else None,
+        unschedulable=_unschedulable(status.get("conditions") or ()),
+        exit=_exit(ended, meta, int(epoch)) if ended else None,
+    )
+
+
+def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return Unschedulable(condition.get("message", ""), moment(condition["lastTransitionTime"]))
+    return None
+
+
+def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
+    text = ended.get("message") or ""
+    report: DriverStatus | None
+    try:
+        report = codec.loads(DriverStatus, text)
+    except FormatError:
+        report = None
+    uid = (meta.get("labels") or {}).get(names.LABEL_UID)
+    if report is not None and (report.job_uid != uid or report.epoch != epoch):
+        report = None  # of another life: whatever wrote it, it says nothing about this one
+    at = ended.get("finishedAt")
+    tail = "" if report else text.strip()[-TAIL:]
+    return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)

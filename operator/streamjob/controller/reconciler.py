@@ -1,0 +1,225 @@
+"""One short-lived task for each job that has something to do: observe, decide, write the status, act, look again.
+
+What one pass costs: 3 reads side by side (StreamJob, pods by label, index ConfigMap), 1 write if the status changes, and
+1 call for each action. A job at rest costs nothing. A stop, from the user's patch to the driver's having the request:
+3 reads, 1 status write (the intent), 1 PUT to the driver over a connection that is open already.
+
+A wake while a pass is under way is not lost: there will be another pass. The echo of our own write wakes nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from pydantic import ValidationError
+
+from ..api import Phase, Status, StreamJob
+from ..protocol.errors import StreamJobError
+from ..protocol.messages import Problem
+from .act import act, credentials
+from .decide import decide
+from .drivers import DriverRefused, Drivers, DriverUnreachable
+from .kube import Conflict, Kube, KubeError
+from .observe import Observed, observe
+from .status import event_object, events, fail, sentence, settle
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32  # reconciles side by side
+STEPS = 25  # passes in a row for one job until others get their turn
+BACKOFF_FIRST, BACKOFF_MAX = 0.5, 60.0
+CANARY_SECONDS = 20.0
+QUIET_ERRORS = (0, 429)  # and 5xx: the API server is not itself; a condition could not be written anyway
+
+
+@dataclass
+class Task:
+    """What is under way for one job."""
+
+    running: asyncio.Task[None] | None = None
+    dirty: bool = False
+    timer: asyncio.TimerHandle | None = None
+    uid: str | None = None
+    version: str | None = None  # the resourceVersion that we saw or wrote last
+    failures: int = 0
+
+
+class Reconciler:
+    """All jobs, by namespace and name. Lives in one event loop."""
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube = kube
+        self.drivers = Drivers(lambda namespace, job: credentials(kube, namespace, job), self.wake)
+        self._tasks: dict[tuple[str, str], Task] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._alive = time.monotonic()
+        self._canary: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        await self.kube.open()
+        self._canary = asyncio.create_task(self._sing(), name="canary")
+
+    async def close(self) -> None:
+        tasks = [t.running for t in self._tasks.values() if t.running] + (
+            [self._canary] if self._canary else []
+        )
+        for entry in self._tasks.values():
+            if entry.timer:
+                entry.timer.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.drivers.close()
+        await self.kube.close()
+
+    # --- waking ----------------------------------------------------------------------------------------------
+
+    def wake(self, namespace: str, name: str, version: str | None = None) -> None:
+        """Look at the job soon. `version`: of the event that says so; one that we know already wakes nobody."""
+        task = self._tasks.setdefault((namespace, name), Task())
+        if version is not None and version == task.version:
+            return
+        if task.timer is not None:
+            task.timer.cancel()
+            task.timer = None
+        if task.running is not None:
+            task.dirty = True
+            return
+        task.running = asyncio.create_task(self._run(namespace, name, task), name=f"{namespace}/{name}")
+
+    def _wake_later(self, namespace: str, name: str, task: Task, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+        task.timer = loop.call_later(delay, lambda: self.wake(namespace, name))
+
+    async def _run(self, namespace: str, name: str, task: Task) -> None:
+        """Passes until there is nothing to do now."""
+        delay: float | None = None
+        try:
+            while True:
+                task.dirty = False
+                async with self._slots:
+                    delay = await self._guarded(namespace, name, task)
+                if not task.dirty:
+                    break
+                delay = None
+        finally:
+            task.running = None
+        if delay is not None:
+            self._wake_later(namespace, name, task, delay)
+        elif task.uid is None:
+            self._tasks.pop((namespace, name), None)
+
+    async def _guarded(self, namespace: str, name: str, task: Task) -> float | None:
+        """A pass that never raises: whatever goes wrong is tried again later, less and less often."""
+        try:
+            delay = await self._reconcile(namespace, name, task)
+        except Exception as e:
+            task.failures += 1
+            pause = min(BACKOFF_FIRST * (1 << min(task.failures - 1, 10)), BACKOFF_MAX)
+            if isinstance(e, KubeError) and e.retry_after is not None:
+                pause = max(pause, e.retry_after)
+            if isinstance(e, StreamJobError):
+                log.warning("%s/%s: %s", namespace, name, e)
+            else:
+                log.exception("%s/%s: a reconcile failed", namespace, name)
+            return pause
+        task.failures = 0
+        return delay
+
+    # --- the flow of one reconcile ------------------------------------------------------------------------------
+
+    async def _reconcile(self, namespace: str, name: str, task: Task) -> float | None:
+        for _ in range(STEPS):
+            o = await observe(self.kube, self.drivers, namespace, name, task.uid)
+            self._alive = time.monotonic()
+            if o is None:
+                self._forget(task)
+                return None
+            task.uid, task.version = o.job.metadata.uid, o.job.metadata.resource_version
+            decision = decide(o, datetime.now(timezone.utc))
+            try:
+                version = await self._write_status(o, decision.status, task)
+                for action in decision.actions:
+                    await act(self.kube, self.drivers, o.job, version, action)
+            except Conflict as e:
+                log.debug("%s/%s: %s", namespace, name, e)
+                continue
+            except StreamJobError as e:
+                await self._tell(o, decision.status, e, task)
+                raise
+            if not decision.actions and decision.wake != 0:
+                return decision.wake
+        return BACKOFF_FIRST
+
+    async def _write_status(self, o: Observed, status: Status, task: Task) -> str:
+        """Under optimistic locking, if it says anything new; then the Events of what is new. Returns the version."""
+        meta = o.job.metadata
+        if status == o.job.status:
+            return meta.resource_version
+        version = await self.kube.put_status(meta.namespace, meta.name, meta.resource_version, status.plain())
+        task.version = version
+        now = datetime.now(timezone.utc)
+        for event in events(o.job.status, status):
+            log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
+            body = event_object(o.job, event, now)
+            # They are for people: nothing waits for them, and one that is lost is lost.
+            asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
+        return version
+
+    async def _post(self, namespace: str, body: dict[str, object]) -> None:
+        try:
+            await self.kube.create_event(namespace, body)
+        except StreamJobError as e:
+            log.debug("an Event was not taken: %s", e)
+
+    async def _tell(self, o: Observed, status: Status, error: StreamJobError, task: Task) -> None:
+        """Say in the conditions what keeps the job from going on, where it is for a person to mend."""
+        if isinstance(error, (DriverUnreachable, DriverRefused)):
+            return  # the long poll sees the same, and tells when it lasts
+        if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
+            return
+        now = datetime.now(timezone.utc)
+        problem = Problem(error.reason, error.message, error.remedy, error.retryable)
+        try:
+            # On what is there now: the intent may have been written just before.
+            fresh = await self.kube.get_job(o.job.metadata.namespace, o.job.metadata.name)
+            if fresh is None or fresh["metadata"]["uid"] != o.job.metadata.uid:
+                return
+            job = StreamJob.parse(fresh)
+            s = fail(job.status, problem, now)
+            s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
+            await self._write_status(Observed(job), s, task)
+        except (StreamJobError, ValidationError) as e:
+            log.debug("could not tell: %s", e)
+
+    def _forget(self, task: Task) -> None:
+        if task.uid is not None:
+            self.drivers.forget_job(task.uid)
+        task.uid = task.version = None
+
+    # --- is it alive? -------------------------------------------------------------------------------------------
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last reconcile, or canary, that reached the API server."""
+        return time.monotonic() - self._alive
+
+    async def _sing(self) -> None:
+        """The canary: a real read through the same client, and every job whose change no event told us of is woken."""
+        while True:
+            try:
+                jobs = await self.kube.list_jobs()
+                self._alive = time.monotonic()
+                for job in jobs:
+                    meta = job["metadata"]
+                    self.wake(meta["namespace"], meta["name"], meta["resourceVersion"])
+                there = {(j["metadata"]["namespace"], j["metadata"]["name"]) for j in jobs}
+                for namespace, name in set(self._tasks) - there:
+                    self.wake(namespace, name)
+            except Exception as e:
+                log.warning("canary: %s", e)
+            await asyncio.sleep(CANARY_SECONDS)

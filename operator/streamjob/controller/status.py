@@ -1,0 +1,263 @@
+"""What the status says: pure functions from what was seen to the fields, conditions and Events that people read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from ..api import (
+    CheckpointStatus,
+    Condition,
+    ConditionType,
+    DriverInfo,
+    ErrorStatus,
+    OperatorInfo,
+    Phase,
+    SavepointStatus,
+    StageInfo,
+    Status,
+    StreamJob,
+    TaskInfo,
+    TerminationInfo,
+)
+from ..api.types import moment, timestamp
+from ..protocol.index import Index
+from ..protocol.messages import DriverStatus, Problem, StageStatus
+from ..protocol.records import CheckpointRecord
+from .observe import Observed, Pod
+
+# A phase in which the job is what the spec asks for, and those in which work is under way. What is in neither has failed.
+REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
+UNDER_WAY = {
+    Phase.PENDING,
+    Phase.STARTING,
+    Phase.STOPPING,
+    Phase.DRAINING,
+    Phase.CANCELLING,
+    Phase.RESTARTING,
+}
+WARNINGS = {Phase.RESTARTING, Phase.FAILED}
+
+
+@dataclass(frozen=True)
+class Event:
+    """A Kubernetes Event: `reason` is stable and CamelCase."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+# --- from what was seen ------------------------------------------------------------------------------------------
+
+
+def seen(o: Observed) -> Status:
+    """The old status with everything in it that follows from observation alone. Nothing in it goes back (V7)."""
+    old, pod, word = o.job.status, o.pod, o.word
+    latest = o.index.latest if o.index else None
+    savepoint = o.index.latest_savepoint if o.index else None
+    started = [p.epoch for p in o.pods if p.started] + ([latest.epoch] if latest else [])
+    return old.model_copy(
+        update={
+            "observed_generation": o.job.metadata.generation,
+            "epoch": o.epoch,
+            "started_epoch": max([old.started_epoch, *started]),
+            "driver": _driver(pod, old.driver) if pod else old.driver,
+            "stages": _stages(word) or old.stages,
+            "checkpoint": _checkpoint(latest) if latest else old.checkpoint,
+            "savepoint": _savepoint(savepoint) if savepoint else old.savepoint,
+            "termination": _termination(old.termination, word, o.index),
+        }
+    )
+
+
+def final(record: CheckpointRecord | None) -> bool:
+    """A checkpoint with which an epoch ended, not one taken while it ran on."""
+    return record is not None and record.scenario is not None
+
+
+def drained(record: CheckpointRecord | None) -> bool:
+    """There is nothing left to resume. A record cut down for a final report has no stages: its scenario says it too."""
+    return record is not None and (
+        record.drained or (record.scenario is not None and record.scenario.is_drain)
+    )
+
+
+def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
+    if old is None and pod.deleting and not pod.started:
+        return None  # given up before it began
+    started = timestamp(pod.started_at) if pod.started_at else None
+    if started is None and old is not None and old.uid == pod.uid:
+        started = old.started_at
+    return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
+
+
+def _stages(word: DriverStatus | None) -> tuple[StageInfo, ...]:
+    return tuple(_stage(s) for s in word.stages) if word else ()
+
+
+def _stage(stage: StageStatus) -> StageInfo:
+    batches = [t.batch for t in stage.tasks if t.batch is not None]
+    rate = stage.input_rows_per_second
+    return StageInfo(
+        uid=stage.uid,
+        tasks=tuple(TaskInfo(index=t.index, state=t.state.value, batch=t.batch) for t in stage.tasks),
+        operators=tuple(
+            OperatorInfo(uid=o.uid, kind=o.kind.value, name=o.name, finished=o.finished)
+            for o in stage.operators
+        ),
+        watermark=stage.watermark,
+        batch=max(batches) if batches else None,
+        input_rows_per_second=round(rate, 1) if rate is not None else None,
+    )
+
+
+def _checkpoint(record: CheckpointRecord) -> CheckpointStatus:
+    return CheckpointStatus(latest=record.checkpoint, epoch=record.epoch, completed_at=record.completed_at)
+
+
+def _savepoint(record: CheckpointRecord) -> SavepointStatus:
+    return SavepointStatus(
+        latest=record.savepoint or "",
+        checkpoint=record.checkpoint,
+        completed_at=record.completed_at,
+        drained=drained(record),
+    )
+
+
+def _termination(
+    old: TerminationInfo | None, word: DriverStatus | None, index: Index | None
+) -> TerminationInfo | None:
+    """How far the recorded termination is: in the driver's words until its checkpoint is in the index."""
+    if old is None:
+        return None
+    said = word.termination if word else None
+    if said is not None and said.request_id == old.request_id:
+        old = old.model_copy(
+            update={
+                "step": said.step.value,
+                "progress": said.progress or None,
+                "flushed_rows": said.flushed_rows if said.flushed_rows is not None else old.flushed_rows,
+            }
+        )
+    record = next((c for c in index.checkpoints if c.request_id == old.request_id), None) if index else None
+    if record is not None:
+        old = old.model_copy(update={"final_checkpoint": record.checkpoint, "progress": None})
+    return old
+
+
+# --- what it means -----------------------------------------------------------------------------------------------
+
+
+def settle(
+    s: Status,
+    job: StreamJob,
+    now: datetime,
+    phase: Phase,
+    reason: str,
+    message: str,
+    *,
+    stalled: bool = False,
+) -> Status:
+    """The status in `phase`, with the three conditions that follow. `stalled`: nothing moves until a person acts."""
+    stalled = stalled or phase is Phase.FAILED
+    flags = {
+        ConditionType.READY: phase in REACHED and not stalled,
+        ConditionType.RECONCILING: phase in UNDER_WAY and not stalled,
+        ConditionType.STALLED: stalled,
+    }
+    conditions = tuple(_condition(s, job, now, kind, flag, reason, message) for kind, flag in flags.items())
+    return s.model_copy(update={"phase": phase, "conditions": conditions})
+
+
+def fail(s: Status, problem: Problem, now: datetime) -> Status:
+    """The status with `problem` as its last error; the time stays while it is the same one."""
+    old = s.last_error
+    if old is not None and (old.reason, old.message, old.remedy) == (
+        problem.reason,
+        problem.message,
+        problem.remedy,
+    ):
+        return s
+    error = ErrorStatus(
+        reason=problem.reason, message=problem.message, remedy=problem.remedy, time=timestamp(now)
+    )
+    return s.model_copy(update={"last_error": error})
+
+
+def sentence(problem: Problem) -> str:
+    """What happened and what to do about it."""
+    message = problem.message.rstrip(". ") + "."
+    return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
+
+
+def _condition(
+    s: Status, job: StreamJob, now: datetime, kind: ConditionType, flag: bool, reason: str, message: str
+) -> Condition:
+    old = s.condition(kind)
+    value = "True" if flag else "False"
+    kept = old.last_transition_time if old is not None and old.status == value else None
+    return Condition(
+        type=kind,
+        status=value,
+        reason=reason,
+        message=message,
+        observed_generation=job.metadata.generation,
+        last_transition_time=kept or timestamp(now),
+    )
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def events(old: Status, new: Status) -> list[Event]:
+    """What happened between two statuses, for `kubectl describe`."""
+    found = []
+    ready = new.condition(ConditionType.READY)
+    if new.last_error is not None and new.last_error != old.last_error:
+        error = new.last_error
+        found.append(Event(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy))))
+    if new.checkpoint is not None and new.checkpoint != old.checkpoint:
+        text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
+        found.append(Event(False, "CheckpointCompleted", text))
+    if new.savepoint is not None and new.savepoint != old.savepoint:
+        found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
+    if new.phase is not None and new.phase != old.phase:
+        found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+    stalled, before = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
+    if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
+        known = before is not None and (before.status, before.reason) == (stalled.status, stalled.reason)
+        said = new.last_error is not None and new.last_error != old.last_error
+        if not known and not said:
+            found.append(Event(True, stalled.reason, stalled.message))
+    return found
+
+
+def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:
+    """The Event as Kubernetes takes it."""
+    meta = job.metadata
+    stamp = now.astimezone(timezone.utc)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{meta.name}.", "namespace": meta.namespace},
+        "involvedObject": {
+            "apiVersion": "streamjob.dev/v1alpha1",
+            "kind": "StreamJob",
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+        },
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message[:1000],
+        "source": {"component": "streamjob"},
+        "firstTimestamp": timestamp(stamp),
+        "lastTimestamp": timestamp(stamp),
+        "count": 1,
+    }
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """From `now` to a timestamp, never negative."""
+    return max((moment(text) - now) / timedelta(seconds=1), 0.0)

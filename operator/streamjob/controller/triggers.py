@@ -1,0 +1,73 @@
+"""What kopf is for: it watches and wakes. It writes nothing: no finalizer, no annotation, no Event of kopf's.
+
+Only `on.event` handlers, because they are the cheap and stateless ones; a missed event is made up for by the canary.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import kopf
+
+from ..api import GROUP, PLURAL, VERSION
+from ..protocol.errors import StreamJobError
+from . import names
+from .reconciler import Reconciler
+
+AGE_LIMIT = 90.0  # seconds without a sign of life until the liveness probe fails: four canaries
+
+
+class Stale(StreamJobError):
+    """Nothing has been reconciled for too long."""
+
+    reason = "ControllerStale"
+
+
+def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
+    """The registry of all triggers, for `kopf.operator`."""
+    registry = kopf.OperatorRegistry()
+
+    async def login(**context: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**context) or kopf.login_with_kubeconfig(**context)
+
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        configure(settings)
+        await reconciler.open()
+
+    async def stop(**_: Any) -> None:
+        await reconciler.close()
+
+    async def job_changed(namespace: str, name: str, meta: dict[str, Any], **_: Any) -> None:
+        reconciler.wake(namespace, name, meta.get("resourceVersion"))
+
+    async def driver_changed(namespace: str, labels: dict[str, str], **_: Any) -> None:
+        reconciler.wake(namespace, labels[names.LABEL_JOB])
+
+    async def age(**_: Any) -> float:
+        if reconciler.age > AGE_LIMIT:
+            raise Stale(f"no reconcile and no canary for {reconciler.age:.0f} s")
+        return round(reconciler.age, 1)
+
+    drivers = {names.LABEL_COMPONENT: names.DRIVER, names.LABEL_JOB: kopf.PRESENT}
+    kopf.on.login(registry=registry)(login)
+    kopf.on.startup(registry=registry)(start)
+    kopf.on.cleanup(registry=registry)(stop)
+    kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)(job_changed)
+    kopf.on.event("v1", "pods", labels=drivers, registry=registry)(driver_changed)
+    kopf.on.probe(id="secondsSinceLastReconcile", registry=registry)(age)
+    return registry
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Each line against a pitfall that is known of kopf."""
+    settings.posting.enabled = False  # log lines are not Events
+    settings.scanning.disabled = True  # no cluster-wide rights for discovery
+    settings.peering.standalone = True  # peering is not a lease
+    settings.watching.server_timeout = 300  # a watch is renewed (and everything listed) that often
+    settings.watching.client_timeout = 360
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 10
+    settings.process.ultimate_exiting_timeout = 10
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
