@@ -45,16 +45,12 @@ def run(
                 )
             said = ""
     except subprocess.TimeoutExpired:
-        raise ClusterError(
-            f"`{title}` did not end within {timeout:.0f} s{_where(log)}"
-        ) from None
+        raise ClusterError(f"`{title}` did not end within {timeout:.0f} s{_where(log)}") from None
     except FileNotFoundError:
         raise ClusterError(f"the program {words[0]} is not on this machine") from None
     if check and done.returncode != 0:
         said = said or tail(log)
-        raise ClusterError(
-            f"`{title}` failed ({done.returncode}){_where(log)}:\n{indent(said)}"
-        )
+        raise ClusterError(f"`{title}` failed ({done.returncode}){_where(log)}:\n{indent(said)}")
     return done.stdout or ""
 
 

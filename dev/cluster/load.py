@@ -1,11 +1,13 @@
 """Move built images into the node, and of those only the layers that it does not have.
 
-buildah writes an image into a folder (an OCI layout), uncompressed, where a layer that is there already is not written
-again. From it a stream is made for containerd that leaves out every layer the node has.
+buildah writes an image out uncompressed; its blobs are kept, so an image is written out once, not for each cluster.
+From them a stream is made for containerd that leaves out every layer the node has.
 """
 
+import hashlib
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -36,7 +38,7 @@ def _load(layout: Layout, name: str) -> None:
     image_id = store.names().get(name)
     if image_id is None:
         raise ClusterError(f"there is no image {name}: build it with `python3 -m dev.images build`")
-    blobs = store.folder() / "layout"
+    blobs = store.folder() / "exported"
     with step(f"loading {name}"):
         descriptor = _export(name, image_id, blobs)
         loaded = images.digests(layout).get(name) == descriptor["digest"]
@@ -47,43 +49,48 @@ def _load(layout: Layout, name: str) -> None:
 
 
 def _export(name: str, image_id: str, folder: Path) -> dict[str, Any]:
-    """Write the image into the layout folder unless this very image is there. Return the manifest's descriptor."""
-    index = folder / "index.json"
-    known = json.loads(index.read_text())["manifests"] if index.exists() else []
-    for manifest in known:
-        if manifest.get("annotations", {}).get("org.opencontainers.image.ref.name") == image_id:
-            return dict(manifest)
-    store.buildah(
-        "push", "--disable-compression", "--quiet", image_id, f"oci:{folder}:{image_id}", timeout=600
-    )
-    found = [
-        manifest
-        for manifest in json.loads(index.read_text())["manifests"]
-        if manifest.get("annotations", {}).get("org.opencontainers.image.ref.name") == image_id
-    ]
-    if not found:
-        raise ClusterError(f"buildah did not write {name} into {folder}")
+    """Make sure that the folder has all blobs of the image. Return the descriptor of its manifest."""
+    known = folder / "images" / image_id
+    if known.exists():
+        return dict(json.loads(known.read_text()))
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / "fresh"
+    shutil.rmtree(fresh, ignore_errors=True)
+    # Not into an OCI layout: for that buildah compresses every layer, each time.
+    store.buildah("push", "--disable-compression", "--quiet", image_id, f"dir:{fresh}", timeout=600)
+    descriptor = adopt(fresh, folder)
+    known.parent.mkdir(exist_ok=True)
+    known.write_text(json.dumps(descriptor))
     prune(folder, set(store.names().values()))
-    return dict(found[0])
+    return descriptor
+
+
+def adopt(fresh: Path, folder: Path) -> dict[str, Any]:
+    """Move the blobs of buildah's `dir:` format, files named by their digest, to where they are looked for."""
+    (folder / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
+    manifest = (fresh / "manifest.json").read_bytes()
+    digest = "sha256:" + hashlib.sha256(manifest).hexdigest()
+    descriptor = {"mediaType": json.loads(manifest)["mediaType"], "digest": digest, "size": len(manifest)}
+    _blob(folder, digest).write_bytes(manifest)
+    for inner in digests_of(folder, descriptor)[1:]:
+        file = fresh / inner.removeprefix("sha256:")
+        if file.exists():
+            file.replace(_blob(folder, inner))
+    shutil.rmtree(fresh)
+    return descriptor
 
 
 def prune(folder: Path, image_ids: set[str]) -> None:
-    """Drop images that no name points to any more, and layers that no image uses."""
-    index = json.loads((folder / "index.json").read_text())
-    keep = [
-        m
-        for m in index["manifests"]
-        if _named(m["annotations"]["org.opencontainers.image.ref.name"], image_ids)
-    ]
-    (folder / "index.json").write_text(json.dumps(index | {"manifests": keep}))
-    used = {digest for manifest in keep for digest in digests_of(folder, manifest)}
+    """Drop images that no name points to any more, and blobs that no image uses."""
+    used: set[str] = set()
+    for known in (folder / "images").iterdir():
+        if known.name in image_ids:
+            used.update(digests_of(folder, json.loads(known.read_text())))
+        else:
+            known.unlink()
     for blob in (folder / "blobs" / "sha256").iterdir():
         if f"sha256:{blob.name}" not in used:
             blob.unlink()
-
-
-def _named(reference: str, image_ids: set[str]) -> bool:
-    return any(reference.startswith(image_id) for image_id in image_ids)
 
 
 def _blob(folder: Path, digest: str) -> Path:
@@ -104,9 +111,7 @@ def write_stream(
     out: IO[bytes], name: str, descriptor: dict[str, Any], folder: Path, present: set[str]
 ) -> None:
     """Write an OCI archive without the layers that are present. Manifest and configuration always go along."""
-    named = {key: value for key, value in descriptor.items() if key != "annotations"} | {
-        "annotations": {NAME: name}
-    }
+    named = descriptor | {"annotations": {NAME: name}}
     index = {"schemaVersion": 2, "manifests": [named]}
     with tarfile.open(fileobj=out, mode="w|") as archive:
         for position, digest in enumerate(digests_of(folder, descriptor)):

@@ -7,6 +7,9 @@ from dev.cluster.layout import cache_folder
 
 PREFIX = "streamjob.dev"
 
+# Even with a storage of its own, buildah writes a cache of layers it has seen into the machine's.
+ALONE = 'mkdir -p /var/lib/containers && mount -n -t tmpfs tmpfs /var/lib/containers && exec "$@"'
+
 
 def folder() -> Path:
     return cache_folder() / "buildah"
@@ -22,7 +25,7 @@ def buildah(*words: str | Path, timeout: float = 60, log: Path | None = None) ->
     base = folder()
     base.mkdir(parents=True, exist_ok=True)
     store = ("--root", base / "storage", "--runroot", base / "run", "--storage-driver", "overlay")
-    alone = ("unshare", "--mount", "--propagation", "private")
+    alone = ("unshare", "--mount", "--propagation", "private", "sh", "-c", ALONE, "sh")
     # Where buildah would make a folder in /etc for networks that these builds do not use.
     configuration = base / "containers.conf"
     configuration.write_text(f'[network]\nnetwork_config_dir = "{base / "networks"}"\n')
