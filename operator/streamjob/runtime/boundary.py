@@ -1,134 +1,260 @@
-"""Stops a query at a micro-batch boundary: the running batch commits, no other one begins.
+"""Stops a query between two micro-batches: the running batch commits, no other begins.
 
-`StreamingQuery.stop()` interrupts the batch, and setting the state to TERMINATED alone does too: `MicroBatchExecution.runBatch`
-looks at it once after planning and interrupts itself. The procedure (docs/adr/0001) holds the progress lock, which
-`constructNextBatch` and `markMicroBatchEnd` need, and sets the state only where the thread is past that look, or between
-two triggers.
+Spark's own `stop()` kills the running batch. Instead, under the lock that every batch begins and ends under, this looks
+where the query's thread is, and sets its state to TERMINATED only where the thread cannot act on it before its batch is
+committed. A batch that was left half done all the same (a Spark version that is not known, somebody else's `stop()`) is
+finished by running exactly it again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import ClassVar
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..protocol.errors import StreamJobError
-from .checkpointdir import CheckpointDir
-from .internals import Execution, Internals
+from .checkpointdir import CheckpointDir, NotAtBoundary
+from .files import HadoopFiles
+from .internals import Execution, Internals, checkpoint_root
 
-POLL = 0.005  # seconds between looks at a batch that is still planned
-SAY_AFTER = 2.0  # seconds until a person is told what is waited for
+POLL = 0.004  # seconds between two looks at a thread that is in no place to be told
+LOCK_WAIT = 0.1  # seconds; a source that lists its input holds the lock for longer
+JOIN_WAIT = 0.25
+
+Starter = Callable[[], StreamingQuery]
 
 
 class QueryFailed(StreamJobError):
-    """The query ended by an error of its own."""
+    """The query died of an error of its own. Its last batch may be half done; the next attempt runs it again."""
 
-    reason = "QueryFailed"
+    reason: ClassVar[str] = "QueryFailed"
+    retryable: ClassVar[bool] = True
+
+
+class BoundaryTimeout(StreamJobError):
+    """The running batch did not end in time. The query runs on as if nothing had been asked."""
+
+    reason = "BoundaryTimeout"
     retryable = True
+
+
+class NoBoundary(StreamJobError):
+    """Continuous processing or real-time mode: there are no micro-batches to stop between."""
+
+    reason = "UnsupportedTrigger"
+
+
+class How(str, Enum):
+    """How a boundary was reached."""
+
+    ENDED = "ended by itself"
+    IN_BATCH = "the running batch was the last"
+    BETWEEN = "between two batches"
+    FINISHED = "the pending batch was run again"
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """:param batch: the last committed batch, None if there was none yet. :param how: for the log.
-    :param seconds: from the request to the end of the query's thread."""
+    """`batch`: the last committed one, None if there was none; `seconds`: how long it took to get there."""
 
     batch: int | None
-    how: str
+    how: How
     seconds: float
+
+
+class Place(Enum):
+    """Where a query's thread is, and so what setting TERMINATED now would do."""
+
+    ENDED = "ended"
+    SINK = "sink"  # the sink takes the batch, which commits: the last look at the state is behind it
+    PLANNING = "planning"  # runBatch before the sink: it looks at the state and interrupts itself
+    NEXT = "next"  # constructNextBatch: it saw ACTIVE and will run what it finds
+    WAITING = "waiting"  # asleep until the next trigger: sees it late, and may be interrupted
+    SLEEPING = "sleeping"  # no input, looks again in some milliseconds
+    LOOP = "loop"  # executeOneBatch before or after all that
+    OUTSIDE = "outside"  # starting, ending, or between two rounds of the loop
+
+
+def place_of(frames: Sequence[str]) -> Place:
+    """From the stack of the query's thread, innermost call first, each `Class.method`."""
+    if not frames:
+        return Place.ENDED
+    if any("onstructNextBatch" in f for f in frames):
+        return Place.NEXT
+    if any("markMicroBatchEnd" in f for f in frames) or _in_sink(frames):
+        return Place.SINK
+    if any(f.endswith(".runBatch") for f in frames):
+        return Place.PLANNING
+    if any("waitTillTime" in f for f in frames):
+        return Place.WAITING
+    if any(f.endswith(".executeOneBatch") for f in frames):
+        return Place.SLEEPING if frames[0].startswith("Thread.sleep") else Place.LOOP
+    return Place.OUTSIDE
+
+
+def _in_sink(frames: Sequence[str]) -> bool:
+    """`runBatch` itself called SQLExecution: a source that runs SQL of its own while planning does not count."""
+    return any(
+        inner.startswith("SQLExecution$.") and outer.startswith("MicroBatchExecution.$anonfun$runBatch$")
+        for inner, outer in pairwise(frames)
+    )
 
 
 def stop_at_boundary(
     query: StreamingQuery,
-    directory: CheckpointDir,
+    files: HadoopFiles,
     internals: Internals | None,
     *,
-    finish_pending: Callable[[], StreamingQuery],
-    on_wait: Callable[[str], None] = lambda _: None,
+    deadline: float | None = None,
+    on_wait: Callable[[str], None] | None = None,
+    finish_pending: Starter | None = None,
 ) -> Boundary:
-    """Returns when the query's thread has ended and offsets.latest == commits.latest.
+    """Let the running batch commit and start no other. Also right for a query that ends or has ended by itself.
 
-    :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is pending, which that
-        trigger then runs and nothing else. With nothing pending it would read all new data.
-    :raises QueryFailed: the query died, before or while it was stopped. What it had committed stays.
+    :param deadline: on the clock of `time.monotonic()`.
+    :param on_wait: told once what is being waited for.
+    :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is pending, because
+        that trigger would otherwise read all new data.
+    :raises QueryFailed: the query, or the pending batch run again, died of an error of its own.
+    :raises BoundaryTimeout: the query runs on unchanged.
+    :raises NoBoundary: the query runs no micro-batches; nothing was done to it.
+    :raises NotAtBoundary: a batch is pending and there is no `finish_pending`.
     """
-    began = time.monotonic()
+    begun = time.monotonic()
     if internals is None:
-        how = "public API"
+        root = checkpoint_root(query)
         query.stop()
+        how = How.BETWEEN
     else:
-        how = _stop(internals.execution(query), query, on_wait)
-    _raise_if_failed(query)
-    if directory.latest_offset() != directory.latest_commit():
-        how += ", pending batch run"
-        pending = finish_pending()
-        pending.awaitTermination()
-        _raise_if_failed(pending)
-    return Boundary(directory.boundary(), how, time.monotonic() - began)
+        execution = internals.execution(query)
+        if not execution.runs_micro_batches:
+            raise NoBoundary(
+                f"query {query.name or query.id} uses {execution.trigger}, which runs no micro-batches",
+                remedy="Use processingTime or availableNow",
+            )
+        root = execution.checkpoint_root
+        how = _stop(query, execution, deadline, on_wait or (lambda _: None))
+    raise_failure(query)
+    if root is None:
+        raise NotAtBoundary(f"query {query.id} was stopped, but not where its checkpoint is known")
+    directory = CheckpointDir(files, root)
+    try:
+        batch = directory.boundary()
+    except NotAtBoundary:
+        if finish_pending is None:
+            raise
+        if on_wait:
+            on_wait("running the interrupted batch again")
+        run_once(finish_pending)
+        batch, how = directory.boundary(), How.FINISHED
+    return Boundary(batch, how, time.monotonic() - begun)
 
 
-def _raise_if_failed(query: StreamingQuery) -> None:
+def run_once(start: Starter) -> StreamingQuery:
+    """Run one batch to its end. :raises QueryFailed: it did not get there."""
+    try:
+        query = start()
+        query.awaitTermination()
+    except (PySparkException, Py4JError) as e:
+        raise QueryFailed(f"the batch could not be run: {one_line(e)}") from None
+    raise_failure(query)
+    return query
+
+
+def raise_failure(query: StreamingQuery) -> None:
+    """:raises QueryFailed: the query has ended with an exception."""
     error = query.exception()
     if error is not None:
-        first = str(error).strip().splitlines()[0][:500]
-        raise QueryFailed(
-            f"query {query.name or query.id} failed: {first}", remedy="See the driver's log for the cause"
-        )
+        raise QueryFailed(f"query {query.name or query.id} failed: {one_line(error)}")
 
 
-def _stop(execution: Execution, query: StreamingQuery, on_wait: Callable[[str], None]) -> str:
-    began = time.monotonic()
+def one_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:500] if lines else type(error).__name__
+
+
+def _stop(
+    query: StreamingQuery, execution: Execution, deadline: float | None, on_wait: Callable[[str], None]
+) -> How:
     how = None
-    while how is None and execution.is_alive():
-        execution.lock.lock()
-        try:
-            how = _decide(execution)
-        finally:
-            execution.lock.unlock()
-        if how is None:
-            time.sleep(POLL)
-    while execution.is_alive():
-        # Asleep between two triggers it would sleep on: here, and only here, an interrupt hits no batch.
-        if "waitTillTime" in execution.stack():
-            _interrupt(query)
-        execution.join(0.02)
-        if time.monotonic() - began > SAY_AFTER:
-            on_wait(f"the running batch goes on for {time.monotonic() - began:.0f} s")
-    return how or "ended by itself"
+    while how is None:
+        if not execution.alive():
+            return How.ENDED
+        if _passed(deadline):
+            raise _timeout(query)
+        if execution.lock(LOCK_WAIT):
+            try:
+                how = _tell(execution)
+            finally:
+                execution.unlock()
+            if how is None:
+                time.sleep(POLL)
+    if how is How.IN_BATCH:
+        on_wait("the running batch has to commit")
+    _await_end(query, execution, deadline)
+    return how
 
 
-def _decide(execution: Execution) -> str | None:
-    """One look under the progress lock; what the thread was found at once TERMINATED is set, None to look again."""
-    stack = execution.stack()
-    if not stack:
-        return "ended by itself"
-    if "SQLExecution$." in stack or "markMicroBatchEnd" in stack:
-        # Past runBatch's look at the state: the batch runs to its commit, then the loop sees TERMINATED.
-        return "in a batch" if execution.terminate() else None
-    if "onstructNextBatch" in stack or "runBatch" in stack or not execution.terminate():
+def _tell(execution: Execution) -> How | None:
+    """Under the lock: set TERMINATED if the thread is in a place to be told; None if not, and nothing is changed."""
+    place = place_of(execution.frames())
+    if place is Place.ENDED:
+        return How.ENDED
+    if place is Place.SINK:
+        return How.IN_BATCH if execution.terminate() else None
+    if place in (Place.PLANNING, Place.NEXT) or not execution.terminate():
         return None
+    # The thread may have seen ACTIVE just before, and be on its way into a batch. It cannot begin one while the lock is
+    # held here: watch it until it shows which way it went.
     while True:
-        # The thread may have passed isActive just before: then it queues for the lock we hold, inside
-        # constructNextBatch, and would plan a batch that runBatch interrupts. Take it back.
-        queued, stack = execution.is_queued_for_lock(), execution.stack()
-        if queued and "onstructNextBatch" in stack:
-            execution.reactivate()
-            return None
-        if queued:
-            return "after a batch"
-        if not stack or not execution.is_alive():
-            return "ended by itself"
-        if "waitTillTime" in stack:
-            return "between triggers"
-        if ("executeOneBatch" in stack and ".sleep" in stack) or "executeOneBatch" not in stack:
-            return "idle"
+        queued = execution.queued_for_lock()  # before the stack: what it is queued for does not change after
+        place = place_of(execution.frames())
+        if place is Place.SINK:
+            return How.IN_BATCH
+        if queued and place is Place.NEXT:
+            return None if execution.reactivate() else How.BETWEEN
+        # PLANNING: the batch of a restart, which needs no constructNextBatch. It has to be left alone: it may have seen
+        # TERMINATED, and to an active query its own interrupt would be a failure. At worst it is run again.
+        if queued or place not in (Place.LOOP, Place.NEXT):
+            return How.BETWEEN
 
 
-def _interrupt(query: StreamingQuery) -> None:
-    # It may have ended meanwhile; how it ended is asked of exception().
-    with suppress(Py4JJavaError, StreamingQueryException):
-        query.stop()
+def _await_end(query: StreamingQuery, execution: Execution, deadline: float | None) -> None:
+    """TERMINATED is set; wait for the thread to see it."""
+    wait = POLL
+    while execution.alive():
+        if place_of(execution.frames()) is Place.WAITING:
+            query.stop()  # interrupts the sleep and waits for the thread; no batch can begin any more
+            return
+        if _passed(deadline) and _take_back(execution):
+            raise _timeout(query)
+        execution.join(wait)
+        wait = min(wait * 2, JOIN_WAIT)
+
+
+def _take_back(execution: Execution) -> bool:
+    """At the deadline the batch still runs: set ACTIVE again, so that the query goes on. False if it is just ending."""
+    if not execution.lock(LOCK_WAIT):
+        return False
+    try:
+        return place_of(execution.frames()) is Place.SINK and execution.reactivate()
+    finally:
+        execution.unlock()
+
+
+def _timeout(query: StreamingQuery) -> BoundaryTimeout:
+    return BoundaryTimeout(
+        f"query {query.name or query.id} did not come to the end of its batch in time; it runs on",
+        remedy="Allow more time, or cancel",
+    )
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline

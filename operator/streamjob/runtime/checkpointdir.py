@@ -1,141 +1,157 @@
-"""Reads a Structured Streaming checkpoint directory: what Spark itself would find there at the next start."""
+"""A checkpoint directory of Spark Structured Streaming, read without Spark's classes.
+
+    metadata                    {"id": the query's UUID}
+    offsets/N                   "v1" or "v2", a JSON line of watermark and configuration, then what N reads
+    commits/N                   batch N is done
+    sources/I/…                 a source's own log
+    state/I/P/…                 partition P of stateful operator I
+    state/I/_metadata/…         what that operator is
+
+From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of org.apache.spark.sql.execution.streaming.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..protocol.errors import StreamJobError
 from ..protocol.records import OperatorKind
-from .files import HadoopFiles
+from .files import HadoopFiles, NotFound
 
-# 9999-12-31T23:59:59.999Z. Not Long.MAX_VALUE: Spark adds delays to it, it overflows, and windows are lost silently.
-MAX_WATERMARK_MS = 253402300799999
-LOG_LIMIT = 16 << 20  # bytes of an offset log entry
+MAX_WATERMARK_MS = (
+    253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
+)
+OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
 
 
 class NotAtBoundary(StreamJobError):
-    """A micro-batch is planned and not committed."""
+    """A batch was planned and not committed, or a commit came without one."""
 
-    reason = "NotAtBoundary"
-    retryable = True
+    reason: ClassVar[str] = "NotAtBoundary"
+    retryable: ClassVar[bool] = True
 
 
-class BrokenCheckpoint(StreamJobError):
+class MalformedCheckpoint(StreamJobError):
     """A file in the directory is not what Spark writes."""
 
-    reason = "CheckpointBroken"
+    reason = "MalformedCheckpoint"
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """`uid` within the stage: `source-0`, `state-0`, `sink`; `name` is Spark's name for a stateful operator."""
+    """`uid` is stable as long as the query's plan is; `name` is Spark's."""
 
     uid: str
-    kind: OperatorKind
     name: str
-
-
-@dataclass(frozen=True)
-class OffsetEntry:
-    """An entry of the offset log (`OffsetSeqLog`): a version line, a line of metadata, and the sources' offsets
-    (format 1: a line each, `-` for a source without one yet; format 2: keyed by source). Lines are kept as they are."""
-
-    lines: tuple[str, ...]
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        parsed = json.loads(self.lines[1])
-        assert isinstance(parsed, dict)
-        return parsed
-
-    @property
-    def watermark(self) -> int:
-        """Milliseconds since the epoch; 0 for a query without event time."""
-        return int(self.metadata.get("batchWatermarkMs", 0))
-
-    def with_metadata(self, **changes: int) -> OffsetEntry:
-        changed = json.dumps({**self.metadata, **changes}, separators=(",", ":"))
-        return OffsetEntry((self.lines[0], changed, *self.lines[2:]))
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
+    kind: OperatorKind
 
 
 class CheckpointDir:
-    """Nothing is cached: each question reads the storage. Every method raises StorageError for what that does."""
+    """All methods read afresh and raise StorageError if the directory cannot be read."""
 
     def __init__(self, files: HadoopFiles, uri: str) -> None:
         self.files = files
         self.uri = uri.rstrip("/")
 
     def latest_offset(self) -> int | None:
-        """The newest batch that was planned."""
-        return max(self.files.numbers(f"{self.uri}/offsets"), default=None)
+        """The last batch that was planned."""
+        return max(self._batches("offsets"), default=None)
 
     def latest_commit(self) -> int | None:
-        """The newest batch that was committed."""
-        return max(self.files.numbers(f"{self.uri}/commits"), default=None)
+        """The last batch that was committed."""
+        return max(self._batches("commits"), default=None)
 
     def boundary(self) -> int | None:
-        """The last batch, committed; None before the first one. :raises NotAtBoundary: a batch is pending."""
-        offset, commit = self.latest_offset(), self.latest_commit()
-        if offset != commit:
-            raise NotAtBoundary(f"{self.uri}: batch {offset} is planned, batch {commit} is committed")
-        return commit
+        """The batch after which the query stands; None if it never ran one. :raises NotAtBoundary: it is in one."""
+        planned, committed = self.latest_offset(), self.latest_commit()
+        if planned != committed:
+            raise NotAtBoundary(
+                f"{self.uri}: batch {planned} is planned, batch {committed} is the last committed",
+                remedy="Start the query again: it runs that batch first",
+            )
+        return planned
 
-    def offsets(self, batch: int) -> OffsetEntry:
-        """:raises BrokenCheckpoint: not an offset log entry."""
-        uri = f"{self.uri}/offsets/{batch}"
-        try:
-            entry = OffsetEntry(tuple(self.files.read_bytes(uri, LOG_LIMIT).decode().split("\n")))
-            entry.metadata  # noqa: B018  parsed here so that a broken one is found here
-        except (ValueError, IndexError, AssertionError):
-            raise BrokenCheckpoint(
-                f"{uri} is not an entry of an offset log", remedy="Restore a savepoint"
-            ) from None
-        return entry
+    def watermark(self, batch: int) -> int:
+        """The watermark that a batch runs with, milliseconds since 1970. :raises NotFound: no such batch."""
+        return int(self.entry(batch)[1]["batchWatermarkMs"])
 
     def is_drained(self) -> bool:
-        """The max watermark is in the offset log: the query's last batch has run, or is the only one that may."""
+        """The last planned batch has the max watermark, committed or not: that cannot be taken back."""
         latest = self.latest_offset()
-        return latest is not None and self.offsets(latest).watermark >= MAX_WATERMARK_MS
+        return latest is not None and self.watermark(latest) == MAX_WATERMARK_MS
 
     def query_id(self) -> str | None:
-        """The id in `metadata`, None if no query has started from here."""
-        uri = f"{self.uri}/metadata"
-        if not self.files.exists(uri):
+        """The query's UUID; None in a directory where none has started."""
+        try:
+            data = self.files.read_bytes(f"{self.uri}/metadata")
+        except NotFound:
             return None
-        try:
-            return str(json.loads(self.files.read_bytes(uri, 1 << 16))["id"])
-        except (ValueError, KeyError, TypeError):
-            raise BrokenCheckpoint(f"{uri} holds no query id", remedy="Restore a savepoint") from None
+        return str(self._json("metadata", data.decode())["id"])
 
-    def is_stateful(self) -> bool:
-        return bool(self.files.names(f"{self.uri}/state"))
+    def has_state(self) -> bool:
+        """The query has a stateful operator."""
+        return bool(self._names("state"))
 
-    def operators(self) -> tuple[OperatorInfo, ...]:
-        """Sources, stateful operators and the sink, in the order of the plan; () before the first batch."""
+    def source_offsets(self, batch: int) -> list[str]:
+        """What the sources have been read up to, the JSON of each, `-` for a source without any. Entries of format 2
+        put the source's key before it."""
+        return self.entry(batch)[2]
+
+    def operators(self) -> list[OperatorInfo]:
+        """Sources, stateful operators, the sink. Before the first batch Spark has written down one source's worth."""
         latest = self.latest_offset()
-        if latest is None:
-            return ()
-        sources = [line for line in self.offsets(latest).lines[2:] if line]
-        found = [OperatorInfo(f"source-{i}", OperatorKind.SOURCE, "source") for i in range(len(sources))]
-        for i in self.files.numbers(f"{self.uri}/state"):
-            found.append(OperatorInfo(f"state-{i}", OperatorKind.STATE, self._operator_name(i)))
-        return (*found, OperatorInfo("sink", OperatorKind.SINK, "sink"))
+        sources = 1 if latest is None else max(1, len(self.source_offsets(latest)))
+        found = [OperatorInfo(f"source-{i}", f"source-{i}", OperatorKind.SOURCE) for i in range(sources)]
+        for index in sorted(int(n) for n in self._names("state") if n.isdigit()):
+            name = self._operator_name(index)
+            found.append(OperatorInfo(f"state-{index}", name, OperatorKind.STATE))
+        return [*found, OperatorInfo("sink", "sink", OperatorKind.SINK)]
 
-    def _operator_name(self, operator: int) -> str:
-        """From `state/<i>/_metadata` (`OperatorStateMetadataV1`, `V2`)."""
-        root = f"{self.uri}/state/{operator}/_metadata"
-        versions = self.files.numbers(f"{root}/v2")
-        uri = f"{root}/v2/{versions[-1]}" if versions else f"{root}/metadata"
-        if not self.files.exists(uri):
-            return "unknown"
+    def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
+        """An entry of the offset log: its format (`v1`), its metadata, its lines of sources.
+
+        :raises MalformedCheckpoint: it is none. :raises NotFound: no such batch.
+        """
+        where = f"offsets/{batch}"
+        lines = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).decode().split("\n")
+        if len(lines) < 2 or lines[0] not in ("v1", "v2"):
+            raise MalformedCheckpoint(f"{self.uri}/{where} is no offset log entry of format 1 or 2")
+        metadata = self._json(where, lines[1])
+        if "batchWatermarkMs" not in metadata:
+            raise MalformedCheckpoint(f"{self.uri}/{where} has no watermark")
+        return lines[0], metadata, [line for line in lines[2:] if line]
+
+    def _batches(self, log: str) -> list[int]:
+        # Temporary files, .crc and compacted entries have other names.
+        return [int(name) for name in self._names(log) if name.isdigit()]
+
+    def _names(self, folder: str) -> list[str]:
         try:
-            body = self.files.read_bytes(uri, LOG_LIMIT).decode().split("\n", 1)[1]
-            return str(json.loads(body)["operatorInfo"]["operatorName"])
-        except (ValueError, KeyError, IndexError, TypeError):
-            return "unknown"
+            return [f.path for f in self.files.list(f"{self.uri}/{folder}")]
+        except NotFound:
+            return []
+
+    def _operator_name(self, index: int) -> str:
+        """`state/I/_metadata/metadata`, or the newest file in `state/I/_metadata/v2`."""
+        folder = f"state/{index}/_metadata"
+        where = f"{folder}/metadata"
+        versions = [int(n) for n in self._names(f"{folder}/v2") if n.isdigit()]
+        if versions:
+            where = f"{folder}/v2/{max(versions)}"
+        try:
+            text = self.files.read_bytes(f"{self.uri}/{where}").decode()
+        except NotFound:
+            return f"state-{index}"
+        info = self._json(where, text.partition("\n")[2])
+        return str(info.get("operatorInfo", {}).get("operatorName", f"state-{index}"))
+
+    def _json(self, where: str, text: str) -> dict[str, Any]:
+        try:
+            plain = json.loads(text)
+        except ValueError:
+            plain = None
+        if not isinstance(plain, dict):
+            raise MalformedCheckpoint(f"{self.uri}/{where} is cut off or not JSON")
+        return plain

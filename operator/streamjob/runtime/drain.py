@@ -1,86 +1,94 @@
-"""Fires every event-time timer of a query by one more batch, whose watermark is the end of time (docs/adr/0002)."""
+"""Drain: the max watermark fires every event-time timer, once (FLIP-147 and FLIP-34: MAX_WATERMARK before finish()).
+
+At a boundary N, the offset log gets a batch N+1 that reads nothing and has the max watermark. Spark then runs it as it
+would after a crash between planning and running: every window, session, outer join row and timer comes out.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from .boundary import QueryFailed
+from .boundary import QueryFailed, Starter, run_once
 from .checkpointdir import MAX_WATERMARK_MS, CheckpointDir
+from .files import translated
 from .internals import Internals
+
+__all__ = ["MAX_WATERMARK_MS", "DrainResult", "run_max_watermark_batch", "write_max_watermark"]
 
 
 @dataclass(frozen=True)
 class DrainResult:
-    """:param batch: the max-watermark batch. :param output_rows: what it gave to the sink, None if the sink does not
-    say or an earlier driver ran it. :param state_rows_left: rows of state afterwards."""
+    """`output_rows`: None if the sink does not count (foreachBatch) or an earlier attempt ran the batch; `seconds`: 0 then;
+    `state_rows_left`: rows that the operators kept, such as those without event time, None if not known."""
 
     batch: int
     output_rows: int | None
+    seconds: float
     state_rows_left: int | None
 
 
 def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -> int | None:
-    """At boundary N, write `offsets/N+1`: the offsets of N, so no input, and the max watermark.
+    """Plan the batch that fires everything; its number, None if nothing can fire. It is not run yet.
 
-    Returns the number of that batch; the one that is there if this was done before, committed or not. None if nothing
-    could fire: no batch yet, or no state.
+    May be repeated: what an earlier attempt planned is found again. From here on the query can only end.
 
-    :raises NotAtBoundary: another batch is pending.
+    :raises NotAtBoundary: an ordinary batch is planned and not committed.
+    :raises StorageError: it could not be written; nothing was changed.
     """
-    latest = directory.latest_offset()
-    if latest is None or not directory.is_stateful():
+    if directory.is_drained():
+        return directory.latest_offset()
+    batch = directory.boundary()
+    if batch is None or not directory.has_state():
         return None
-    entry = directory.offsets(latest)
-    if entry.watermark >= MAX_WATERMARK_MS:
-        return latest
-    directory.boundary()
-    final = entry.with_metadata(batchWatermarkMs=MAX_WATERMARK_MS, batchTimestampMs=int(time.time() * 1000))
-    uri = f"{directory.uri}/offsets/{latest + 1}"
-    if internals is not None:
-        internals.write_atomically(uri, final.text)
+    entry = _with_max_watermark(*directory.entry(batch), now=int(time.time() * 1000))
+    uri = f"{directory.uri}/offsets/{batch + 1}"
+    if internals is None:
+        directory.files.write_new(uri, entry)
     else:
-        directory.files.write_new(uri, final.text.encode())
-    return latest + 1
+        with translated(uri, "write"):
+            internals.create_atomic(uri, entry)
+    return batch + 1
 
 
-def run_max_watermark_batch(
-    start_once: Callable[[], StreamingQuery], directory: CheckpointDir, batch: int
-) -> DrainResult:
-    """Run `batch`, which `write_max_watermark` has planned, unless it is committed. May be repeated after any crash.
+def run_max_watermark_batch(start_once: Starter, directory: CheckpointDir, batch: int) -> DrainResult:
+    """Run the batch that `write_max_watermark` planned, unless it is committed already.
 
-    :param start_once: starts the query's writer with `trigger(once=True)`, which runs a pending batch and nothing else.
-    :raises QueryFailed: the batch did not commit, or another one was run.
+    :param start_once: starts the stage's writer with `trigger(once=True)`, which runs a planned batch and nothing else.
+    :raises QueryFailed: it did not commit; it is still planned and may be run again.
     """
-    if directory.latest_commit() == batch:
-        return DrainResult(batch, None, None)
-    query = start_once()
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as e:
-        first = str(e).strip().splitlines()[0][:500]
+    committed = directory.latest_commit()
+    if committed is not None and committed >= batch:
+        # Once with nothing pending would read all new data, which the max watermark drops as late.
+        return DrainResult(batch, None, 0.0, None)
+    begun = time.monotonic()
+    query = run_once(start_once)
+    planned, committed = directory.latest_offset(), directory.latest_commit()
+    if planned != batch or committed != batch:
         raise QueryFailed(
-            f"the max-watermark batch {batch} of {directory.uri} failed: {first}",
-            remedy="See the driver's log; the drain goes on with the next driver",
-        ) from e
-    ran = directory.boundary()
-    if ran != batch:
-        raise QueryFailed(
-            f"{directory.uri} is at batch {ran} after the drain, {batch} was to be the last one"
+            f"{directory.uri}: batch {batch} should have fired all timers, but batch {planned} is planned and "
+            f"batch {committed} committed: the query read this directory with another trigger or writes elsewhere"
         )
-    progress = [p for p in query.recentProgress if p["batchId"] == batch]
-    if not progress:
-        return DrainResult(batch, None, None)
-    rows = progress[-1]["sink"]["numOutputRows"]
-    left = sum(int(o["numRowsTotal"]) for o in progress[-1]["stateOperators"])
-    return DrainResult(batch, _emitted(progress[-1]) if rows is None or rows < 0 else int(rows), left)
+    output_rows, state_rows_left = _figures(query, batch)
+    return DrainResult(batch, output_rows, time.monotonic() - begun, state_rows_left)
 
 
-def _emitted(progress: object) -> int | None:
-    """Rows removed from state: what a sink that does not count was given, at most."""
-    removed = [int(o["numRowsRemoved"]) for o in progress["stateOperators"]]  # type: ignore[index]
-    return sum(removed) if removed else None
+def _with_max_watermark(version: str, metadata: dict[str, Any], sources: list[str], now: int) -> bytes:
+    """An offset log entry (OffsetSeqLog.serialize) equal to another but for watermark and time of day."""
+    changed = {**metadata, "batchWatermarkMs": MAX_WATERMARK_MS, "batchTimestampMs": now}
+    return "\n".join([version, json.dumps(changed, separators=(",", ":")), *sources]).encode()
+
+
+def _figures(query: StreamingQuery, batch: int) -> tuple[int | None, int | None]:
+    """Rows that the sink took and rows left in state, from the batch's own progress; None where it does not say."""
+    progress: Any = query.lastProgress
+    if progress is None or progress["batchId"] != batch:
+        return None, None
+    rows = progress["sink"]["numOutputRows"]
+    operators = progress["stateOperators"] or []
+    output_rows = int(rows) if isinstance(rows, int) and rows >= 0 else None  # -1: unknown
+    return output_rows, sum(int(o["numRowsTotal"]) for o in operators)

@@ -1,117 +1,158 @@
-"""All that we use of Spark's private classes, by version. Nothing else in this project touches them.
+"""Everything of Spark that is not public API: where it lives in each version, and nothing else knows.
 
-Public are `awaitProgressLock()`, `state()`, `queryExecutionThread()` and `resolvedCheckpointRoot()` of `StreamExecution` in the
-JVM's sense only: Spark promises nothing. A version enters the table once the test of random stops has passed on it.
+From StreamExecution, MicroBatchExecution and CheckpointFileManager of org.apache.spark.sql.execution.streaming. A version
+that is not in the table has no internals; what needs them then does without (see `boundary` and `drain`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-_ROOT = "org.apache.spark.sql.execution.streaming"
+log = logging.getLogger("streamjob")
+
+SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on a Spark version that is not known
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
-@dataclass(frozen=True)
-class Packages:
-    """Where classes live. Spark 4.1 moved them out of one package into two."""
-
-    runtime: str
-    checkpointing: str
+class _Packages(NamedTuple):
+    execution: str  # of ACTIVE$ and TERMINATED$
+    checkpoint: str  # of CheckpointFileManager$
 
 
-VERSIONS = {
-    "4.0": Packages(_ROOT, _ROOT),
-    "4.1": Packages(f"{_ROOT}.runtime", f"{_ROOT}.checkpointing"),
+_SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
+BY_VERSION = {
+    "4.0": _Packages(_STREAMING, _STREAMING),
+    "4.1": _SINCE_4_1,
+    "4.3": _SINCE_4_1,
 }
+
+# They run no micro-batches that end, so there is no boundary to stop at.
+_UNBOUNDED_TRIGGERS = frozenset({"ContinuousTrigger", "RealTimeTrigger"})
 
 
 class Internals:
-    """Of one SparkSession's JVM."""
+    """Entry to the private classes of one Spark session. Thread-safe."""
 
-    def __init__(self, spark: SparkSession, packages: Packages) -> None:
+    def __init__(self, spark: SparkSession, packages: _Packages) -> None:
+        self._spark = spark
         jvm: Any = spark._jvm
         self._jvm = jvm
-        self._packages = packages
-        self._conf = spark._jsparkSession.sessionState().newHadoopConf()
-        self._active = self._singleton("ACTIVE$")
-        self._terminated = self._singleton("TERMINATED$")
+        loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
 
-    @classmethod
-    def of(cls, spark: SparkSession) -> Internals | None:
-        """None for a version that is not in the table: the caller falls back to Spark's public API.
+        def module(name: str) -> Any:
+            return loader.loadClass(f"{name}$").getField("MODULE$").get(None)
 
-        STREAMJOB_SPARK_INTERNALS=off says the same of every version.
-        """
-        packages = VERSIONS.get(".".join(spark.version.split(".")[:2]))
-        if packages is None or os.environ.get("STREAMJOB_SPARK_INTERNALS") == "off":
+        self._active = module(f"{packages.execution}.ACTIVE")
+        self._terminated = module(f"{packages.execution}.TERMINATED")
+        self._file_manager = module(f"{packages.checkpoint}.CheckpointFileManager")
+
+    @staticmethod
+    def of(spark: SparkSession) -> Internals | None:
+        """None if this Spark version is not known, or not what the table says about it."""
+        if os.environ.get(SWITCH, "").lower() == "off":
             return None
-        return cls(spark, packages)
+        packages = BY_VERSION.get(".".join(spark.version.split(".")[:2]))
+        if packages is None:
+            log.warning("Spark %s is not known: a stop interrupts the batch and runs it again", spark.version)
+            return None
+        try:
+            return Internals(spark, packages)
+        except Py4JError:
+            log.warning("Spark %s has other internals than expected: doing without", spark.version)
+            return None
 
     def execution(self, query: StreamingQuery) -> Execution:
-        """The query as its own thread sees it (`StreamExecution`)."""
         return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated)
 
-    def write_atomically(self, uri: str, text: str) -> None:
-        """Write a file of a query's logs the way Spark writes it, so its own file manager's rules hold (CRC files,
-        conditional writes on object stores). Fails if the file exists."""
+    def create_atomic(self, uri: str, data: bytes) -> None:
+        """Write a file of a metadata log as Spark does: `CheckpointFileManager.createAtomic`, never over another.
+
+        :raises Py4JJavaError: FileAlreadyExistsException, or what the file system says.
+        """
         path = self._jvm.org.apache.hadoop.fs.Path(uri)
-        companion = (
-            self._class(f"{self._packages.checkpointing}.CheckpointFileManager$")
-            .getField("MODULE$")
-            .get(None)
-        )
-        manager = companion.create(path.getParent(), self._conf)
-        stream = manager.createAtomic(path, False)
+        conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+        stream = self._file_manager.create(path.getParent(), conf).createAtomic(path, False)
         try:
-            stream.write(bytearray(text.encode()))
-        except BaseException:
+            stream.write(data)
+            stream.close()
+        except Py4JError:
             stream.cancel()
             raise
-        stream.close()
-
-    def _singleton(self, name: str) -> Any:
-        return self._class(f"{self._packages.runtime}.{name}").getField("MODULE$").get(None)
-
-    def _class(self, name: str) -> Any:
-        # py4j's own lookup does not find Scala's companion objects.
-        return self._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
 
 
 class Execution:
-    """One `StreamExecution`: its progress lock, its state, and where its thread is."""
+    """The StreamExecution of one query: its state, its thread and the lock that its batches begin and end under."""
 
-    def __init__(self, jvm: Any, stream: Any, active: Any, terminated: Any) -> None:
-        self._dump = jvm.org.apache.spark.util.Utils.getThreadDumpForThread
+    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any) -> None:
+        self._jvm = jvm
+        self._execution = execution
         self._active = active
         self._terminated = terminated
-        self._state = stream.state()
-        self.lock = stream.awaitProgressLock()
-        self.thread = stream.queryExecutionThread()
-        self._thread_id = self.thread.getId()
+        self._state = execution.state()
+        self._thread = execution.queryExecutionThread()
+        self._lock = execution.awaitProgressLock()
+        self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+
+    @property
+    def checkpoint_root(self) -> str:
+        """URI of the checkpoint directory."""
+        return str(self._execution.resolvedCheckpointRoot())
+
+    @property
+    def trigger(self) -> str:
+        """Class of the trigger, such as `ProcessingTimeTrigger`."""
+        return str(self._execution.trigger().getClass().getSimpleName()).rstrip("$")
+
+    @property
+    def runs_micro_batches(self) -> bool:
+        """False for continuous processing and real-time mode."""
+        kind = str(self._execution.getClass().getSimpleName())
+        return kind != "ContinuousExecution" and self.trigger not in _UNBOUNDED_TRIGGERS
 
     def terminate(self) -> bool:
-        """ACTIVE → TERMINATED; false if it was not ACTIVE."""
+        """Compare and set ACTIVE → TERMINATED: the loop ends when it looks next. False: it was not ACTIVE."""
         return bool(self._state.compareAndSet(self._active, self._terminated))
 
     def reactivate(self) -> bool:
-        """TERMINATED → ACTIVE, to take `terminate` back."""
+        """Take `terminate` back."""
         return bool(self._state.compareAndSet(self._terminated, self._active))
 
-    def stack(self) -> str:
-        """The thread's frames as text, "" once it has ended."""
-        found = self._dump(self._thread_id)
-        return str(found.get().toString()) if found.isDefined() else ""
+    def lock(self, seconds: float) -> bool:
+        """Take `awaitProgressLock`, which keeps `constructNextBatch` and `markMicroBatchEnd` out. The JVM thread that
+        belongs to this Python thread owns it, so the same Python thread must give it back."""
+        return bool(self._lock.tryLock(int(seconds * 1000), self._unit))
 
-    def is_alive(self) -> bool:
-        return bool(self.thread.isAlive())
+    def unlock(self) -> None:
+        self._lock.unlock()
 
-    def is_queued_for_lock(self) -> bool:
-        return bool(self.lock.hasQueuedThread(self.thread))
+    def queued_for_lock(self) -> bool:
+        return bool(self._lock.hasQueuedThread(self._thread))
+
+    def alive(self) -> bool:
+        return bool(self._thread.isAlive())
 
     def join(self, seconds: float) -> None:
-        self.thread.join(max(int(seconds * 1000), 1))
+        """Wait for the query's thread to end, at most this long."""
+        self._thread.join(max(1, int(seconds * 1000)))
+
+    def frames(self) -> list[str]:
+        """The thread's stack, innermost first, each `Class.method`; empty if it has ended."""
+        # One string in one call; Thread.getStackTrace costs a tenth of a thread dump with its locks.
+        text = str(self._jvm.scala.runtime.ScalaRunTime.stringOf(self._thread.getStackTrace()))
+        calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
+        return [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
+
+
+def checkpoint_root(query: StreamingQuery) -> str | None:
+    """Where a query checkpoints on a version that is not known; None if that cannot be told."""
+    try:
+        return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    except Py4JError:
+        return None
