@@ -59,7 +59,7 @@ class Driver:
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
-        self._take(lambda: self._coordinator.checkpoint_completed(checkpoint))
+        self._take(lambda: self._coordinator.checkpoint_completed(self._work.number_of(checkpoint)))
 
     def complete_announced(self) -> None:
         """The report in the pod's termination message stands in for the index: there is no time to wait for it."""
@@ -225,6 +225,6 @@ class Driver:
                 try:
                     stage.sample()
                 except Exception as e:  # figures never end a job
-                    log.debug("no figures of stage %s: %s", stage.uid, e)
+                    log.warning("no figures of stage %s: %r", stage.uid, e)
             with self._lock:
                 self.board.refresh(stages=stage_statuses(self._coordinator, self.stages))

@@ -30,7 +30,6 @@ class Engine:
     files: HadoopFiles
     internals: Internals | None
     jvm: Any
-    spark_version: str
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,6 @@ class Stage:
     def files(self) -> HadoopFiles:
         return self._engine.files
 
-    @property
-    def spark_version(self) -> str:
-        return self._engine.spark_version
-
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
         """Let the running batch commit and start no other; the last committed batch, None if there was none.
 
@@ -80,12 +75,12 @@ class Stage:
             return self.directory.latest_commit()
         boundary = stop_at_boundary(
             self.query,
-            self.directory,
+            self.files,
             self._engine.internals,
-            finish_pending=self._start_once,
             on_wait=on_wait,
+            finish_pending=self._start_once,
         )
-        log.info("stage %s: stopped %s in %.3f s", self.uid, boundary.how, boundary.seconds)
+        log.info("stage %s: at a boundary after %.3f s, %s", self.uid, boundary.seconds, boundary.how.value)
         return boundary.batch
 
     def fire_max_watermark(self) -> DrainResult | None:

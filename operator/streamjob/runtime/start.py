@@ -62,7 +62,7 @@ class Entry:
 
 def open_engine(writer: DataStreamWriter) -> Engine:
     spark = writer._spark
-    return Engine(HadoopFiles(spark), Internals.of(spark), spark._jvm, spark.version)
+    return Engine(HadoopFiles(spark), Internals.of(spark), spark._jvm)
 
 
 def once(
@@ -147,7 +147,7 @@ def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: 
         return "nothing"
     if found is None or found < expected.batch:
         if config.restore.exact and record.savepoint is not None and found is None:
-            restore(directory.files, record.savepoint, uid, 0, directory, config.job)
+            restore(directory.files, record.savepoint, uid, 0, directory.uri)
             return f"savepoint {record.savepoint}: its checkpoint directory was gone"
         raise CheckpointLost(
             f"{directory.uri} should hold batch {expected.batch} of checkpoint {record.checkpoint} and holds "
@@ -179,7 +179,7 @@ def _restore(files: HadoopFiles, config: DriverConfig, uid: str, directory: Chec
             f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(known)}",
             remedy="Give the query the name it had, or start without restoreFrom",
         )
-    restore(files, savepoint, uid, 0, directory, config.job)
+    restore(files, savepoint, uid, 0, directory.uri)
     return f"savepoint {savepoint}"
 
 

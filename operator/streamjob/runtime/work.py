@@ -45,6 +45,7 @@ class Work:
         self._board = board
         self._publish = publish
         self._records: dict[int, CheckpointRecord] = {}
+        self._numbers: dict[int, int] = {}
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
 
     def carry_out(self, effect: Effect) -> Event:
@@ -62,6 +63,14 @@ class Work:
         if isinstance(effect, fx.Close):
             return lambda: self._coordinator.closed(effect.task)
         return list  # NotifyComplete: every sink of this version is durable at each batch
+
+    def number_of(self, announced: int) -> int:
+        """The coordinator's number of a checkpoint that the index knows as `announced`.
+
+        They differ where the manifest of an attempt was written and the answer lost: the savepoint kept its number, and the
+        retry has the next one.
+        """
+        return self._numbers.get(announced, announced)
 
     def _stop(self, task: str) -> Event:
         batch = self._stages[task].stop_at_boundary(self._say)
@@ -116,7 +125,7 @@ class Work:
         directories = {(uid, 0): stage.directory for uid, stage in self._stages.items()}
         first = next(iter(self._stages.values()))
         manifest = write_savepoint(
-            first.files, self._config.job, first.spark_version, record, directories, self._say
+            first.files, self._config.job, record, directories, target, progress=self._say
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An attempt before this one may have written the manifest and died: that savepoint is the one that counts.
@@ -124,7 +133,9 @@ class Work:
 
     def _announce(self, number: int) -> Event:
         self._say("waiting for the checkpoint index")
-        self._board.update(completed=self._records[number])
+        record = self._records[number]
+        self._numbers[record.checkpoint] = number
+        self._board.update(completed=record)
         self.durable.set()
         return list
 
