@@ -36,7 +36,10 @@ images: ## Build the product's images
 
 .PHONY: test
 test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
-	@bash .ci/run --here
+	@status=0; \
+	echo "Spark 4.0"; $(SPARK40) -m pytest tests/spark || status=1; \
+	echo "All the rest, with Spark 4.1"; $(PYTHON) -m pytest || status=1; \
+	exit $$status
 
 .PHONY: test-fast
 test-fast: venv ## Tests that need neither a cluster nor Spark

@@ -24,6 +24,7 @@ DEFINITION = "streamjobs.streamjob.dev"
 IMAGES = ("controller", "driver", "kafka")
 PREFIX = "streamjob.dev"
 MADE_DEFINITION = "streamjob.dev/made-definition"
+MADE_FOR = "streamjob.dev/made-for"
 QUIET_FOR = 30.0  # seconds without a word of a long command, after which we say that it is still at it
 
 
@@ -147,7 +148,7 @@ def remove(site: Site, console: Console) -> None:
     if ours:
         site.kubectl.run("delete", DEFINITION, "--all", "--wait", "--timeout=120s", timeout=130, check=False)
         site.kubectl.run("delete", "namespace", site.namespace, "--timeout=120s", timeout=130)
-        site.kubectl.run("delete", "persistentvolume", "--ignore-not-found", f"{site.namespace}-data")
+        site.kubectl.run("delete", "persistentvolume", "--selector", f"{MADE_FOR}={site.namespace}")
         if ours.get(MADE_DEFINITION) == "true":
             site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
         console.did(f"namespace {site.namespace} is gone, and all that was in it")
@@ -161,7 +162,7 @@ def volume(site: Site, claim: str) -> list[Object]:
     """On the local cluster: a volume on this machine's disk for the claim. A user's cluster has its own storage."""
     if not site.local:
         return []
-    name = f"{site.namespace}-data"
+    name = f"{site.namespace}-{claim}"
     folder = Layout.from_environment().volumes / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -170,7 +171,7 @@ def volume(site: Site, claim: str) -> list[Object]:
         {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": {MADE_FOR: site.namespace}},
             "spec": {
                 "capacity": {"storage": "5Gi"},
                 "accessModes": ["ReadWriteOnce"],

@@ -33,6 +33,7 @@ class Outcome:
     stopped: View
     resumed: View
     drained: View
+    executors: int
     arrived_while_stopped: int
     check: dict[str, Any]
     seconds: dict[str, float]
@@ -49,7 +50,7 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
     feed = Feed(site.kubectl, TOPIC, RATE, rows)
     try:
         with console.chapter("Start", "kubectl apply -k examples/flights"):
-            job = start(site, feed, console)
+            job, executors = start(site, feed, console)
         with console.chapter("Stop", "kubectl patch streamjob flights … spec.state: Stopped"):
             stopped = stop(job, console)
         with console.chapter("Meanwhile", "the job is stopped, its input goes on"):
@@ -64,7 +65,7 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
         drained = drain(job, console)
     with console.chapter("Check", "the same query as a batch over the same topic"):
         result = check(site, console)
-    return Outcome(stopped, resumed, drained, arrived, result, dict(console.seconds))
+    return Outcome(stopped, resumed, drained, executors, arrived, result, dict(console.seconds))
 
 
 def start_kafka(site: Site, console: Console) -> None:
@@ -73,7 +74,7 @@ def start_kafka(site: Site, console: Console) -> None:
     console.did("kafka:9092 accepts connections")
 
 
-def start(site: Site, feed: Feed, console: Console) -> Job:
+def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
     feed.reach(1, timeout=60)  # the topic exists
     console.saw(f"flights of 2013 arrive in topic {TOPIC}, {RATE:,} a second")
     example = site.kubectl.run("kustomize", str(EXAMPLE))
@@ -89,7 +90,7 @@ def start(site: Site, feed: Feed, console: Console) -> Job:
     console.saw(
         f"{position.rows:,} flights read in {position.batch + 1} batches, windows are out up to {position.watermark}"
     )
-    return job
+    return job, len(executors)
 
 
 def stop(job: Job, console: Console) -> View:

@@ -22,8 +22,14 @@ def main() -> int:
     parser.add_argument("--topic", default="flights")
     parser.add_argument("--output", default="/data/flights/hourly", help="folder that the job wrote")
     args = parser.parse_args()
-    spark = SparkSession.builder.appName("flights-check").master("local[*]").getOrCreate()
-    spark.conf.set("spark.sql.shuffle.partitions", 2)
+    spark = (
+        SparkSession.builder.appName("flights-check")
+        .master("local[*]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     messages = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", args.brokers)

@@ -1,0 +1,56 @@
+"""The real cluster for tests marked `cluster`: booted before the first of them, ended after the last.
+
+It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from dev.cluster.layout import Layout
+from dev.demo import site
+from dev.demo.console import Console
+from dev.demo.site import Settings, Site
+
+NAMESPACE = "streamjob-e2e"
+COLD = 3000  # seconds: the first test of a cold machine waits until Kubernetes and the images are built
+SETTINGS = Settings.from_environment()
+
+if not SETTINGS.context:
+    os.environ["KUBECONFIG"] = str(Layout.from_environment().kubeconfig)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick ones first, the cluster's last."""
+    items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path)))
+    for item in [item for item in items if is_for_cluster(item)]:
+        if isinstance(item, pytest.Function) and "cluster" not in item.fixturenames:
+            item.fixturenames.insert(0, "cluster")
+    first = next((item for item in items if is_for_cluster(item)), None)
+    if first:
+        first.add_marker(pytest.mark.timeout(COLD), append=False)
+
+
+def is_for_cluster(item: pytest.Item) -> bool:
+    return item.get_closest_marker("cluster") is not None
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Site]:
+    """A cluster with the images in it, the chart installed and watching the namespace of the tests."""
+    console = Console()
+    place = site.reach_cluster(SETTINGS, NAMESPACE, console)
+    site.bring_images(place, console)
+    site.remove(place, console)
+    site.make_namespace(place)
+    site.install_chart(place, console)
+    yield place
+    if SETTINGS.keep:
+        return
+    if place.booted:
+        site.end_cluster(console)
+    else:
+        site.remove(place, console)

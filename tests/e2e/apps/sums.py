@@ -1,0 +1,37 @@
+"""Sums of the numbers 0, 1, 2, … in windows of event time. How many numbers were read says what the output must be."""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, count, timestamp_seconds, unix_seconds, window
+from pyspark.sql.functions import sum as total
+
+
+def main(output: str) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    numbers = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 100)
+        .option("numPartitions", 1)
+        .load()
+    )
+    sums = (
+        numbers.withColumn("time", timestamp_seconds(col("value") / 20))
+        .withColumn("key", col("value") % 3)
+        .withWatermark("time", "5 seconds")
+        .groupBy(window("time", "10 seconds"), "key")
+        .agg(count("*").alias("n"), total("value").alias("sum"))
+        .select(unix_seconds(col("window.start")).alias("start"), "key", "n", "sum")
+    )
+    query = (
+        sums.writeStream.queryName("sums")
+        .outputMode("append")
+        .format("json")
+        .trigger(processingTime="300 milliseconds")
+        .start(output)
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

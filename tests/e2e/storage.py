@@ -1,0 +1,88 @@
+"""The volume that the tests' jobs share, and a pod to look into it with."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dev.demo import site as sites
+from dev.demo.kubectl import Kubectl, Object
+from dev.demo.site import Site
+
+APPS = Path(__file__).parent / "apps"
+CLAIM, WORKBENCH = "jobs", "workbench"
+USER = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a job left. `savepoints`: location → whether its manifest is there."""
+
+    rows: list[dict[str, int]]
+    offsets: int
+    commits: int
+    numbers: int
+    savepoints: dict[str, bool]
+
+    @property
+    def output(self) -> list[tuple[int, int, int, int]]:
+        return sorted((row["start"], row["key"], row["n"], row["sum"]) for row in self.rows)
+
+
+class Storage:
+    """Made once for a session."""
+
+    def __init__(self, site: Site) -> None:
+        self.kubectl: Kubectl = site.kubectl
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": CLAIM},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        site.kubectl.apply(*sites.volume(site, CLAIM), claim, _workbench(site.settings.image("driver")))
+        site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", "--timeout=120s", timeout=130)
+
+    def run(self, *command: str, stdin: str | None = None, check: bool = True) -> str:
+        return self.kubectl.run("exec", "-i", WORKBENCH, "--", *command, stdin=stdin, check=check)
+
+    def shell(self, script: str) -> str:
+        return self.run("sh", "-ec", script)
+
+    def look(self, job: str) -> Found:
+        found: dict[str, Any] = json.loads(self.run("python", "-", job, stdin=(APPS / "look.py").read_text()))
+        query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0}
+        return Found(found["rows"], query["offsets"], query["commits"], query["numbers"], found["savepoints"])
+
+
+def expected(numbers: int) -> list[tuple[int, int, int, int]]:
+    """What apps/sums.py has to write once every window of so many numbers is out."""
+    windows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number in range(numbers):
+        windows[number // 200 * 10, number % 3].append(number)
+    return sorted((start, key, len(group), sum(group)) for (start, key), group in windows.items())
+
+
+def _workbench(image: str) -> Object:
+    container = {
+        "name": WORKBENCH,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["sleep", "infinity"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": WORKBENCH},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": USER,
+            "containers": [container],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": CLAIM}}],
+        },
+    }

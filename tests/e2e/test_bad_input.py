@@ -1,0 +1,95 @@
+"""What cannot work is said in a condition: a reason for machines, a sentence that names the field and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dev.demo.job import Job, View
+from dev.demo.site import Site
+from dev.demo.waiting import until
+
+from .jobs import delete, local_job, make_scripts
+from .storage import Storage
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+HEAD = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("rate").load()
+"""
+SCRIPTS = {
+    "syntax.py": "import sys\nprint(sys.argv\nexit()\n",
+    "no-query.py": "print('nothing to do')\n",
+    "continuous.py": HEAD + "rows.writeStream.format('noop').trigger(continuous='1 second').start()\n",
+    "twins.py": HEAD + "for _ in 'ab':\n    rows.writeStream.queryName('twin').format('noop').start()\n",
+    "good.py": HEAD + "rows.writeStream.format('noop').start().awaitTermination()\n",
+}
+NO_IMAGE = {"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}
+# name: script, what else is in its spec, reason, words of the message
+CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
+    "image": ("good.py", NO_IMAGE, "ImagePullBackOff", ("streamjob.dev/no-such-image:dev", "spec.image")),
+    "syntax": ("syntax.py", {}, "ScriptSyntaxError", ("/app/syntax.py, line 2", "never closed")),
+    "absent": ("absent.py", {}, "ScriptNotFound", ("/app/absent.py", "spec.application")),
+    "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
+    "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
+    "twins": ("twins.py", {}, "DuplicateQueryName", ("'twin'", "queryName")),
+    "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints",)),
+}
+
+
+def bad(name: str) -> str:
+    return f"bad-{name}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_of_them(cluster: Site, storage: Storage) -> Iterator[None]:
+    """All at once: each has a driver to start, and one waits for them together."""
+    make_scripts(cluster.kubectl, "bad-input", SCRIPTS)
+    for name, (script, spec, _, _) in CASES.items():
+        job = local_job(cluster, bad(name), script, scripts="bad-input", **spec)
+        if name == "unreachable":
+            job["spec"]["storage"]["checkpoints"] = "file:///etc/checkpoints"
+        cluster.kubectl.apply(job)
+    yield
+    for name in CASES:
+        delete(Job(cluster.kubectl, bad(name)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) -> None:
+    _, _, reason, words = CASES[name]
+    view = follow_to_error(Job(cluster.kubectl, bad(name)), reason)
+    condition = next(c for c in view.object["status"]["conditions"] if c["status"] == "True")
+    assert condition["reason"] == reason
+    for word in words:
+        assert word in condition["message"]
+    assert view.condition("Ready")["status"] == "False"
+
+
+def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Storage) -> None:
+    job = Job(cluster.kubectl, bad("syntax"))
+    follow_to_error(job, "ScriptSyntaxError")
+    job.kubectl.patch("sj", job.name, {"spec": {"application": {"file": "/app/good.py"}}})
+    assert job.follow(lambda v: v.phase == "Running", "Running", 120, stalled=True).stalled is False
+
+
+def test_an_event_says_it_too(cluster: Site) -> None:
+    follow_to_error(Job(cluster.kubectl, bad("twins")), "DuplicateQueryName")
+
+    def events() -> list[Any]:
+        found = cluster.kubectl.list("events")
+        mine = [e for e in found if e["involvedObject"]["name"] == bad("twins") and e["type"] == "Warning"]
+        return [e for e in mine if e["reason"] == "DuplicateQueryName"]
+
+    assert "queryName" in until(events, "an Event of it", 20)[0]["message"]
+
+
+def follow_to_error(job: Job, reason: str) -> View:
+    def told(view: View) -> bool:
+        conditions = view.object.get("status", {}).get("conditions", [])
+        return any(c["reason"] == reason and c["status"] == "True" for c in conditions)
+
+    return job.follow(told, f"condition with reason {reason}", 240, stalled=True)
