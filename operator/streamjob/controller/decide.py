@@ -264,6 +264,8 @@ def follow_the_driver(c: Case) -> Decision | None:
     pod, word = c.o.pod, c.o.driver
     if pod is None or pod.over:
         return None
+    if pod.deleting and not pod.started:
+        return Decision(c.s)  # given up before it began
     if pod.started and c.o.silent:
         return c.stall(c.phase, faults.unreachable(c.o), wake=_until_deletion_is_due(c))
     if c.settled and c.s.started_epoch == c.s.epoch:

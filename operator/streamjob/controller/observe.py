@@ -23,7 +23,7 @@ from .drivers import Drivers
 from .kube import Kube
 
 Obj = dict[str, Any]
-TAIL = 600  # characters of a container's last words
+TAIL = 300  # characters of a container's last words
 
 
 @dataclass(frozen=True)
@@ -246,5 +246,6 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # of another life: whatever wrote it, it says nothing about this one
     at = ended.get("finishedAt")
-    tail = "" if report else text.strip()[-TAIL:]
+    # Of a traceback the last line says it.
+    tail = "" if report else text.strip().rpartition("\n")[2].strip()[-TAIL:]
     return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)
