@@ -23,7 +23,7 @@ __all__ = ["MAX_WATERMARK_MS", "DrainResult", "run_max_watermark_batch", "write_
 
 @dataclass(frozen=True)
 class DrainResult:
-    """`output_rows`: None if the sink does not count (foreachBatch) or an earlier attempt ran the batch; `seconds`: 0 then;
+    """`output_rows`: None if an earlier attempt ran the batch; `seconds`: 0 then;
     `state_rows_left`: rows that the operators kept, such as those without event time, None if not known."""
 
     batch: int
@@ -90,5 +90,10 @@ def _figures(query: StreamingQuery, batch: int) -> tuple[int | None, int | None]
         return None, None
     rows = progress["sink"]["numOutputRows"]
     operators = progress["stateOperators"] or []
-    output_rows = int(rows) if isinstance(rows, int) and rows >= 0 else None  # -1: unknown
+    if isinstance(rows, int) and rows >= 0:
+        output_rows: int | None = rows
+    else:
+        # A file sink and foreachBatch do not count. What the operator next to the sink (the plan's first) removed from its
+        # state is what came out of it, a window or session each.
+        output_rows = int(operators[0]["numRowsRemoved"]) if operators else None
     return output_rows, sum(int(o["numRowsTotal"]) for o in operators)
