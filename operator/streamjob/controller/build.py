@@ -23,6 +23,9 @@ from .certs import Material
 Obj = dict[str, Any]
 USER = 10001
 SECRETS = "/var/run/streamjob"
+# Spark takes a volume of such a name for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS, which is
+# /tmp in our image, and two volumes in one place are refused.
+LOCAL_DIR = "spark-local-dir-1"
 OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's own figures for PySpark on Kubernetes
 
 
@@ -192,10 +195,10 @@ def executor_template(job: StreamJob, epoch: int) -> Obj:
                     "name": "spark-kubernetes-executor",
                     "securityContext": _container_security(),
                     "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
-                    "volumeMounts": [{"name": "streamjob-tmp", "mountPath": "/tmp"}, *mounts],  # noqa: S108
+                    "volumeMounts": [{"name": LOCAL_DIR, "mountPath": "/tmp"}, *mounts],  # noqa: S108
                 }
             ],
-            "volumes": [{"name": "streamjob-tmp", "emptyDir": {}}, *volumes],
+            "volumes": [{"name": LOCAL_DIR, "emptyDir": {}}, *volumes],
         },
     }
 
