@@ -168,8 +168,13 @@ class Line:
         self.status: DriverStatus | None = None
         self._acknowledged: set[str] = set()
         self._heard = time.monotonic()
-        self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._trust: tuple[str, ssl.SSLContext] | None = None
+        # One session for as long as the driver lives, so that its connections stay open from call to call.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=4, keepalive_timeout=60),
+            auto_decompress=False,
+            trust_env=False,
+        )
         self.closed: asyncio.Task[None] = asyncio.create_task(self._poll(), name=f"poll-{pod}")
 
     def view(self) -> View:
@@ -205,9 +210,8 @@ class Line:
                     self._changed()
                 told = False
         finally:
-            if self._session is not None:
-                with contextlib.suppress(Exception):
-                    await self._session.close()
+            with contextlib.suppress(Exception):
+                await self._session.close()
 
     def _take(self, text: bytes) -> bool:
         """Keep the answer if it is this driver's and newest. True if the job should look at it."""
@@ -229,55 +233,45 @@ class Line:
 
     async def _call(self, method: str, path: str, body: str | None, timeout: aiohttp.ClientTimeout) -> bytes:
         try:
-            session = await self._open()
-            assert self._tls is not None
-            async with session.request(
+            shown, accepted = await self._credentials_in_use()
+            async with self._session.request(
                 method,
                 self._base + path,
                 data=body,
-                ssl=self._tls,
+                headers={"Authorization": f"Bearer {shown}", "Content-Type": "application/json"},
+                ssl=accepted,
                 server_hostname=TLS_NAME,
                 timeout=timeout,
                 allow_redirects=False,
             ) as answer:
                 text = await _read(answer, ANSWER_LIMIT)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as e:
+            if isinstance(e, aiohttp.ClientSSLError):
+                self._trust = None
             raise DriverUnreachable(
                 f"the driver at {self.ip} does not answer: {type(e).__name__} {e}".rstrip()
             ) from None
         if answer.status in (200, 202):
             return text
+        if answer.status == 401:
+            self._trust = None  # the Secret may have been made anew: the next attempt reads it again
         try:
             problem = codec.loads(Problem, text)
         except FormatError:
             problem = Problem("Unknown", "")
-        if answer.status == 401:
-            # The Secret may have been made anew; the next attempt reads it again.
-            await self._forget_session()
         raise DriverRefused(answer.status, problem)
 
-    async def _open(self) -> aiohttp.ClientSession:
-        """The session, kept so that connections and TLS sessions live on from call to call."""
-        if self._session is None:
+    async def _credentials_in_use(self) -> tuple[str, ssl.SSLContext]:
+        """The token to show and the only certificate to accept; kept, so that TLS sessions are resumed."""
+        if self._trust is None:
             found = await self._credentials()
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             tls.minimum_version = ssl.TLSVersion.TLSv1_2
             # The one certificate is its own authority: nobody else's signature is worth anything here.
             tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             tls.load_verify_locations(cadata=found.certificate)
-            self._tls = tls
-            self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {found.token}", "Content-Type": "application/json"},
-                connector=aiohttp.TCPConnector(limit=4, keepalive_timeout=60),
-                auto_decompress=False,
-                trust_env=False,
-            )
-        return self._session
-
-    async def _forget_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+            self._trust = (found.token, tls)
+        return self._trust
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
