@@ -59,18 +59,18 @@ def main(argv: list[str]) -> int:
     )
     for noisy in ("kopf", "kopf._cogs", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    namespace = None if given.all_namespaces else given.namespace or own_namespace()
-    asyncio.run(serve(namespace, given.liveness))
+    namespaces = [] if given.all_namespaces else given.namespace or [own_namespace()]
+    asyncio.run(serve(namespaces, given.liveness))
     return 0
 
 
-async def serve(namespace: str | None, liveness: str) -> None:
-    """Until a signal ends it."""
-    reconciler = Reconciler(Kube(namespace))
+async def serve(namespaces: list[str], liveness: str) -> None:
+    """Until a signal ends it. No namespaces: all of them."""
+    reconciler = Reconciler(Kube(namespaces))
     await kopf.operator(
         registry=register(reconciler),
-        clusterwide=namespace is None,
-        namespaces=[namespace] if namespace else [],
+        clusterwide=not namespaces,
+        namespaces=namespaces,
         standalone=True,
         liveness_endpoint=liveness,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,10 +64,10 @@ class Refused(KubeError):
 
 
 class Kube:
-    """A connection to the API server. `namespace` None: all of them."""
+    """A connection to the API server. `namespaces`: those that are served, none for all."""
 
-    def __init__(self, namespace: str | None = None) -> None:
-        self.namespace = namespace
+    def __init__(self, namespaces: Sequence[str] = ()) -> None:
+        self.namespaces = tuple(namespaces)
         self._api: client.ApiClient | None = None
 
     async def open(self) -> None:
@@ -90,10 +91,12 @@ class Kube:
 
     async def list_jobs(self) -> list[Obj]:
         """Metadata only: enough to find what no event told of."""
-        where = f"/namespaces/{self.namespace}" if self.namespace else ""
         kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        found = await self._call("GET", f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}", accept=kind)
-        return list(found["items"])
+        items: list[Obj] = []
+        for where in [f"/namespaces/{n}" for n in self.namespaces] or [""]:
+            found = await self._call("GET", f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}", accept=kind)
+            items += found["items"]
+        return items
 
     async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:
         """Replace the status if the object is still at `version`. :raises Conflict: Returns the new version."""

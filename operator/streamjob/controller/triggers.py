@@ -11,17 +11,10 @@ from typing import Any
 import kopf
 
 from ..api import GROUP, PLURAL, VERSION
-from ..protocol.errors import StreamJobError
 from . import names
 from .reconciler import Reconciler
 
 AGE_LIMIT = 90.0  # seconds without a sign of life until the liveness probe fails: four canaries
-
-
-class Stale(StreamJobError):
-    """Nothing has been reconciled for too long."""
-
-    reason = "ControllerStale"
 
 
 def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
@@ -46,7 +39,8 @@ def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
 
     async def age(**_: Any) -> float:
         if reconciler.age > AGE_LIMIT:
-            raise Stale(f"no reconcile and no canary for {reconciler.age:.0f} s")
+            # Permanent: kopf would try anything else again and let the probe wait.
+            raise kopf.PermanentError(f"no reconcile and no canary for {reconciler.age:.0f} s")
         return round(reconciler.age, 1)
 
     drivers = {names.LABEL_COMPONENT: names.DRIVER, names.LABEL_JOB: kopf.PRESENT}

@@ -1,0 +1,53 @@
+{{- define "streamjob.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "streamjob.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "streamjob.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default .Release.Name }}
+{{- end }}
+
+{{/* The namespaces that are served, as JSON; with allNamespaces: where the driver's account is made. */}}
+{{- define "streamjob.namespaces" -}}
+{{- if or .Values.watch.allNamespaces (not .Values.watch.namespaces) -}}
+{{ list .Release.Namespace | toJson }}
+{{- else -}}
+{{ .Values.watch.namespaces | toJson }}
+{{- end -}}
+{{- end }}
+
+{{/* What the controller may do: each line is one call of operator/streamjob/controller. */}}
+{{- define "streamjob.controllerRules" -}}
+# kube.get_job; kopf and kube.list_jobs (the canary); kopf; kube.put_finalizers
+- apiGroups: [streamjob.dev]
+  resources: [streamjobs]
+  verbs: [get, list, watch, patch]
+# kube.put_status
+- apiGroups: [streamjob.dev]
+  resources: [streamjobs/status]
+  verbs: [update]
+# kopf and kube.list_pods; kopf; kube.create_pod; kube.delete_pod
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, create, delete]
+# the index: kube.get_config_map, create_config_map, put_config_map
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, update]
+# the token and certificate of each job: kube.get_secret, create_secret
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create]
+# kube.create_event
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
