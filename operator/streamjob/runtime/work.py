@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from ..protocol import effects as fx
@@ -128,8 +129,9 @@ class Work:
             first.files, self._config.job, record, directories, target, progress=self._say
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
-        # An attempt before this one may have written the manifest and died: that savepoint is the one that counts.
-        return manifest.checkpoint
+        # An attempt before this one, or an earlier epoch, may have written the manifest and died: that savepoint is the
+        # one that counts. It is this epoch that brings it into the index.
+        return replace(manifest.checkpoint, epoch=self._config.epoch)
 
     def _announce(self, number: int) -> Event:
         self._say("waiting for the checkpoint index")
