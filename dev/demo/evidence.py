@@ -18,8 +18,12 @@ def show(kubectl: Kubectl, console: Console) -> None:
     _section(console, "kubectl get pods", _try(kubectl, "get", "pods"), 20)
     for pod in pods.split():
         _section(console, f"kubectl logs {pod}", _try(kubectl, "logs", pod, f"--tail={LINES}"), LINES)
-    events = _try(kubectl, "get", "events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning")
-    _section(console, "kubectl get events", events, 10)
+    columns = "-o=custom-columns=:involvedObject.name,:reason,:message"
+    events = _try(
+        kubectl, "get", "events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning", columns
+    )
+    for event in [line for line in events.splitlines() if line.strip()][-5:]:
+        console.failed(f"Event of {' '.join(event.split())}")
 
 
 def _try(kubectl: Kubectl, *words: str) -> str:

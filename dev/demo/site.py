@@ -123,7 +123,7 @@ def make_namespace(site: Site) -> None:
 def install_chart(site: Site, console: Console, release: str = "streamjob") -> None:
     """helm install, watching this namespace only; upgrade where it is installed."""
     repository, _, tag = site.settings.image("controller").rpartition(":")
-    values = {"image.repository": repository, "image.tag": tag, "watch.namespaces": f"{{{site.namespace}}}"}
+    values = {"image.repository": repository, "image.tag": tag}
     command = ["upgrade", "--install", release, str(CHART), "--wait", "--timeout", "120s"]
     for name, value in values.items():
         command += ["--set", f"{name}={value}"]
@@ -146,12 +146,21 @@ def remove(site: Site, console: Console) -> None:
     """Take the namespace away, with all in it, and what else we made; then the cluster, if it runs because of us."""
     ours = (site.kubectl.get("namespace", site.namespace) or {}).get("metadata", {}).get("annotations", {})
     if ours:
-        site.kubectl.run("delete", DEFINITION, "--all", "--wait", "--timeout=120s", timeout=130, check=False)
+        delete_jobs(site)
         site.kubectl.run("delete", "namespace", site.namespace, "--timeout=120s", timeout=130)
         site.kubectl.run("delete", "persistentvolume", "--selector", f"{MADE_FOR}={site.namespace}")
         if ours.get(MADE_DEFINITION) == "true":
             site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
         console.did(f"namespace {site.namespace} is gone, and all that was in it")
+
+
+def delete_jobs(site: Site) -> None:
+    """All StreamJobs of the namespace. One whose controller is gone would wait for ever for its finalizer."""
+    if site.kubectl.get("crd", DEFINITION) is None:
+        return
+    site.kubectl.run("delete", DEFINITION, "--all", "--timeout=60s", timeout=70, check=False)
+    for job in site.kubectl.list(DEFINITION):
+        site.kubectl.patch(DEFINITION, job["metadata"]["name"], {"metadata": {"finalizers": None}})
 
 
 def end_cluster(console: Console) -> None:
