@@ -18,7 +18,8 @@ from streamjob.controller.actions import (
     SetFinalizer,
     WriteIndex,
 )
-from streamjob.controller.decide import Decision, decide
+from streamjob.controller.case import Decision
+from streamjob.controller.decide import decide
 from streamjob.controller.drivers import completed_token
 from streamjob.controller.observe import Observed
 from streamjob.protocol.lifecycle import Scenario

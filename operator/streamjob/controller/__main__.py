@@ -33,7 +33,10 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--namespace", metavar="NS", help="serve this namespace (default: the pod's own, else default)"
+        "--namespace",
+        metavar="NS",
+        action="append",
+        help="serve this namespace; may be repeated (default: the pod's own, else `default`)",
     )
     where.add_argument("--all-namespaces", action="store_true", help="serve all; needs a ClusterRole")
     parser.add_argument(
@@ -57,7 +60,7 @@ def main(argv: list[str]) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         level=logging.DEBUG if given.verbose else logging.INFO,
     )
-    for noisy in ("kopf", "kopf._cogs", "asyncio"):
+    for noisy in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     namespaces = [] if given.all_namespaces else given.namespace or [own_namespace()]
     asyncio.run(serve(namespaces, given.liveness))

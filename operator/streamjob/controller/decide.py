@@ -12,124 +12,32 @@ What holds whatever is observed (tests/controller/test_decide_properties.py):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum
 
 from ..api import (
-    ConditionType,
     DriverInfo,
-    OnDelete,
     Phase,
     RestartPolicy,
     RestartStatus,
-    State,
     Status,
     TerminationInfo,
 )
-from ..api.types import duration, moment, timestamp
+from ..api.types import duration, timestamp
 from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
-from ..protocol.messages import DriverPhase, Mode, Problem, TerminationRequest
+from ..protocol.messages import DriverPhase, Mode, Problem
 from . import actions, build, faults, names
 from .actions import Action
+from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
 from .observe import Observed
-from .status import drained, fail, final, seconds_until, seen, sentence, settle
+from .status import fail, seconds_until, seen, sentence
 
 STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
 CANCEL_GRACE = 1  # second
 RECHECK = 15.0  # seconds; for what changes with time alone
 TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
-
-
-class Goal(Enum):
-    """What the job shall come to. `spec.state` says it; of a job that is being deleted, `termination.onDelete`."""
-
-    RUN = "Running"
-    STOP = "Stopped"
-    DRAIN = "Drained"
-    CANCEL = "Cancelled"
-
-
-MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN}
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Write `status` (if it differs), then do `actions` in order and look again; with none, look again after `wake`."""
-
-    status: Status
-    actions: tuple[Action, ...] = ()
-    wake: float | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time."""
-
-    o: Observed
-    s: Status
-    goal: Goal
-    now: datetime
-
-    def decide(
-        self,
-        phase: Phase,
-        reason: str,
-        message: str,
-        *,
-        do: tuple[Action, ...] = (),
-        wake: float | None = None,
-        stalled: bool = False,
-        status: Status | None = None,
-    ) -> Decision:
-        s = settle(status or self.s, self.o.job, self.now, phase, reason, message, stalled=stalled)
-        return Decision(s, do, wake)
-
-    def stall(self, phase: Phase, problem: Problem, *, wake: float | None = None) -> Decision:
-        """Nothing moves until a person has mended it."""
-        s = fail(self.s, problem, self.now)
-        return self.decide(phase, problem.reason, sentence(problem), stalled=True, status=s, wake=wake)
-
-    def stay(self, wake: float | None) -> Decision:
-        """The phase and what is said about it remain."""
-        ready = self.s.condition(ConditionType.READY)
-        reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
-        return self.decide(self.phase, reason, message, wake=wake)
-
-    def with_termination(self, termination: TerminationInfo | None) -> Case:
-        return replace(self, s=self.s.model_copy(update={"termination": termination}))
-
-    @property
-    def phase(self) -> Phase:
-        return self.s.phase or Phase.PENDING
-
-    @property
-    def settled(self) -> bool:
-        """No driver has run since the newest checkpoint, or none ever: the directories are as it says."""
-        latest = self.o.index.latest if self.o.index else None
-        return self.s.started_epoch == 0 or (
-            latest is not None and final(latest) and latest.epoch >= self.s.started_epoch
-        )
-
-    @property
-    def ended(self) -> bool:
-        """The newest checkpoint has nothing left to resume: drained, or out of input."""
-        return drained(self.o.index.latest if self.o.index else None)
-
-    @property
-    def open_termination(self) -> TerminationInfo | None:
-        """A recorded one whose checkpoint is not in the index."""
-        t = self.s.termination
-        return t if t is not None and t.final_checkpoint is None else None
-
-    @property
-    def failed(self) -> RestartStatus | None:
-        """The failure of the newest epoch, once it is accounted for."""
-        r = self.s.restarts
-        return r if r is not None and r.epoch == self.s.epoch else None
 
 
 def decide(o: Observed, now: datetime) -> Decision:
@@ -140,35 +48,6 @@ def decide(o: Observed, now: datetime) -> Decision:
         if (decision := rule(case)) is not None:
             return decision
     raise AssertionError("the last rule decides always")
-
-
-def goal(o: Observed, now: datetime) -> Goal:
-    """A job that is being deleted ends as `onDelete` says (or as it was ending), and when that takes too long, at once."""
-    job = o.job
-    asked = {
-        State.RUNNING: Goal.RUN,
-        State.STOPPED: Goal.STOP,
-        State.DRAINED: Goal.DRAIN,
-        State.CANCELLED: Goal.CANCEL,
-    }
-    wanted = asked[job.spec.state]
-    if not job.deleting:
-        return wanted
-    on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
-    if wanted is Goal.RUN:
-        wanted = on_delete[job.spec.termination.on_delete]
-    return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
-
-
-def deletion_deadline(o: Observed, wanted: Goal) -> datetime:
-    asked_at = o.job.metadata.deletion_timestamp
-    assert asked_at is not None
-    return moment(asked_at) + _timeout(o, wanted)
-
-
-def _timeout(o: Observed, wanted: Goal) -> timedelta:
-    t = o.job.spec.termination
-    return duration(t.drain_timeout if wanted is Goal.DRAIN else t.stop_timeout)
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
@@ -240,7 +119,7 @@ def need_a_readable_index(c: Case) -> Decision | None:
         return None
     if c.o.job.deleting and not c.o.pods:
         return Decision(c.s, (actions.SetFinalizer(False),))
-    return c.stall(c.phase, c.o.index_problem, wake=_until_deletion_is_due(c))
+    return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due)
 
 
 def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
@@ -256,7 +135,7 @@ def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
     if unwanted or pod.generation != c.o.job.metadata.generation:
         s = c.s.model_copy(update={"driver": None})
         return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
-    return c.stall(Phase.STARTING, problem, wake=_until_deletion_is_due(c))
+    return c.stall(Phase.STARTING, problem, wake=c.until_deletion_is_due)
 
 
 def follow_the_driver(c: Case) -> Decision | None:
@@ -267,20 +146,20 @@ def follow_the_driver(c: Case) -> Decision | None:
     if pod.deleting and not pod.started:
         return Decision(c.s)  # given up before it began
     if pod.started and c.o.silent:
-        return c.stall(c.phase, faults.unreachable(c.o), wake=_until_deletion_is_due(c))
+        return c.stall(c.phase, faults.unreachable(c.o), wake=c.until_deletion_is_due)
     if c.settled and c.s.started_epoch == c.s.epoch:
         return _terminating(c, c.s.termination)  # its final checkpoint is in the index: it is about to leave
     if (word is not None and word.termination is not None) or pod.deleting:
         return _terminating(c, c.open_termination)
     ours = c.open_termination
     told = ours is not None and ours.request_id in c.o.acknowledged
-    if ours is None or (not told and word is not None and ours.mode != _mode(c.goal)):
+    if ours is None or (not told and word is not None and ours.mode != c.mode):
         # Nothing is asked of it, or it was never told and the user thought better of it.
-        ours = _new_termination(c, c.s.epoch)
+        ours = c.new_termination(c.s.epoch)
         c = c.with_termination(ours)
     if ours is None:
         return _running(c)
-    tell = () if told or word is None else (actions.SendTermination(_request(ours, c.s.epoch)),)
+    tell = () if told or word is None else (actions.SendTermination(request(ours, c.s.epoch)),)
     return _terminating(c, ours, do=tell)
 
 
@@ -335,7 +214,7 @@ def wait_after_a_failure(c: Case) -> Decision | None:
     if failed.generation != c.o.job.metadata.generation and not idle:
         return None
     if failed.next_at is None:
-        return c.stay(_until_deletion_is_due(c))
+        return c.stay(c.until_deletion_is_due)
     delay = seconds_until(failed.next_at, c.now)
     return c.stay(delay) if delay else None
 
@@ -376,12 +255,12 @@ def begin_an_epoch(c: Case) -> Decision:
     again = c.s.driver is not None and c.s.driver.uid is None and c.s.started_epoch < c.s.epoch
     epoch = c.s.epoch if again else c.s.epoch + 1
     open_one = c.open_termination
-    carried = open_one if open_one is not None and open_one.mode == _mode(c.goal) else None
-    termination = carried or _new_termination(c, epoch)
+    carried = open_one if open_one is not None and open_one.mode == c.mode else None
+    termination = carried or c.new_termination(epoch)
     pod = names.driver_pod(c.o.job.metadata.name, epoch)
     s = c.s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
-    request = _request(termination, epoch) if termination else None
-    config = build.driver_config(c.o.job, c.o.index, epoch, c.s.started_epoch, request)
+    told = request(termination, epoch) if termination else None
+    config = build.driver_config(c.o.job, c.o.index, epoch, c.s.started_epoch, told)
     index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if c.o.index is None else ()
     do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config))
     if again:
@@ -432,7 +311,7 @@ def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...
     text = (said.progress if said else "") or step
     s = fail(c.s, said.problem, c.now) if said and said.problem else c.s
     stuck = f" {sentence(said.problem)}" if said and said.problem else ""
-    wake = _until_deletion_is_due(c)
+    wake = c.until_deletion_is_due
     if ours is not None and ours.final_checkpoint is None:
         left = seconds_until(ours.deadline, c.now)
         if not left:
@@ -467,38 +346,7 @@ def _at_its_end(c: Case, s: Status) -> Decision:
     return c.decide(Phase.DRAINED, problem.reason, sentence(problem), stalled=True, status=s)
 
 
-def _mode(wanted: Goal) -> str | None:
-    mode = MODES.get(wanted)
-    return mode.value if mode else None
-
-
-def _new_termination(c: Case, epoch: int) -> TerminationInfo | None:
-    """The termination that the goal asks for. Its id follows from the epoch and the spec: whoever decides it gets the same."""
-    mode = MODES.get(c.goal)
-    if mode is None:
-        return None
-    request_id = f"{mode.value.lower()}-{epoch}-{c.o.job.metadata.generation}"
-    return TerminationInfo(
-        request_id=request_id,
-        mode=mode.value,
-        requested_at=timestamp(c.now),
-        deadline=timestamp(c.now + _timeout(c.o, c.goal)),
-        savepoint=names.savepoint(c.o.job, request_id),
-    )
-
-
-def _request(t: TerminationInfo, epoch: int) -> TerminationRequest:
-    return TerminationRequest(t.request_id, epoch, Mode(t.mode), t.savepoint)
-
-
 def _backoff(c: Case, count: int) -> timedelta:
     backoff = c.o.job.spec.restart.backoff
     # The exponent is bounded only so that the number stays one.
     return min(duration(backoff.initial) * (1 << min(count - 1, 20)), duration(backoff.max))
-
-
-def _until_deletion_is_due(c: Case) -> float | None:
-    """When a deletion's patience ends, this job has to be looked at again."""
-    if not c.o.job.deleting or c.goal is Goal.CANCEL:
-        return None
-    return max((deletion_deadline(c.o, c.goal) - c.now).total_seconds(), 0.0)

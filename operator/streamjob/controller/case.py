@@ -1,0 +1,163 @@
+"""What a rule of `decide` has before it: the observation, the goal, and the questions that the rules ask of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from ..api import ConditionType, OnDelete, Phase, RestartStatus, State, Status, TerminationInfo
+from ..api.types import duration, moment, timestamp
+from ..protocol.messages import Mode, Problem, TerminationRequest
+from . import names
+from .actions import Action
+from .observe import Observed
+from .status import drained, fail, final, sentence, settle
+
+
+class Goal(Enum):
+    """What the job shall come to. `spec.state` says it; of a job that is being deleted, `termination.onDelete`."""
+
+    RUN = "Running"
+    STOP = "Stopped"
+    DRAIN = "Drained"
+    CANCEL = "Cancelled"
+
+
+MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Write `status` (if it differs), then do `actions` in order and look again; with none, look again after `wake`."""
+
+    status: Status
+    actions: tuple[Action, ...] = ()
+    wake: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time."""
+
+    o: Observed
+    s: Status
+    goal: Goal
+    now: datetime
+
+    def decide(
+        self,
+        phase: Phase,
+        reason: str,
+        message: str,
+        *,
+        do: tuple[Action, ...] = (),
+        wake: float | None = None,
+        stalled: bool = False,
+        status: Status | None = None,
+    ) -> Decision:
+        s = settle(status or self.s, self.o.job, self.now, phase, reason, message, stalled=stalled)
+        return Decision(s, do, wake)
+
+    def stall(self, phase: Phase, problem: Problem, *, wake: float | None = None) -> Decision:
+        """Nothing moves until a person has mended it."""
+        s = fail(self.s, problem, self.now)
+        return self.decide(phase, problem.reason, sentence(problem), stalled=True, status=s, wake=wake)
+
+    def stay(self, wake: float | None) -> Decision:
+        """The phase and what is said about it remain."""
+        ready = self.s.condition(ConditionType.READY)
+        reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
+        return self.decide(self.phase, reason, message, wake=wake)
+
+    def with_termination(self, termination: TerminationInfo | None) -> Case:
+        return replace(self, s=self.s.model_copy(update={"termination": termination}))
+
+    @property
+    def mode(self) -> str | None:
+        """The kind of termination that the goal asks for."""
+        mode = MODES.get(self.goal)
+        return mode.value if mode else None
+
+    @property
+    def until_deletion_is_due(self) -> float | None:
+        """Seconds; when the patience of a deletion ends, the job has to be looked at again."""
+        if not self.o.job.deleting or self.goal is Goal.CANCEL:
+            return None
+        return max((deletion_deadline(self.o, self.goal) - self.now).total_seconds(), 0.0)
+
+    def new_termination(self, epoch: int) -> TerminationInfo | None:
+        """The termination that the goal asks for. Its id follows from epoch and spec: whoever decides it gets the same."""
+        if self.mode is None:
+            return None
+        request_id = f"{self.mode.lower()}-{epoch}-{self.o.job.metadata.generation}"
+        return TerminationInfo(
+            request_id=request_id,
+            mode=self.mode,
+            requested_at=timestamp(self.now),
+            deadline=timestamp(self.now + timeout(self.o, self.goal)),
+            savepoint=names.savepoint(self.o.job, request_id),
+        )
+
+    @property
+    def phase(self) -> Phase:
+        return self.s.phase or Phase.PENDING
+
+    @property
+    def settled(self) -> bool:
+        """No driver has run since the newest checkpoint, or none ever: the directories are as it says."""
+        latest = self.o.index.latest if self.o.index else None
+        return self.s.started_epoch == 0 or (
+            latest is not None and final(latest) and latest.epoch >= self.s.started_epoch
+        )
+
+    @property
+    def ended(self) -> bool:
+        """The newest checkpoint has nothing left to resume: drained, or out of input."""
+        return drained(self.o.index.latest if self.o.index else None)
+
+    @property
+    def open_termination(self) -> TerminationInfo | None:
+        """A recorded one whose checkpoint is not in the index."""
+        t = self.s.termination
+        return t if t is not None and t.final_checkpoint is None else None
+
+    @property
+    def failed(self) -> RestartStatus | None:
+        """The failure of the newest epoch, once it is accounted for."""
+        r = self.s.restarts
+        return r if r is not None and r.epoch == self.s.epoch else None
+
+
+def goal(o: Observed, now: datetime) -> Goal:
+    """A job that is being deleted ends as `onDelete` says (or as it was ending), and when that takes too long, at once."""
+    job = o.job
+    asked = {
+        State.RUNNING: Goal.RUN,
+        State.STOPPED: Goal.STOP,
+        State.DRAINED: Goal.DRAIN,
+        State.CANCELLED: Goal.CANCEL,
+    }
+    wanted = asked[job.spec.state]
+    if not job.deleting:
+        return wanted
+    on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
+    if wanted is Goal.RUN:
+        wanted = on_delete[job.spec.termination.on_delete]
+    return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
+
+
+def deletion_deadline(o: Observed, wanted: Goal) -> datetime:
+    asked_at = o.job.metadata.deletion_timestamp
+    assert asked_at is not None
+    return moment(asked_at) + timeout(o, wanted)
+
+
+def timeout(o: Observed, wanted: Goal) -> timedelta:
+    t = o.job.spec.termination
+    return duration(t.drain_timeout if wanted is Goal.DRAIN else t.stop_timeout)
+
+
+def request(t: TerminationInfo, epoch: int) -> TerminationRequest:
+    """As the driver of `epoch` is told it."""
+    return TerminationRequest(t.request_id, epoch, Mode(t.mode), t.savepoint)

@@ -1,0 +1,257 @@
+"""What holds whatever is observed, also what cannot happen: hypothesis makes up the worlds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamjob.api import Status
+from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
+from streamjob.controller.case import Decision
+from streamjob.controller.decide import decide
+from streamjob.controller.observe import Observed, Pod
+from streamjob.controller.status import final
+from streamjob.protocol.index import Index
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem, Step
+
+from .given import (
+    MINUTE,
+    NOW,
+    asked,
+    driver,
+    exited,
+    failed,
+    index,
+    job,
+    observed,
+    pod,
+    ran,
+    record,
+    running,
+    terminating,
+    waiting,
+)
+
+EPOCHS = st.integers(1, 4)
+PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("mend it"), st.booleans())
+
+
+@st.composite
+def records(draw: st.DrawFn, epoch: int) -> Any:
+    scenario = draw(st.sampled_from([Scenario.STOP, Scenario.DRAIN, Scenario.END_OF_INPUT]))
+    request = draw(st.sampled_from([f"stop-{epoch}-1", f"drain-{epoch}-1", f"eviction-{epoch}", None]))
+    return record(epoch, epoch, scenario, request=request)
+
+
+@st.composite
+def words(draw: st.DrawFn, epoch: int) -> DriverStatus:
+    completed = draw(st.one_of(st.none(), records(epoch)))
+    evicted = draw(st.booleans())
+    if draw(st.booleans()):
+        phase = draw(st.sampled_from(DriverPhase))
+        return driver(
+            phase, epoch, completed=completed, evicted=evicted, problem=draw(st.one_of(st.none(), PROBLEM))
+        )
+    mode, step = draw(st.sampled_from(Mode)), draw(st.sampled_from(Step))
+    return terminating(mode, epoch, step=step, completed=completed, evicted=evicted)
+
+
+@st.composite
+def pods(draw: st.DrawFn, epoch: int) -> Pod:
+    deleting = draw(st.booleans())
+    kind = draw(st.sampled_from(["new", "stuck", "running", "exited", "evicted"]))
+    if kind == "new":
+        return pod(epoch, deleting=deleting)
+    if kind == "stuck":
+        reason = draw(st.sampled_from(["ErrImagePull", "CreateContainerConfigError"]))
+        return waiting(reason, epoch, deleting=deleting, generation=draw(st.integers(1, 2)))
+    if kind == "running":
+        return running(epoch, deleting=deleting, grace=draw(st.sampled_from([None, 1, 60])))
+    if kind == "evicted":
+        return pod(epoch, phase="Failed", reason="Evicted", waiting=None, deleting=deleting)
+    report = draw(st.one_of(st.none(), words(epoch)))
+    return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Observed:
+    epoch = draw(st.integers(0, 4))
+    status: dict[str, Any] = {}
+    if epoch:
+        status = ran(
+            epoch,
+            draw(st.sampled_from(["Starting", "Running", "Stopping", "Stopped", "Cancelled", "Failed"])),
+        )
+        status["startedEpoch"] = draw(st.integers(0, epoch))
+        if draw(st.booleans()):
+            del status["driver"]
+        if draw(st.booleans()):
+            mode = draw(st.sampled_from(["Stop", "Drain"]))
+            status["termination"] = asked(mode, epoch, ago=draw(st.sampled_from([MINUTE, 20 * MINUTE])))
+        if draw(st.booleans()):
+            again = draw(st.one_of(st.none(), st.sampled_from([-MINUTE, MINUTE])))
+            status["restarts"] = failed(
+                draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
+            )
+    known: Index | None = None
+    if draw(st.booleans()):
+        known = index(
+            *[draw(records(e)) for e in sorted(draw(st.sets(st.integers(1, max(epoch, 1)), max_size=3)))]
+        )
+    live = [draw(pods(e)) for e in sorted(draw(st.sets(EPOCHS, max_size=3)))]
+    newest = max([epoch, *[p.epoch for p in live]])
+    says = draw(st.one_of(st.none(), words(newest))) if newest else None
+    deleted = draw(st.sampled_from([None, None, timedelta(seconds=5), 60 * MINUTE]))
+    asked_state = draw(st.sampled_from(["Running", "Stopped", "Drained", "Cancelled"]))
+    return observed(
+        job(
+            state=asked_state,
+            generation=draw(st.integers(1, 3)),
+            status=status,
+            deleted=deleted,
+            finalizer=draw(st.integers(0, 9)) > 0,
+            termination={"onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"]))},
+        ),
+        pods=live,
+        index=known,
+        says=says,
+        silent=draw(st.sampled_from([0.0, 0.0, 45.0])),
+    )
+
+
+def cancelled(o: Observed) -> bool:
+    """The user said so; deleting with a patience that has run out is to say so too."""
+    job = o.job
+    return job.spec.state.value == "Cancelled" or (
+        job.deleting and (job.spec.termination.on_delete.value == "Cancel" or decide_is_late(o))
+    )
+
+
+def decide_is_late(o: Observed) -> bool:
+    return (
+        o.job.metadata.deletion_timestamp is not None
+        and o.job.metadata.deletion_timestamp < "2026-01-02T02:34:06Z"
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_no_driver_is_torn_down_early(o: Observed) -> None:
+    """V2. A pod that is deleted has exited, or never began (and must still not have), or the user cancelled, or a newer
+    epoch has begun. And if it exited with a final checkpoint, that is in the index."""
+    by_name = {p.name: p for p in o.pods}
+    for action in decide(o, NOW).actions:
+        if not isinstance(action, DeletePod):
+            continue
+        gone = by_name[action.name]
+        assert action.uid == gone.uid
+        if cancelled(o) or gone.epoch < o.epoch:
+            continue
+        assert gone.over or (not gone.started and action.version == gone.version)
+        left = gone.exit.report.completed if gone.exit and gone.exit.report else None
+        if left is not None and final(left) and left.epoch == gone.epoch:
+            assert o.index is not None
+            assert left.checkpoint in {c.checkpoint for c in o.index.checkpoints}
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_there_are_never_two_drivers(o: Observed) -> None:
+    made = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
+    assert len(made) <= 1
+    if made:
+        assert o.pods == ()
+        assert made[0].config.epoch >= o.epoch
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_status_never_goes_back(o: Observed) -> None:
+    """V7."""
+    d = decide(o, NOW)
+    old, new = o.job.status, d.status
+    assert new.epoch >= old.epoch
+    assert new.started_epoch >= old.started_epoch
+    assert (new.checkpoint.latest if new.checkpoint else 0) >= (
+        old.checkpoint.latest if old.checkpoint else 0
+    )
+    assert Status.model_validate(new.plain()) == new
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_intent_comes_before_effect(o: Observed) -> None:
+    """What is sent or made is recorded in the status that is written first."""
+    d = decide(o, NOW)
+    for action in d.actions:
+        if isinstance(action, SendTermination):
+            t = d.status.termination
+            assert t is not None
+            assert (t.request_id, t.mode, t.savepoint) == (
+                action.request.request_id,
+                action.request.mode.value,
+                action.request.savepoint,
+            )
+            assert action.request.epoch == d.status.epoch
+        if isinstance(action, CreateDriver):
+            assert d.status.epoch == action.config.epoch
+            assert d.status.driver is not None
+            carried = action.config.termination
+            assert (carried.request_id if carried else None) == (
+                d.status.termination.request_id if d.status.termination else None
+            )
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_the_index_only_grows(o: Observed) -> None:
+    for action in decide(o, NOW).actions:
+        if isinstance(action, WriteIndex):
+            before = o.index.checkpoints if o.index else ()
+            assert set(before) <= set(action.index.checkpoints)
+            assert action.version == o.index_version
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -> None:
+    """A lost node means resume, never success."""
+    d: Decision = decide(o, NOW)
+    if d.status.phase is None or d.status.phase == o.job.status.phase:
+        return
+    if d.status.phase.value in ("Stopped", "Drained", "Finished") and d.status.started_epoch:
+        assert o.index is not None
+        assert o.index.latest is not None
+        assert o.index.latest.epoch >= d.status.started_epoch
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_deciding_twice_settles(o: Observed) -> None:
+    """With nothing to do, the written status is the same when it is looked at again: no two rules fight over it."""
+    d = decide(o, NOW)
+    if d.actions:
+        return
+    again = Observed(
+        o.job.model_copy(update={"status": d.status}),
+        *(o.pods, o.index, o.index_version, o.index_problem, o.driver, o.silent, o.acknowledged),
+    )
+    second = decide(again, NOW)
+    if second.actions:
+        return
+    third = decide(
+        Observed(
+            o.job.model_copy(update={"status": second.status}),
+            o.pods,
+            o.index,
+            o.index_version,
+            driver=o.driver,
+            silent=o.silent,
+        ),
+        NOW,
+    )
+    assert third.status == second.status
