@@ -1,0 +1,258 @@
+"""The objects of a job: what the operator relies on is there whatever the user's template says."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from streamjob.controller import build, certs, names
+from streamjob.protocol import codec, messages
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import DriverConfig
+
+from .given import UID, index, job, ran, record
+
+VOLUMES = [
+    {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "orders"}},
+    {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": "app"}},
+]
+
+
+def config(epoch: int = 1, started: int = 0, known: Any = None, **spec: Any) -> DriverConfig:
+    return build.driver_config(job(**spec), known, epoch, started, None)
+
+
+def pod(**spec: Any) -> Any:
+    made = build.driver_pod(job(**spec), config(**spec))
+    json.dumps(made)
+    return made
+
+
+def container(made: Any) -> Any:
+    (only,) = [c for c in made["spec"]["containers"] if c["name"] == "driver"]
+    return only
+
+
+def env(made: Any) -> dict[str, Any]:
+    listed = container(made)["env"]
+    assert len({e["name"] for e in listed}) == len(listed)
+    return {e["name"]: e for e in listed}
+
+
+def test_the_driver_is_told_everything_in_its_environment() -> None:
+    told = codec.loads(DriverConfig, env(pod())["STREAMJOB_CONFIG"]["value"])
+    assert told == config()
+    assert told.checkpoints == f"file:///data/cp/shop-orders-{UID[:8]}"
+    assert told.eviction_savepoint == f"file:///data/sp/shop-orders-{UID[:8]}/eviction-1"
+    assert told.grace == 60
+
+
+def test_names_labels_and_owner() -> None:
+    meta = pod()["metadata"]
+    assert meta["name"] == "orders-driver-1"
+    assert meta["labels"] == {
+        "streamjob.dev/job": "orders",
+        "streamjob.dev/uid": UID,
+        "streamjob.dev/epoch": "1",
+        "streamjob.dev/component": "driver",
+    }
+    (owner,) = meta["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["kind"]) == (UID, True, "StreamJob")
+
+
+def test_it_is_locked_down() -> None:
+    spec = pod()["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = container({"spec": spec})["securityContext"]
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    (control,) = [v for v in spec["volumes"] if v["name"] == "streamjob-control"]
+    assert control["secret"] == {"secretName": "orders-control", "defaultMode": 0o440}
+    assert spec["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(("instances", "token"), [(0, False), (2, True)])
+def test_only_a_driver_with_executors_may_call_the_api(instances: int, token: bool) -> None:
+    assert pod(executor={"instances": instances})["spec"]["automountServiceAccountToken"] is token
+
+
+def test_memory_is_the_heap_and_what_python_needs() -> None:
+    resources = container(pod(driver={"memory": "2Gi", "cores": 3}))["resources"]
+    assert resources["requests"] == {"cpu": "3", "memory": f"{2048 + 819}Mi"}
+    assert resources["limits"] == {"memory": f"{2048 + 819}Mi"}
+    assert container(pod())["resources"]["limits"] == {"memory": f"{1024 + 409}Mi"}
+
+
+def test_a_template_adds_and_overrides_defaults() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "spark", "operator": "Exists"}],
+            "volumes": [{"name": "extra", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "driver",
+                    "resources": {"requests": {"cpu": "100m"}},
+                    "volumeMounts": [
+                        {"name": "extra", "mountPath": "/extra"},
+                        {"name": "extra", "mountPath": "/more", "subPath": "more"},
+                    ],
+                },
+                {"name": "sidecar", "image": "sidecar:1"},
+            ],
+        },
+    }
+    made = pod(driver={"template": template})
+    assert made["metadata"]["labels"]["team"] == "a"
+    assert made["metadata"]["annotations"]["note"] == "x"
+    assert made["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert container(made)["resources"]["requests"]["cpu"] == "100m"
+    assert "memory" in container(made)["resources"]["requests"]
+    assert {"/extra", "/more", "/tmp", "/var/run/streamjob"} <= {
+        m["mountPath"] for m in container(made)["volumeMounts"]
+    }
+    assert {c["name"] for c in made["spec"]["containers"]} == {"driver", "sidecar"}
+
+
+def test_a_template_does_not_take_away_what_the_operator_relies_on() -> None:
+    template = {
+        "metadata": {"name": "mine", "labels": {names.LABEL_UID: "other", names.LABEL_COMPONENT: "web"}},
+        "spec": {
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 0,
+            "volumes": [{"name": "streamjob-control", "secret": {"secretName": "other"}}],
+            "containers": [
+                {
+                    "name": "driver",
+                    "image": "other",
+                    "args": ["sh"],
+                    "env": [
+                        {
+                            "name": "STREAMJOB_CONFIG",
+                            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                        }
+                    ],
+                }
+            ],
+        },
+    }
+    made, plain = pod(driver={"template": template}), pod()
+    assert made["metadata"]["name"] == plain["metadata"]["name"]
+    assert made["metadata"]["labels"] == plain["metadata"]["labels"]
+    assert made["spec"]["restartPolicy"] == "Never"
+    assert made["spec"]["terminationGracePeriodSeconds"] == 60
+    assert container(made)["args"] == ["python", "-m", "streamjob.runtime"]
+    assert container(made)["image"] == "orders:1"
+    assert set(env(made)["STREAMJOB_CONFIG"]) == {"name", "value"}
+    (control,) = [v for v in made["spec"]["volumes"] if v["name"] == "streamjob-control"]
+    assert control["secret"]["secretName"] == "orders-control"
+
+
+def test_the_users_environment() -> None:
+    application = {
+        "file": "/a.py",
+        "env": [
+            {"name": "HOME", "value": "/home/me"},
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ],
+    }
+    found = env(pod(application=application))
+    assert found["HOME"] == {"name": "HOME", "value": "/home/me"}
+    assert found["KEY"]["valueFrom"] == {"secretKeyRef": {"name": "s", "key": "k"}}
+
+
+def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
+    storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": VOLUMES}
+    spec = {"storage": storage, "executor": {"instances": 2}}
+    template = json.loads(config(**spec).executor_template or "{}")
+    for made in (pod(**spec), template):
+        (first,) = [
+            c for c in made["spec"]["containers"] if c["name"] in ("driver", "spark-kubernetes-executor")
+        ]
+        mounts = {m["name"]: m for m in first["volumeMounts"]}
+        sources = {v["name"]: v for v in made["spec"]["volumes"]}
+        assert mounts["data"]["mountPath"] == "/data"
+        assert mounts["app"]["readOnly"] is True
+        assert sources["data"] == {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}}
+    assert template["metadata"]["labels"][names.LABEL_COMPONENT] == "executor"
+    assert template["spec"]["automountServiceAccountToken"] is False
+
+
+def test_local_mode() -> None:
+    conf = config().spark_conf
+    assert conf["spark.master"] == "local[*]"
+    assert conf["spark.driver.memory"] == "1024m"
+    assert config().executor_template is None
+    assert not [k for k in conf if "kubernetes" in k]
+
+
+def test_executors_are_sparks_own() -> None:
+    conf = config(epoch=3, executor={"instances": 2, "cores": 4, "memory": "3Gi"}).spark_conf
+    assert conf["spark.master"] == "k8s://https://kubernetes.default.svc"
+    assert conf["spark.kubernetes.driver.pod.name"] == "orders-driver-3"
+    assert conf["spark.kubernetes.executor.podNamePrefix"] == "orders-3"
+    assert (conf["spark.executor.instances"], conf["spark.executor.cores"]) == ("2", "4")
+    assert conf["spark.executor.memory"] == "3072m"
+
+
+def test_the_users_configuration_wins_except_where_control_would_be_lost() -> None:
+    mine = {
+        "spark.app.name": "mine",
+        "spark.master": "yarn",
+        "spark.kubernetes.executor.disableConfigMap": "false",
+    }
+    conf = config(sparkConf=mine, executor={"instances": 1}).spark_conf
+    assert conf["spark.app.name"] == "mine"
+    assert conf["spark.kubernetes.executor.disableConfigMap"] == "false"
+    assert conf["spark.master"].startswith("k8s://")
+
+
+@pytest.mark.parametrize(
+    ("started", "latest", "exact"),
+    [
+        (1, record(1, 1), True),
+        (2, record(1, 1), False),  # a driver has run since
+        (1, record(1, 1, scenario=None), False),  # taken while it ran on
+        (1, record(1, 1, Scenario.DRAIN), True),
+    ],
+)
+def test_exact_only_if_nothing_ran_since(started: int, latest: Any, exact: bool) -> None:
+    assert config(3, started, index(latest)).restore.exact is exact
+
+
+def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
+    spec = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
+    assert config(**spec).restore.savepoint == "file:///data/sp/x"
+    assert config(2, 1, index(record()), **spec).restore.savepoint is None
+
+
+def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
+    status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
+    assert build.driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
+
+
+def test_a_config_fits_into_an_environment_variable() -> None:
+    known = index(*[record(n, n) for n in range(1, 150)])
+    assert len(codec.dumps(config(200, 199, known))) < 1 << 16
+
+
+def test_certificate_and_token() -> None:
+    now = datetime.now(timezone.utc)
+    one, other = certs.new(now), certs.new(now)
+    assert one.token != other.token
+    assert len(one.token) >= 43
+    certificate = x509.load_pem_x509_certificate(one.certificate.encode())
+    assert certificate.not_valid_before_utc < now < certificate.not_valid_after_utc
+    assert certificate.not_valid_after_utc - now > timedelta(days=3650)
+    names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names_in_it.get_values_for_type(x509.DNSName) == [messages.TLS_NAME]
+    made = build.secret(job(), one)
+    assert set(made["stringData"]) == {"token", "tls.crt", "tls.key"}
+    assert made["metadata"]["name"] == "orders-control"

@@ -1,0 +1,90 @@
+"""What people read: conditions, Events, and the error with its remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.api import ConditionType, Phase
+from streamjob.api.types import timestamp
+from streamjob.controller.status import Event, event_object, events, fail, seen, sentence, settle
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import Problem
+
+from .given import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
+
+PROBLEM = Problem("StorageFull", "no space on /data.", "Make room")
+
+
+def flags(phase: Phase, *, stalled: bool = False) -> dict[str, str]:
+    s = settle(job().status, job(), NOW, phase, "Because", "so", stalled=stalled)
+    return {c.type.value: c.status for c in s.conditions}
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_is_exactly_one_of_ready_reconciling_stalled(phase: Phase) -> None:
+    assert sorted(flags(phase).values()) == ["False", "False", "True"]
+    assert flags(phase, stalled=True) == {"Ready": "False", "Reconciling": "False", "Stalled": "True"}
+
+
+def test_the_time_of_a_condition_changes_with_it_only() -> None:
+    j = job()
+    first = settle(j.status, j, NOW, Phase.STARTING, "Starting", "a")
+    second = settle(first, j, NOW + MINUTE, Phase.STOPPING, "Stopping", "b")
+    third = settle(second, j, NOW + MINUTE, Phase.STOPPED, "Stopped", "c")
+    times = [c.last_transition_time for c in second.conditions]
+    assert times == [timestamp(NOW)] * 3
+    ready = third.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.last_transition_time, ready.status) == (timestamp(NOW + MINUTE), "True")
+
+
+def test_the_same_error_keeps_its_time() -> None:
+    once = fail(job().status, PROBLEM, NOW)
+    assert fail(once, PROBLEM, NOW + MINUTE) == once
+    assert sentence(PROBLEM) == "no space on /data. Make room."
+
+
+def test_what_the_driver_says_is_shown() -> None:
+    o = observed(job(status=ran()), pods=[running()], index=index(record()), says=driver())
+    s = seen(o)
+    (stage,) = s.stages
+    assert (stage.uid, stage.batch, stage.watermark) == ("windows", 7, "2026-01-02T03:00:00Z")
+    assert s.checkpoint is not None
+    assert s.checkpoint.latest == 1
+    assert s.driver is not None
+    assert s.driver.started_at == timestamp(NOW - MINUTE)
+
+
+def test_a_termination_is_over_when_its_checkpoint_is_in_the_index() -> None:
+    o = observed(job(status=ran(termination=asked())), index=index(record()))
+    t = seen(o).termination
+    assert t is not None
+    assert t.final_checkpoint == 1
+    other = observed(job(status=ran(termination=asked())), index=index(record(request="eviction-1")))
+    t = seen(other).termination
+    assert t is not None
+    assert t.final_checkpoint is None, "exactly that savepoint, no other"
+
+
+def test_events_tell_what_happened() -> None:
+    before = job(status=ran(termination=asked())).status
+    after = seen(observed(job(status=ran(termination=asked())), index=index(record(1, 1, Scenario.STOP))))
+    after = settle(
+        fail(after, PROBLEM, NOW), job(), NOW, Phase.STOPPED, "Stopped", "Stopped with checkpoint 1"
+    )
+    assert [(e.warning, e.reason) for e in events(before, after)] == [
+        (True, "StorageFull"),
+        (False, "CheckpointCompleted"),
+        (False, "SavepointCompleted"),
+        (False, "Stopped"),
+    ]
+    assert events(after, after) == []
+
+
+def test_an_event_names_its_object() -> None:
+    body = event_object(job(), Event(True, "StorageFull", "x" * 5000), NOW)
+    involved = body["involvedObject"]
+    assert isinstance(involved, dict)
+    assert (involved["kind"], involved["name"], involved["uid"]) == ("StreamJob", "orders", UID)
+    assert body["type"] == "Warning"
+    assert len(str(body["message"])) <= 1024
