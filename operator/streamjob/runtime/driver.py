@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -95,6 +96,7 @@ class Driver:
             self._engine = start.open_engine(writer)
             signals.ignore_in_jvm(self._engine.jvm)
             threading.Thread(target=self._sample, name="streamjob-sample", daemon=True).start()
+        began = time.monotonic()
         uid = start.stage_name(writer, kwargs, self.stages)
         entry = start.enter(self._engine, self.config, uid, writer, kwargs)
         stage = Stage(uid, self._engine, entry.directory, start.once(writer, original, args, kwargs))
@@ -105,7 +107,7 @@ class Driver:
         else:
             stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
-        log.info("stage %s starts from %s", uid, entry.description)
+        log.info("stage %s started in %.3f s, from %s", uid, time.monotonic() - began, entry.description)
         with self._lock:
             self.stages[uid] = stage
             self._take(lambda: self._coordinator.task_started(uid))

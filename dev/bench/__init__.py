@@ -1,0 +1,1 @@
+"""What StreamJob costs, measured: `make bench` (docs/benchmarks.md holds a run and says how to read it)."""

@@ -1,0 +1,63 @@
+"""The command behind `make bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from dev.bench import endings, patches, throughput
+from dev.bench.figures import Figures
+
+HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
+
+examples:
+  make bench                                    everything, about half an hour
+  python -m dev.bench --only endings --runs 3   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only patch              needs the cluster: make cluster
+"""
+PARTS = ("endings", "throughput", "patch")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dev.bench", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--runs", type=int, default=5, help="samples of each figure (default 5)")
+    parser.add_argument("--keys", type=int, action="append", help="keys of state (default 1000 and 1000000)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    arguments = parser.parse_args()
+    parts = [arguments.only] if arguments.only else list(PARTS)
+    results: dict[str, Figures] = {}
+    for part in parts:
+        if part == "endings":
+            for keys in arguments.keys or (1_000, 1_000_000):
+                results[f"{keys:,} keys, RocksDB with changelog"] = figures = endings.measure(
+                    keys, arguments.runs
+                )
+                _table(f"{keys:,} keys, RocksDB with changelog", figures, endings.FLINK.get(keys, {}))
+        elif part == "throughput":
+            results["throughput"] = figures = throughput.measure(arguments.runs)
+            _table("throughput", figures, {})
+        else:
+            results["patch"] = figures = patches.measure(max(arguments.runs, 10))
+            _table("kubectl patch to driver (real cluster)", figures, {})
+    if arguments.json:
+        arguments.json.write_text(json.dumps({name: f.samples for name, f in results.items()}, indent=1))
+    return 0
+
+
+def _table(title: str, figures: Figures, flink: dict[str, str]) -> None:
+    print(
+        f"\n## {title}\n\n| figure | samples | min / median / max | Flink 2.3.0 |\n|---|---|---|---|",
+        flush=True,
+    )
+    print("\n".join(figures.rows(flink)), flush=True)
+    print(f"\n(load before: {os.getloadavg()[1]:.1f})", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""From `kubectl patch` to the driver's having the request, end to end on the real cluster: API server, watch, controller
+(three reads, the intent's write), TLS to the driver. By one clock: cluster and driver are on this machine."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timezone
+
+from kubernetes import client, config
+
+from dev.bench.endings import APP
+from dev.bench.figures import Figures
+from dev.demo import site
+from dev.demo.console import Console
+from dev.demo.job import KIND, Job
+from dev.demo.kubectl import Object
+from dev.demo.site import Settings, Site
+from dev.demo.waiting import until
+
+NAMESPACE = "streamjob-bench"
+NAME = "bench"
+
+
+def measure(samples: int) -> Figures:
+    """Each sample is a job of its own: started, running, patched to Stopped."""
+    console = Console()
+    place = site.reach_cluster(Settings.from_environment(), NAMESPACE, console)
+    site.bring_images(place, console)
+    site.remove(place, console)
+    site.make_namespace(place)
+    site.install_chart(place, console)
+    figures = Figures()
+    try:
+        place.kubectl.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "app"},
+                "data": {"app.py": APP.read_text()},
+            }
+        )
+        for sample in range(samples):
+            print(f"  patch: {sample + 1} of {samples}", flush=True)
+            _sample(place, figures)
+    finally:
+        site.remove(place, console)
+        if place.booted:
+            site.end_cluster(console)
+    return figures
+
+
+def _sample(place: Site, figures: Figures) -> None:
+    place.kubectl.apply(_manifest(place))
+    job = Job(place.kubectl, NAME)
+    pod = job.follow(lambda v: v.phase == "Running" and v.batch >= 0, "running", 240) and job.pod()
+    api = client.CustomObjectsApi(
+        config.new_client_from_config(place.kubectl.kubeconfig, place.kubectl.context)
+    )
+    began = time.time()
+    api.patch_namespaced_custom_object(
+        "streamjob.dev", "v1alpha1", place.namespace, "streamjobs", NAME, {"spec": {"state": "Stopped"}}
+    )
+    patched = time.time()
+
+    def received() -> float | None:
+        log = place.kubectl.run("logs", pod, check=False)
+        found = re.search(r"^(\S+ \S+),(\d+) INFO streamjob: stop requested", log, re.MULTILINE)
+        if found is None:
+            return None
+        at = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+        return at.timestamp() + int(found[2]) / 1000
+
+    at = until(received, "the driver has the request", 60)
+    figures.add("patch sent to driver has the request", at - began)
+    figures.add("of which: the patch call itself", patched - began)
+    job.reach("Stopped", 120)
+    figures.add("patch sent to phase Stopped", time.time() - began)
+    place.kubectl.run("delete", KIND, NAME, timeout=120)
+
+
+def _manifest(place: Site) -> Object:
+    volumes = [
+        {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": "app"}},
+        {"name": "data", "mountPath": "/data", "emptyDir": {}},
+    ]
+    return {
+        "apiVersion": "streamjob.dev/v1alpha1",
+        "kind": "StreamJob",
+        "metadata": {"name": NAME},
+        "spec": {
+            "image": place.settings.image("driver"),
+            "application": {"file": "/app/app.py", "args": ["rate", "1000", "10"]},
+            "sparkConf": {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"},
+            "driver": {"cores": 1, "memory": "512Mi"},
+            "storage": {
+                "checkpoints": "file:///data/checkpoints",
+                "savepoints": "file:///data/savepoints",
+                "volumes": volumes,
+            },
+        },
+    }
