@@ -53,7 +53,8 @@ def measure(samples: int) -> Figures:
 def _sample(place: Site, figures: Figures) -> None:
     place.kubectl.apply(_manifest(place))
     job = Job(place.kubectl, NAME)
-    pod = job.follow(lambda v: v.phase == "Running" and v.batch >= 0, "running", 240) and job.pod()
+    job.follow(lambda v: v.phase == "Running" and v.batch >= 0, "running", 240)
+    pod = job.pod()
     api = client.CustomObjectsApi(
         config.new_client_from_config(place.kubectl.kubeconfig, place.kubectl.context)
     )
