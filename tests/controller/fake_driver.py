@@ -22,13 +22,13 @@ HOST = "127.0.0.1"
 class FakeDriver:
     """`delay`: seconds by which each answer is late. `commands`: what it was told, in order, each time."""
 
-    def __init__(self, material: Material, uid: str, epoch: int) -> None:
+    def __init__(self, material: Material, uid: str, epoch: int, *, host: str = HOST, port: int = 0) -> None:
         self.material, self.epoch = material, epoch
+        self.host, self.port = host, port
         self.status = DriverStatus(1, uid, epoch, DriverPhase.RUNNING)
         self.delay = 0.0
         self.commands: list[Any] = []
         self.connections: set[Any] = set()
-        self.port = 0
         self._changed = asyncio.Condition()
         self._runner: web.AppRunner | None = None
 
@@ -44,7 +44,7 @@ class FakeDriver:
             (Path(folder) / "key").write_text(self.material.key)
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(Path(folder) / "crt", Path(folder) / "key")
-        site = web.TCPSite(self._runner, HOST, self.port, ssl_context=tls)
+        site = web.TCPSite(self._runner, self.host, self.port, ssl_context=tls)
         await site.start()
         server = site._server
         assert isinstance(server, asyncio.Server)

@@ -202,8 +202,7 @@ async def test_one_that_comes_back_is_heard_again(
 ) -> None:
     await control.status()
     await driver.stop()
-    again = FakeDriver(material, UID, 1)
-    again.port = driver.port
+    again = FakeDriver(material, UID, 1, port=driver.port)
     again.status = DriverStatus(9, UID, 1, DriverPhase.RUNNING)
     await again.start()
     assert await eventually(lambda: (control.follow().status or again.status).version == 9, 5)

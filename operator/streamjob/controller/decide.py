@@ -308,7 +308,12 @@ def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...
     mode = said.mode.value if said else ours.mode if ours else Mode.STOP.value
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
     step = said.step.value if said else "WaitingForDriver"
-    text = (said.progress if said else "") or step
+    answers = (
+        "The driver is being told"
+        if c.o.driver
+        else "The driver has not answered yet; it is told when it does"
+    )
+    text = ((said.progress or step) if said else answers).rstrip(". ")
     s = fail(c.s, said.problem, c.now) if said and said.problem else c.s
     stuck = f" {sentence(said.problem)}" if said and said.problem else ""
     wake = c.until_deletion_is_due

@@ -95,7 +95,7 @@ class Kube:
         items: list[Obj] = []
         for where in [f"/namespaces/{n}" for n in self.namespaces] or [""]:
             found = await self._call("GET", f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}", accept=kind)
-            items += found["items"]
+            items += found["items"] or ()  # null when there are none
         return items
 
     async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:

@@ -1,0 +1,131 @@
+"""The chart as helm renders it: exactly the rights that the code uses, pods locked down, wrong values refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamjob.controller import build
+from tests.controller.given import job
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "streamjob"
+BUILT = ROOT / ".cluster" / "bin" / "helm"
+HELM = str(BUILT) if BUILT.exists() else shutil.which("helm")
+
+pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")
+
+
+def helm(*values: str) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    sets = [part for value in values for part in ("--set", value)]
+    command = [HELM, "template", "sj", str(CHART), "--namespace", "ops", "--kube-version", "1.35.0", *sets]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def render(*values: str) -> list[Any]:
+    done = helm(*values)
+    assert done.returncode == 0, done.stderr
+    return [d for d in yaml.safe_load_all(done.stdout) if d]
+
+
+def of(kind: str, objects: list[Any]) -> list[Any]:
+    return [o for o in objects if o["kind"] == kind]
+
+
+def rights(role: Any) -> set[tuple[str, str]]:
+    return {
+        (verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
+
+
+# One line for each method of kube.py, and what kopf needs to watch.
+USED = {
+    ("get", "streamjobs"),  # get_job
+    ("list", "streamjobs"),  # list_jobs, kopf
+    ("watch", "streamjobs"),  # kopf
+    ("patch", "streamjobs"),  # put_finalizers
+    ("update", "streamjobs/status"),  # put_status
+    ("list", "pods"),  # list_pods, kopf
+    ("watch", "pods"),  # kopf
+    ("create", "pods"),  # create_pod
+    ("delete", "pods"),  # delete_pod
+    ("get", "configmaps"),  # get_config_map
+    ("create", "configmaps"),  # create_config_map
+    ("update", "configmaps"),  # put_config_map
+    ("get", "secrets"),  # get_secret
+    ("create", "secrets"),  # create_secret
+    ("create", "events"),  # create_event
+}
+
+
+def test_the_controller_has_the_rights_that_it_uses_and_no_others() -> None:
+    roles = of("Role", render("watch.namespaces={a,b}"))
+    ours = [r for r in roles if r["metadata"]["name"] == "sj"]
+    assert {r["metadata"]["namespace"] for r in ours} == {"a", "b"}
+    assert all(rights(r) == USED for r in ours)
+
+
+def test_by_default_nothing_is_cluster_wide() -> None:
+    objects = render()
+    assert not of("ClusterRole", objects)
+    assert {o["metadata"].get("namespace") for o in objects} == {"ops"}
+    (deployment,) = of("Deployment", objects)
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--namespace=ops"]
+
+
+def test_all_namespaces() -> None:
+    objects = render("watch.allNamespaces=true")
+    (role,) = of("ClusterRole", objects)
+    assert rights(role) == USED
+    (deployment,) = of("Deployment", objects)
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--all-namespaces"]
+
+
+def test_no_wildcards() -> None:
+    for role in [*of("Role", render()), *of("ClusterRole", render("watch.allNamespaces=true"))]:
+        assert "*" not in str(role["rules"])
+
+
+def test_drivers_may_handle_pods_only() -> None:
+    objects = render()
+    (role,) = [r for r in of("Role", objects) if r["metadata"]["name"] == "streamjob-driver"]
+    assert {resource for _, resource in rights(role)} == {"pods"}
+    account = build.driver_pod(job(), build.driver_config(job(), None, 1, 0, None))["spec"][
+        "serviceAccountName"
+    ]
+    assert account in {a["metadata"]["name"] for a in of("ServiceAccount", objects)}
+
+
+def test_the_controller_is_locked_down() -> None:
+    (deployment,) = of("Deployment", render())
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["resources"]["limits"]["memory"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["replicas=2", "watch.namespaces=a", "image.pullPolicy=Sometimes", "driver.serviceAccount.name=A_b"],
+)
+def test_wrong_values_are_refused(value: str) -> None:
+    done = helm(value)
+    assert done.returncode != 0
+    assert "schema" in done.stderr
+
+
+def test_it_passes_lint() -> None:
+    assert HELM is not None
+    done = subprocess.run([HELM, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
