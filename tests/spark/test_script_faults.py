@@ -78,3 +78,23 @@ def test_a_script_with_a_location_of_its_own_keeps_it(tmp_path: Path) -> None:
         record = driver.finish(Mode.STOP)
     assert record.stages[0].tasks[0].location == f"file:{own}"
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_query_may_be_stopped_from_inside_its_batch(tmp_path: Path) -> None:
+    """The batch commits and is the last; a wait for its own end would hang it."""
+    script = tmp_path / "app.py"
+    script.write_text(
+        f"{HEAD}"
+        "query = None\n"
+        "def batch(frame, number):\n"
+        "    if number == 1:\n"
+        "        query.stop()\n"
+        "rate = spark.readStream.format('rate').load()\n"
+        "writer = rate.writeStream.foreachBatch(batch).trigger(processingTime='100 milliseconds')\n"
+        "query = writer.start()\n"
+        "query.awaitTermination()\n"
+    )
+    with LocalDriver(tmp_path, script) as driver:
+        record = driver.finish()
+    assert record.stages[0].tasks[0].batch == 1
+    assert driver.boundary() == (1, 1)

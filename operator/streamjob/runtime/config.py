@@ -77,7 +77,8 @@ def write_spark_defaults(config: DriverConfig, environment: Mapping[str, str]) -
     Defaults, so what the script sets itself has precedence, as it has everywhere else in Spark.
     """
     folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
-    settings = dict(config.spark_conf)
+    # Progress bars are for a terminal; a pod's log is none.
+    settings = {"spark.ui.showConsoleProgress": "false", **config.spark_conf}
     if "POD_IP" in environment:
         # Executors call back to the pod's own address: no Service is needed in client mode.
         settings.setdefault("spark.driver.host", environment["POD_IP"])

@@ -22,7 +22,7 @@ from ..protocol.effects import Effect, Terminated
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
 from . import signals, start
 from .board import StatusBoard
-from .query import EndedJvmQuery, ManagedQuery
+from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .reporting import Notes, closed, phase, stage_statuses, termination_status
 from .stage import Engine, Stage
 from .work import Work
@@ -126,7 +126,8 @@ class Driver:
         for stage in list(self.stages.values()):
             if not stage.over.is_set():
                 self.script_stops(stage)
-                stage.over.wait()
+                if not in_callback():
+                    stage.over.wait()
 
     def active(self) -> list[StreamingQuery]:
         """As `StreamingQueryManager.active`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -37,7 +38,19 @@ class ManagedQuery(StreamingQuery):
 
     def stop(self) -> None:
         self._driver.script_stops(self._stage)
-        self._stage.over.wait()
+        if not in_callback():
+            self._stage.over.wait()
+
+
+def in_callback() -> bool:
+    """Whether the JVM has called us (foreachBatch, a listener). There a wait for the boundary would never end: the batch
+    that has to reach it is the caller."""
+    frame = sys._getframe().f_back
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class EndedJvmQuery:

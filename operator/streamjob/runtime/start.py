@@ -140,7 +140,7 @@ def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: 
     if record.drained and config.restore.exact and not config.restore.allow_drained:
         raise AlreadyDrained(
             f"checkpoint {record.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
-            remedy="Make a new StreamJob, or set spec.restoreFrom.allowDrained to true",
+            remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
         )
     found = directory.latest_commit()
     if expected.batch is None:
