@@ -16,9 +16,14 @@ FLIGHTS = 336_776
 
 
 class Feed:
-    """Rows on their way into a topic. `written` counts those that were handed over."""
+    """Rows on their way into a topic. `written` counts those that were handed over, never more than `let` allows.
+
+    So the story is the same on a slow machine: rows are left to arrive while the job is stopped.
+    """
 
     def __init__(self, kubectl: Kubectl, topic: str, rate: float, rows: int = FLIGHTS) -> None:
+        self._allowed = 0
+        self._more = threading.Condition()
         self.kubectl = kubectl
         self.topic = topic
         self.rows = rows
@@ -45,12 +50,19 @@ class Feed:
         for thread in self._threads:
             thread.start()
 
+    def let(self, rows: int) -> None:
+        """Allow so many rows in all."""
+        with self._more:
+            self._allowed = max(self._allowed, min(rows, self.rows))
+            self._more.notify_all()
+
     def reach(self, rows: int, timeout: float) -> None:
         """Wait until so many rows were handed over."""
         until(lambda: self._alive() is not None and self.written >= rows, f"{rows:,} rows fed", timeout)
 
     def finish(self, timeout: float) -> None:
         """Wait until all rows are in the topic, and count them there."""
+        self.let(self.rows)
         until(lambda: not self._alive(), f"all {self.rows:,} rows fed", timeout)
         found = end_offset(self.kubectl, self.topic)
         if found != self.rows:
@@ -71,6 +83,10 @@ class Feed:
     def _copy(self, source: IO[bytes], sink: IO[bytes]) -> None:
         try:
             for line in source:
+                if self.written == self._allowed:
+                    sink.flush()
+                    with self._more:
+                        self._more.wait_for(lambda: self.written < self._allowed)
                 sink.write(line)
                 self.written += 1
             sink.close()

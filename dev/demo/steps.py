@@ -56,7 +56,7 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
         with console.chapter("Meanwhile", "the job is stopped, its input goes on"):
             arrived = wait_for_arrivals(feed, console)
         with console.chapter("Resume", "kubectl patch streamjob flights … spec.state: Running"):
-            resumed = resume(job, stopped, console)
+            resumed = resume(job, feed, stopped, console)
         with console.chapter("Catch up", "until every flight of 2013 is read"):
             catch_up(job, feed, console)
     finally:
@@ -75,6 +75,7 @@ def start_kafka(site: Site, console: Console) -> None:
 
 
 def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
+    feed.let(feed.rows * 2 // 3)
     feed.reach(1, timeout=60)  # the topic exists
     console.saw(f"flights of 2013 arrive in topic {TOPIC}, {RATE:,} a second")
     example = site.kubectl.run("kustomize", str(EXAMPLE))
@@ -104,13 +105,15 @@ def stop(job: Job, console: Console) -> View:
 
 def wait_for_arrivals(feed: Feed, console: Console) -> int:
     before = feed.written
-    feed.reach(min(before + feed.rows // 12, feed.rows), timeout=120)
+    feed.let(max(before + feed.rows // 12, feed.rows * 3 // 4))
+    feed.reach(before + feed.rows // 12, timeout=120)
     arrived = feed.written - before
     console.did(f"{arrived:,} flights arrived while nothing ran")
     return arrived
 
 
-def resume(job: Job, stopped: View, console: Console) -> View:
+def resume(job: Job, feed: Feed, stopped: View, console: Console) -> View:
+    feed.let(feed.rows)
     job.ask("Running")
     job.reach("Running", 180, console.saw)
     until(lambda: read(job, after_batch=stopped.batch), "a batch after the resume", 120, every=1)

@@ -38,7 +38,9 @@ def main() -> int:
         .cache()
     )
     result = compare(rows(hourly(parsed(messages))), rows(spark.read.parquet(args.output)))
-    show({"messages": messages.count()} | result)
+    result = {"messages": messages.count()} | result
+    spark.stop()
+    show(result)
     return 0 if result["equal"] else 1
 
 
