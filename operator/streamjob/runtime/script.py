@@ -8,6 +8,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
+
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application
 
