@@ -64,7 +64,7 @@ class Api:
 
 
 async def install() -> None:
-    await config.load_kube_config()
+    await config.load_kube_config(context=os.environ.get("CLUSTER") or None)
     name = definition()["metadata"]["name"]
     async with client.ApiClient() as connection:
         crds = client.ApiextensionsV1Api(connection)
@@ -81,13 +81,13 @@ async def install() -> None:
 
 
 @pytest.fixture(scope="module")
-def crd() -> None:
+def crd(cluster: object) -> None:
     asyncio.run(install())
 
 
 @pytest.fixture
 async def api(crd: None) -> AsyncIterator[Api]:
-    await config.load_kube_config()
+    await config.load_kube_config(context=os.environ.get("CLUSTER") or None)
     async with client.ApiClient() as connection:
         api = Api(connection)
         yield api

@@ -43,6 +43,7 @@ from .fake_driver import FakeDriver
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="KUBECONFIG names no cluster (make cluster)"),
+    pytest.mark.skipif(bool(os.environ.get("CLUSTER")), reason="uses the kubeconfig's current context"),
 ]
 JOBS = ("streamjob.dev", "v1alpha1")
 NOWHERE = {"spec": {"nodeSelector": {"streamjob.dev/nowhere": "true"}}}
@@ -175,22 +176,22 @@ async def eventually(what: Callable[[], Awaitable[Any]], name: str, seconds: flo
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def world() -> AsyncIterator[Cluster]:
     await config.load_kube_config()
     namespace = f"reconcile-{uuid.uuid4().hex[:8]}"
     async with client.ApiClient() as api:
-        cluster = Cluster(api, namespace)
-        await cluster.core.create_namespace({"metadata": {"name": namespace}})
-        with controller(namespace) as cluster.controller:
-            yield cluster
-            if cluster.driver is not None:
-                await cluster.driver.stop()
-            if await cluster.job() is not None:
+        world = Cluster(api, namespace)
+        await world.core.create_namespace({"metadata": {"name": namespace}})
+        with controller(namespace) as world.controller:
+            yield world
+            if world.driver is not None:
+                await world.driver.stop()
+            if await world.job() is not None:
                 with controller(namespace):  # the first may have been killed
-                    await cluster.patch("Cancelled")
-                    await cluster.delete()
-                    await eventually(lambda: gone(cluster), "the end of the job", 40)
-        await cluster.core.delete_namespace(namespace)
+                    await world.patch("Cancelled")
+                    await world.delete()
+                    await eventually(lambda: gone(world), "the end of the job", 40)
+        await world.core.delete_namespace(namespace)
 
 
 @contextlib.contextmanager
@@ -207,8 +208,8 @@ def controller(namespace: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-async def gone(cluster: Cluster) -> bool:
-    return await cluster.job() is None
+async def gone(world: Cluster) -> bool:
+    return await world.job() is None
 
 
 def final(job: JobRef, number: int, epoch: int, scenario: Scenario, request: str) -> CheckpointRecord:
@@ -219,7 +220,7 @@ def final(job: JobRef, number: int, epoch: int, scenario: Scenario, request: str
     )
 
 
-async def end(cluster: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mode) -> CheckpointRecord:
+async def end(world: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mode) -> CheckpointRecord:
     """The driver carries out the request that it got, as the runtime does."""
 
     async def asked() -> Any:
@@ -239,112 +240,112 @@ async def end(cluster: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mo
         return number in driver.commands
 
     await eventually(confirmed, "the confirmation")
-    assert (await cluster.index()).latest == record, "it is in the index before the driver is told so"
-    await cluster.exit_driver(told.epoch)
+    assert (await world.index()).latest == record, "it is in the index before the driver is told so"
+    await world.exit_driver(told.epoch)
     return record
 
 
-async def test_stop_resume_drain(cluster: Cluster) -> None:
-    await cluster.apply()
-    driver, told = await cluster.run_driver(1)
+async def test_stop_resume_drain(world: Cluster) -> None:
+    await world.apply()
+    driver, told = await world.run_driver(1)
     assert (told.epoch, told.next_checkpoint, told.restore.latest) == (1, 1, None)
-    await cluster.phase("Running")
+    await world.phase("Running")
 
-    await cluster.patch("Stopped")
-    record = await end(cluster, driver, told, Mode.STOP)
-    job = await cluster.phase("Stopped")
+    await world.patch("Stopped")
+    record = await end(world, driver, told, Mode.STOP)
+    job = await world.phase("Stopped")
     assert job["status"]["savepoint"]["latest"] == record.savepoint
-    assert await cluster.pods() == []
+    assert await world.pods() == []
 
-    await cluster.patch("Running")
-    driver, told = await cluster.run_driver(2)
+    await world.patch("Running")
+    driver, told = await world.run_driver(2)
     assert (told.epoch, told.next_checkpoint, told.restore.latest, told.restore.exact) == (2, 2, record, True)
-    await cluster.phase("Running")
+    await world.phase("Running")
 
-    await cluster.patch("Drained")
-    await end(cluster, driver, told, Mode.DRAIN)
-    job = await cluster.phase("Drained")
+    await world.patch("Drained")
+    await end(world, driver, told, Mode.DRAIN)
+    job = await world.phase("Drained")
     assert job["status"]["savepoint"]["drained"] is True
     assert "kopf" not in str(job["metadata"]), "kopf writes nothing"
 
-    await cluster.delete()
-    await eventually(lambda: gone(cluster), "the end of the job")
+    await world.delete()
+    await eventually(lambda: gone(world), "the end of the job")
 
 
-async def test_two_controllers_do_no_more_than_one(cluster: Cluster) -> None:
+async def test_two_controllers_do_no_more_than_one(world: Cluster) -> None:
     """A killed one's successor may begin before it is gone."""
-    await cluster.apply()
-    driver, told = await cluster.run_driver(1)
-    await cluster.phase("Running")
-    with controller(cluster.namespace):
-        await cluster.patch("Stopped")
-        await end(cluster, driver, told, Mode.STOP)
-        job = await cluster.phase("Stopped")
+    await world.apply()
+    driver, told = await world.run_driver(1)
+    await world.phase("Running")
+    with controller(world.namespace):
+        await world.patch("Stopped")
+        await end(world, driver, told, Mode.STOP)
+        job = await world.phase("Stopped")
     assert len({c.request_id for c in driver.commands if not isinstance(c, int)}) == 1
     assert job["status"]["epoch"] == 1
 
 
-async def test_a_killed_controllers_successor_goes_on(cluster: Cluster) -> None:
+async def test_a_killed_controllers_successor_goes_on(world: Cluster) -> None:
     """Killed when it has sent the request, and its successor when the checkpoint is in the index."""
-    await cluster.apply()
-    driver, told = await cluster.run_driver(1)
-    await cluster.phase("Running")
-    await cluster.patch("Stopped")
+    await world.apply()
+    driver, told = await world.run_driver(1)
+    await world.phase("Running")
+    await world.patch("Stopped")
 
     async def asked() -> bool:
         return bool(driver.commands)
 
     await eventually(asked, "the request")
-    assert cluster.controller is not None
-    cluster.controller.kill()
-    with controller(cluster.namespace):
-        await end(cluster, driver, told, Mode.STOP)
-    with controller(cluster.namespace):
-        job = await cluster.phase("Stopped")
-    assert await cluster.pods() == []
+    assert world.controller is not None
+    world.controller.kill()
+    with controller(world.namespace):
+        await end(world, driver, told, Mode.STOP)
+    with controller(world.namespace):
+        job = await world.phase("Stopped")
+    assert await world.pods() == []
     assert job["status"]["termination"]["finalCheckpoint"] == 1
     assert len({c.request_id for c in driver.commands if not isinstance(c, int)}) == 1
 
 
-async def test_a_driver_that_is_killed_is_restarted_from_its_directories(cluster: Cluster) -> None:
-    await cluster.apply(restart={"backoff": {"initial": "1s"}})
-    await cluster.run_driver(1)
-    await cluster.phase("Running")
-    await cluster.exit_driver(1, 137)
-    _, told = await cluster.run_driver(2)
+async def test_a_driver_that_is_killed_is_restarted_from_its_directories(world: Cluster) -> None:
+    await world.apply(restart={"backoff": {"initial": "1s"}})
+    await world.run_driver(1)
+    await world.phase("Running")
+    await world.exit_driver(1, 137)
+    _, told = await world.run_driver(2)
     assert not told.restore.exact
-    job = await cluster.phase("Running")
+    job = await world.phase("Running")
     assert job["status"]["lastError"]["reason"] == "DriverKilled"
     assert job["status"]["restarts"]["count"] == 1
 
 
-async def test_cancel_in_the_middle_of_a_stop(cluster: Cluster) -> None:
-    await cluster.apply()
-    await cluster.run_driver(1)
-    await cluster.phase("Running")
-    await cluster.patch("Stopped")
-    await cluster.phase("Stopping")
-    await cluster.patch("Cancelled")
-    await cluster.phase("Cancelled")
-    assert await cluster.pods() == []
+async def test_cancel_in_the_middle_of_a_stop(world: Cluster) -> None:
+    await world.apply()
+    await world.run_driver(1)
+    await world.phase("Running")
+    await world.patch("Stopped")
+    await world.phase("Stopping")
+    await world.patch("Cancelled")
+    await world.phase("Cancelled")
+    assert await world.pods() == []
 
 
-async def test_from_the_patch_to_the_driver_in_less_than_a_tenth_of_a_second(cluster: Cluster) -> None:
-    await cluster.apply()
-    driver, told = await cluster.run_driver(1)
-    await cluster.phase("Running")
+async def test_from_the_patch_to_the_driver_in_less_than_a_tenth_of_a_second(world: Cluster) -> None:
+    await world.apply()
+    driver, told = await world.run_driver(1)
+    await world.phase("Running")
     times = []
     for turn in range(8):
         await asyncio.sleep(0.5)
         begin = time.perf_counter()
-        await cluster.patch("Stopped")
+        await world.patch("Stopped")
         while not driver.commands:
             await asyncio.sleep(0.001)
         times.append(time.perf_counter() - begin)
-        await end(cluster, driver, told, Mode.STOP)
-        await cluster.phase("Stopped")
-        await cluster.patch("Running")
-        driver, told = await cluster.run_driver(turn + 2)
-        await cluster.phase("Running")
+        await end(world, driver, told, Mode.STOP)
+        await world.phase("Stopped")
+        await world.patch("Running")
+        driver, told = await world.run_driver(turn + 2)
+        await world.phase("Running")
     print(f"patch → driver: median {statistics.median(times) * 1000:.0f} ms, max {max(times) * 1000:.0f} ms")
     assert statistics.median(times) < 0.1
