@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,15 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.internals import Internals
+
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+# They play the controller's part, whose libraries are not installed beside every Spark.
+if importlib.util.find_spec("cryptography") is None:
+    collect_ignore = ["test_runtime.py", "test_script_faults.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,3 +41,15 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def files(spark: SparkSession) -> HadoopFiles:
+    return HadoopFiles(spark)
+
+
+@pytest.fixture
+def internals(spark: SparkSession) -> Internals:
+    found = Internals.of(spark)
+    assert found is not None, f"Spark {spark.version} is not in the table"
+    return found

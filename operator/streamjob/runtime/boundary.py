@@ -163,7 +163,10 @@ def run_once(start: Starter) -> StreamingQuery:
         query = start()
         query.awaitTermination()
     except (PySparkException, Py4JError) as e:
-        raise QueryFailed(f"the batch could not be run: {one_line(e)}") from None
+        raise QueryFailed(
+            f"the batch could not be run: {one_line(e)}",
+            remedy="See the driver's log for the cause; its next attempt runs the batch again",
+        ) from None
     raise_failure(query)
     return query
 
@@ -172,7 +175,10 @@ def raise_failure(query: StreamingQuery) -> None:
     """:raises QueryFailed: the query has ended with an exception."""
     error = query.exception()
     if error is not None:
-        raise QueryFailed(f"query {query.name or query.id} failed: {one_line(error)}")
+        raise QueryFailed(
+            f"query {query.name or query.id} failed: {one_line(error)}",
+            remedy="See the driver's log for the cause; its next attempt goes on from the last committed batch",
+        )
 
 
 def one_line(error: BaseException) -> str:

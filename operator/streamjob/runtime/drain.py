@@ -84,7 +84,7 @@ def _with_max_watermark(version: str, metadata: dict[str, Any], sources: list[st
 
 
 def _figures(query: StreamingQuery, batch: int) -> tuple[int | None, int | None]:
-    """Rows that the sink took and rows left in state, from the batch's own progress; None where it does not say."""
+    """Output rows and rows left in state, from the batch's own progress; None where it does not say."""
     progress: Any = query.lastProgress
     if progress is None or progress["batchId"] != batch:
         return None, None

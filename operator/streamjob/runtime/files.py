@@ -6,12 +6,14 @@ copied or hashed never enter Python. Safe to use from many threads: py4j gives e
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -85,7 +87,17 @@ class HadoopFiles:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
+        self._path: Any = jvm.org.apache.hadoop.fs.Path
+        self._contexts: Any = jvm.org.apache.hadoop.fs.FileContext
+        self._rename_options: Any = getattr(jvm.org.apache.hadoop.fs, "Options$Rename")
+        self._copy_bytes: Any = jvm.org.apache.hadoop.io.IOUtils.copyBytes
+        self._local_stream: Any = jvm.java.io.FileOutputStream
+        self._digests: Any = jvm.java.security.MessageDigest
+        self._digest_stream: Any = jvm.java.security.DigestInputStream
+        self._sha256_hex: Any = jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex
+        self._text: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
         self._systems: dict[tuple[str, str], Any] = {}
 
@@ -125,13 +137,16 @@ class HadoopFiles:
             system, path = self._system(uri), self._path(uri)
             if system.exists(path):
                 raise FileExists(uri, "write", "it exists")
-            if urlsplit(uri).scheme in OBJECT_STORES:
-                self._write(system, path, data)
+            if self._is_local(uri):
+                _write_new_local(self._local(uri), data)
+                return
+            if self._scheme(uri) in OBJECT_STORES:
+                self._write(uri, path, data)
                 return
             folder, name = uri.rsplit("/", 1)
             temporary = self._path(f"{folder}/.{name}.{uuid.uuid4().hex}.tmp")
             try:
-                self._write(system, temporary, data)
+                self._write(uri, temporary, data)
                 self._rename(system, temporary, path)
             except Exception:
                 system.delete(temporary, False)
@@ -142,22 +157,22 @@ class HadoopFiles:
         with translated(source, "read"):
             read = self._system(source).open(self._path(source))
         with translated(source, f"copy to {target}"):
-            digest = self._jvm.java.security.MessageDigest.getInstance("SHA-256")
-            hashed = self._jvm.java.security.DigestInputStream(read, digest)
+            digest = self._digests.getInstance("SHA-256")
+            hashed = self._digest_stream(read, digest)
             try:
-                written = self._system(target).create(self._path(target), True)
-                # Closes both, also when it fails.
-                self._jvm.org.apache.hadoop.io.IOUtils.copyBytes(hashed, written, BUFFER, True)
+                size = (
+                    self._pour_local(hashed, target) if self._is_local(target) else self._pour(hashed, target)
+                )
             finally:
                 hashed.close()
-            return CopiedFile(int(written.getPos()), bytes(digest.digest()).hex())
+            return CopiedFile(size, bytes(digest.digest()).hex())
 
     def sha256(self, uri: str) -> str:
         """In hexadecimal."""
         with translated(uri, "read"):
             stream = self._system(uri).open(self._path(uri))
             try:
-                return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
+                return str(self._sha256_hex(stream))
             finally:
                 stream.close()
 
@@ -171,9 +186,6 @@ class HadoopFiles:
         with translated(uri, "resolve"):
             return str(self._system(uri).makeQualified(self._path(uri)).toString())
 
-    def _path(self, uri: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(uri)
-
     def _system(self, uri: str) -> Any:
         parts = urlsplit(uri)
         key = (parts.scheme, parts.netloc)
@@ -181,44 +193,117 @@ class HadoopFiles:
             self._systems[key] = self._path(uri).getFileSystem(self._conf)
         return self._systems[key]
 
+    def _scheme(self, uri: str) -> str:
+        return urlsplit(uri).scheme or str(self._system(uri).getUri().getScheme())
+
+    def _is_local(self, uri: str) -> bool:
+        return self._scheme(uri) == "file"
+
+    def _local(self, uri: str) -> Path:
+        return Path(str(self._path(uri).toUri().getPath()))
+
     def _list(self, uri: str) -> FileInfos:
         with translated(uri, "list"):
             statuses = self._system(uri).listStatus(self._path(uri))
             expected = len(statuses)
-            text = str(self._jvm.scala.runtime.ScalaRunTime.stringOf(statuses)) if expected else ""
+            text = str(self._text(statuses)) if expected else ""
             found = _STATUS.findall(text)
             if len(found) != expected:
                 raise StorageError(uri, "list", f"{expected} entries, of which {len(found)} could be read")
         return [FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir)) for p, is_dir, size in found]
 
-    def _write(self, system: Any, path: Any, data: bytes) -> None:
-        stream = system.create(path, False)
+    def _write(self, uri: str, path: Any, data: bytes) -> None:
+        stream = self._system(uri).create(path, False)
         stream.write(data)
-        stream.close()  # not in a finally: on an object store, closing would publish what was half written
+        self._publish(uri, stream)
+
+    def _pour(self, stream: Any, target: str) -> int:
+        written = self._system(target).create(self._path(target), True)
+        self._copy_bytes(stream, written, BUFFER, False)
+        self._publish(target, written)
+        return int(written.getPos())
+
+    def _pour_local(self, stream: Any, target: str) -> int:
+        """Without Hadoop's FileSystem, which runs a chmod process for every file on a disk and another for its .crc."""
+        path = self._local(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _forget_checksum(path)
+        written = self._local_stream(str(path))
+        try:
+            self._copy_bytes(stream, written, BUFFER, False)
+            written.getFD().sync()
+        finally:
+            written.close()
+        return path.stat().st_size
+
+    def _publish(self, uri: str, stream: Any) -> None:
+        # Only after all was written, never in a finally: on an object store, closing would publish half a file.
+        if self._scheme(uri) not in OBJECT_STORES:
+            stream.hsync()  # what a manifest lists has to survive the node
+        stream.close()
 
     def _rename(self, system: Any, source: Any, target: Any) -> None:
         """Unlike FileSystem.rename on a local disk, FileContext's refuses a target that exists."""
-        options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
-        array = self.spark._sc._gateway.new_array(options, 1)  # type: ignore[union-attr]
-        array[0] = options.NONE
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._conf)
-        context.rename(source, target, array)
+        gateway: Any = self.spark.sparkContext._gateway
+        options = gateway.new_array(self._rename_options, 1)
+        options[0] = self._rename_options.NONE
+        context = self._contexts.getFileContext(system.getUri(), self._conf)
+        context.rename(source, target, options)
+
+
+def _write_new_local(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _forget_checksum(path)
+        try:
+            os.link(temporary, path)  # unlike a rename, it never replaces a file
+        except FileExistsError:
+            raise
+        except OSError:  # a volume without hard links
+            temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _forget_checksum(path: Path) -> None:
+    """Hadoop would read the file with the .crc of the one that was there before."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+class _Kind(NamedTuple):
+    error: type[StorageError]
+    exceptions: tuple[str, ...]  # Java classes
+    words: tuple[str, ...]  # or what their message says
+    remedy: str
 
 
 _KINDS = (
-    (FileExists, ("FileAlreadyExistsException",), ()),
-    (NotFound, ("FileNotFoundException", "NoSuchFileException", "UnknownStoreException"), ()),
-    (
+    _Kind(FileExists, ("FileAlreadyExistsException", "FileExistsError"), (), "Choose another place"),
+    _Kind(
+        NotFound,
+        ("FileNotFoundException", "NoSuchFileException", "UnknownStoreException", "FileNotFoundError"),
+        (),
+        "Check the location, and that its volume is mounted",
+    ),
+    _Kind(
         AccessDenied,
         ("AccessDeniedException", "AccessControlException"),
-        ("Permission denied", "Operation not permitted"),
+        ("permission denied", "operation not permitted", "read-only file system"),
+        "Give the driver's user the right to it",
     ),
-    (
+    _Kind(
         StorageFull,
         ("DSQuotaExceededException", "NSQuotaExceededException"),
-        ("No space left", "quota exceeded"),
+        ("no space left", "quota exceeded"),
+        "Make room; it is tried again",
     ),
 )
+_REMEDY = "Check the location and the driver's access to it"
 
 
 @contextmanager
@@ -227,21 +312,27 @@ def translated(uri: str, what: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as e:
-        thrown = e.java_exception
-        name = str(thrown.getClass().getSimpleName())
-        raise _error(uri, what, name, str(thrown.getMessage() or "")) from None
+        names: list[str] = []
+        cause = thrown = e.java_exception
+        while cause is not None and len(names) < 10:  # S3A wraps what happened
+            names.append(str(cause.getClass().getSimpleName()))
+            cause = cause.getCause()
+        raise storage_error(uri, what, names, str(thrown.getMessage() or "")) from None
     except CapturedException as e:
-        raise _error(uri, what, type(e).__name__, str(e)) from None
+        raise storage_error(uri, what, [type(e).__name__], str(e)) from None
+    except OSError as e:
+        raise storage_error(uri, what, [type(e).__name__], e.strerror or str(e)) from None
     except Py4JError as e:
         raise StorageError(uri, what, f"the driver's JVM did not answer ({_one_line(str(e))})") from None
 
 
-def _error(uri: str, what: str, name: str, message: str) -> StorageError:
+def storage_error(uri: str, what: str, names: Sequence[str], message: str) -> StorageError:
+    """From simple names of Java's exception and its causes, and its message."""
     text = _one_line(message)
-    for kind, names, words in _KINDS:
-        if name in names or any(w.lower() in message.lower() for w in words):
-            return kind(uri, what, text or name)
-    return StorageError(uri, what, f"{name}: {text}" if text else name)
+    for kind in _KINDS:
+        if any(n in kind.exceptions for n in names) or any(w in message.lower() for w in kind.words):
+            return kind.error(uri, what, text or names[0], remedy=kind.remedy)
+    return StorageError(uri, what, f"{names[0]}: {text}" if text else names[0], remedy=_REMEDY)
 
 
 def _one_line(text: str) -> str:

@@ -91,14 +91,15 @@ class Execution:
     """The StreamExecution of one query: its state, its thread and the lock that its batches begin and end under."""
 
     def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any) -> None:
-        self._jvm = jvm
         self._execution = execution
         self._active = active
         self._terminated = terminated
         self._state = execution.state()
         self._thread = execution.queryExecutionThread()
         self._lock = execution.awaitProgressLock()
+        # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
         self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self._text = jvm.scala.runtime.ScalaRunTime.stringOf
 
     @property
     def checkpoint_root(self) -> str:
@@ -145,7 +146,7 @@ class Execution:
     def frames(self) -> list[str]:
         """The thread's stack, innermost first, each `Class.method`; empty if it has ended."""
         # One string in one call; Thread.getStackTrace costs a tenth of a thread dump with its locks.
-        text = str(self._jvm.scala.runtime.ScalaRunTime.stringOf(self._thread.getStackTrace()))
+        text = str(self._text(self._thread.getStackTrace()))
         calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
         return [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
 

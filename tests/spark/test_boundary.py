@@ -1,0 +1,247 @@
+"""Stopping a query between two batches, where it is told to stop and what happens if it cannot."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjob.runtime.boundary import (
+    BoundaryTimeout,
+    How,
+    NoBoundary,
+    Place,
+    QueryFailed,
+    place_of,
+    stop_at_boundary,
+)
+from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.internals import SWITCH, Internals
+
+from .feeds import Feed, eventually, rows
+
+BATCH = ["MicroBatchExecution.runBatch", "MicroBatchExecution.executeOneBatch", "Thread.run"]
+TRIGGER = ["TriggerExecutor.runOneBatch", "ProcessingTimeExecutor.execute", "Thread.run"]
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([], Place.ENDED),
+        (
+            ["DAGScheduler.runJob", "SQLExecution$.x", "MicroBatchExecution.$anonfun$runBatch$18", *BATCH],
+            Place.SINK,
+        ),
+        (["HDFSMetadataLog.add", "MicroBatchExecution.markMicroBatchEnd", *BATCH], Place.SINK),
+        (["IncrementalExecution.executedPlan", *BATCH], Place.PLANNING),
+        # A source that runs SQL while its batch is planned: the thread has still to look at the state.
+        (["SQLExecution$.x", "Dataset.collect", "MicroBatchExecution.$anonfun$runBatch$2", *BATCH], Place.PLANNING),
+        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], Place.NEXT),
+        (["SQLExecution$.x", "MicroBatchExecution.$anonfun$constructNextBatch$3", *BATCH[1:]], Place.NEXT),
+        (["Object.wait", "SystemClock.waitTillTime", *TRIGGER[1:]], Place.WAITING),
+        (["Thread.sleep", *BATCH[1:]], Place.SLEEPING),
+        (["ProgressContext.finishTrigger", *BATCH[1:]], Place.LOOP),
+        (TRIGGER, Place.OUTSIDE),
+    ],
+)  # fmt: skip
+def test_where_a_thread_is(frames: list[str], place: Place) -> None:
+    assert place_of(frames) is place
+
+
+class Gate:
+    """A sink that holds its batch until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.batches: list[int] = []
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        self.entered.set()
+        assert self.opened.wait(60)
+        self.batches.append(batch)
+
+
+class Job:
+    def __init__(self, spark: SparkSession, home: Path, files: int = 3) -> None:
+        self.spark, self.home, self.gate = spark, home, Gate()
+        self.feed = Feed(home / "in")
+        for i in range(files):
+            self.feed.add([{"v": i}])
+
+    def start(self, **trigger: object) -> StreamingQuery:
+        writer = self.feed.stream(self.spark, "v long").writeStream
+        writer = writer.option("checkpointLocation", str(self.home / "checkpoint"))
+        return writer.foreachBatch(self.gate.take).trigger(**trigger).start()  # type: ignore[arg-type]
+
+    def once(self) -> StreamingQuery:
+        return self.start(once=True)
+
+
+class SlowJob:
+    """Its batches run for seconds inside the JVM, where an interrupt reaches them."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self.home = spark, home
+        self.feed = Feed(home / "in")
+        for i in range(3):
+            self.feed.add([{"v": i}])
+
+    def start(self, **trigger: object) -> StreamingQuery:
+        nap = "java_method('java.lang.Thread', 'sleep', 1500L)"
+        frame = self.feed.stream(self.spark, "v long").selectExpr("v", f"{nap} AS nap")
+        writer = frame.writeStream.option("checkpointLocation", str(self.home / "checkpoint"))
+        return writer.format("parquet").trigger(**trigger).start(str(self.home / "out"))  # type: ignore[arg-type]
+
+    def once(self) -> StreamingQuery:
+        return self.start(once=True)
+
+    def start_and_reach_a_batch(self) -> StreamingQuery:
+        query = self.start(processingTime="0 seconds")
+        eventually((self.home / "checkpoint" / "offsets" / "0").exists, "the first batch to be planned")
+        return query
+
+    def output(self) -> list[tuple[int, ...]]:
+        return rows(self.spark.read.parquet(str(self.home / "out")).select("v"))
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)
+
+
+def test_the_running_batch_is_the_last(job: Job, files: HadoopFiles, internals: Internals) -> None:
+    query = job.start(processingTime="0 seconds")
+    assert job.gate.entered.wait(60)
+    said: list[str] = []
+
+    def let_go(text: str) -> None:
+        said.append(text)
+        job.gate.opened.set()
+
+    boundary = stop_at_boundary(query, files, internals, on_wait=let_go)
+    assert (boundary.batch, boundary.how, job.gate.batches) == (0, How.IN_BATCH, [0])
+    assert said == ["the running batch has to commit"]
+
+
+def test_between_triggers_it_need_not_wait(job: Job, files: HadoopFiles, internals: Internals) -> None:
+    job.gate.opened.set()
+    query = job.start(processingTime="1 hour")
+    eventually(lambda: query.lastProgress and not query.status["isTriggerActive"], "the first trigger to end")
+    boundary = stop_at_boundary(query, files, internals)
+    assert (boundary.batch, boundary.how) == (0, How.BETWEEN)
+    assert boundary.seconds < 30
+
+
+def test_a_query_that_ended_by_itself(job: Job, files: HadoopFiles, internals: Internals) -> None:
+    job.gate.opened.set()
+    query = job.start(availableNow=True)
+    query.awaitTermination()
+    boundary = stop_at_boundary(query, files, internals)
+    assert (boundary.batch, boundary.how) == (2, How.ENDED)
+
+
+def test_a_query_without_input_has_no_batch(
+    spark: SparkSession, tmp_path: Path, files: HadoopFiles, internals: Internals
+) -> None:
+    boundary = stop_at_boundary(
+        Job(spark, tmp_path, files=0).start(processingTime="0 seconds"), files, internals
+    )
+    assert boundary.batch is None
+
+
+def test_at_the_deadline_the_query_runs_on(job: Job, files: HadoopFiles, internals: Internals) -> None:
+    query = job.start(processingTime="0 seconds")
+    assert job.gate.entered.wait(60)
+    with pytest.raises(BoundaryTimeout, match="runs on") as caught:
+        stop_at_boundary(query, files, internals, deadline=time.monotonic() + 0.3)
+    assert caught.value.retryable
+    assert query.isActive
+    job.gate.opened.set()
+    eventually(lambda: len(job.gate.batches) == 3, "the batches after the timeout")
+    assert stop_at_boundary(query, files, internals).batch == 2
+
+
+def test_a_query_that_fails_says_why(
+    spark: SparkSession, tmp_path: Path, files: HadoopFiles, internals: Internals
+) -> None:
+    job = Job(spark, tmp_path)
+
+    def fail(frame: DataFrame, batch: int) -> None:
+        raise ValueError("no room in the warehouse")
+
+    job.gate.take = fail  # type: ignore[method-assign]
+    query = job.start(processingTime="0 seconds")
+    eventually(query.exception, "the failure")
+    with pytest.raises(QueryFailed, match=r"(?s)^query .* failed: [^\n]*$"):
+        stop_at_boundary(query, files, internals)
+
+
+@pytest.fixture
+def slow(spark: SparkSession, tmp_path: Path) -> SlowJob:
+    return SlowJob(spark, tmp_path)
+
+
+def test_a_batch_that_somebody_interrupted_is_run_again(
+    slow: SlowJob, files: HadoopFiles, internals: Internals
+) -> None:
+    query = slow.start_and_reach_a_batch()
+    query.stop()
+    with pytest.raises(NotAtBoundary, match="batch 0 is planned, batch None"):
+        stop_at_boundary(query, files, internals)
+    boundary = stop_at_boundary(query, files, internals, finish_pending=slow.once)
+    assert (boundary.batch, boundary.how, len(slow.output())) == (0, How.FINISHED, 1)
+
+
+def test_an_unknown_version_interrupts_and_runs_the_batch_again(
+    slow: SlowJob, spark: SparkSession, files: HadoopFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    internals = Internals.of(spark)
+    assert internals is None
+    query = slow.start_and_reach_a_batch()
+    said: list[str] = []
+    first = stop_at_boundary(query, files, internals, finish_pending=slow.once, on_wait=said.append)
+    assert (first.batch, first.how, len(slow.output())) == (0, How.FINISHED, 1)
+    assert said == ["running the interrupted batch again"]
+    # At a boundary already: nothing may be run, it would read new data.
+    again = stop_at_boundary(
+        query, files, internals, finish_pending=lambda: pytest.fail("nothing was pending")
+    )
+    assert (again.batch, again.how) == (0, How.BETWEEN)
+    slow.start(availableNow=True).awaitTermination()
+    assert slow.output() == [(0,), (1,), (2,)]
+
+
+def test_a_pending_batch_that_fails_again(slow: SlowJob, files: HadoopFiles) -> None:
+    query = slow.start_and_reach_a_batch()
+
+    def fails() -> StreamingQuery:
+        def take(frame: DataFrame, batch: int) -> None:
+            raise ValueError("no room in the warehouse")
+
+        writer = slow.feed.stream(slow.spark, "v long").writeStream.foreachBatch(take)
+        return writer.option("checkpointLocation", str(slow.home / "checkpoint")).trigger(once=True).start()
+
+    with pytest.raises(QueryFailed, match=r"^the batch could not be run: [^\n]*$"):
+        stop_at_boundary(query, files, None, finish_pending=fails)
+    assert CheckpointDir(files, str(slow.home / "checkpoint")).latest_commit() is None
+
+
+def test_continuous_processing_is_refused(
+    spark: SparkSession, tmp_path: Path, files: HadoopFiles, internals: Internals
+) -> None:
+    writer = spark.readStream.format("rate").load().writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(continuous="1 second").start()
+    try:
+        execution = internals.execution(query)
+        assert (execution.trigger, execution.runs_micro_batches) == ("ContinuousTrigger", False)
+        with pytest.raises(NoBoundary, match="ContinuousTrigger"):
+            stop_at_boundary(query, files, internals)
+        assert query.isActive
+    finally:
+        query.stop()

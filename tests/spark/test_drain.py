@@ -1,0 +1,202 @@
+"""Draining fires everything exactly once: the output equals what the same query gives as a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjob.runtime.boundary import QueryFailed
+from streamjob.runtime.checkpointdir import MAX_WATERMARK_MS, CheckpointDir, NotAtBoundary
+from streamjob.runtime.drain import DrainResult, run_max_watermark_batch, write_max_watermark
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.internals import Internals
+
+from .feeds import Feed, rows
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+Source = Callable[[str], DataFrame]
+
+
+def window(source: Source) -> DataFrame:
+    frame = source("a").withWatermark("t", "10 minutes")
+    return frame.groupBy(F.window("t", "5 minutes"), "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+
+
+def session(source: Source) -> DataFrame:
+    frame = source("a").withWatermark("t", "10 minutes")
+    return frame.groupBy(F.session_window("t", "2 minutes"), "k").count()
+
+
+def chained(source: Source) -> DataFrame:
+    inner = source("a").withWatermark("t", "10 minutes").groupBy(F.window("t", "5 minutes"), "k").count()
+    outer = inner.groupBy(F.window(F.window_time("window"), "30 minutes"))
+    return outer.agg(F.sum("count").alias("n"), F.count("*").alias("c"))
+
+
+def left_join(source: Source) -> DataFrame:
+    a = source("a").withWatermark("t", "10 minutes").alias("a")
+    b = source("b").withWatermark("t", "10 minutes").alias("b")
+    near = "a.k = b.k AND b.t BETWEEN a.t - INTERVAL 5 MINUTES AND a.t + INTERVAL 5 MINUTES"
+    return a.join(b, F.expr(near), "left_outer").select("a.t", "a.k", "a.v", F.col("b.v").alias("bv"))
+
+
+def deduplicated(source: Source) -> DataFrame:
+    return source("a").withWatermark("t", "10 minutes").dropDuplicatesWithinWatermark(["k", "v"])
+
+
+QUERIES = (window, session, chained, left_join, deduplicated)
+
+
+class Job:
+    """Two inputs of an hour, read in two batches each."""
+
+    def __init__(
+        self, spark: SparkSession, files: HadoopFiles, home: Path, query: Callable[[Source], DataFrame]
+    ):
+        self.spark, self.home, self.query = spark, home, query
+        self.inputs = {name: Feed(home / name) for name in ("a", "b")}
+        for name, step in (("a", 1), ("b", 6)):
+            self.inputs[name].minutes(0, 40, step)
+            self.inputs[name].minutes(40, 60, step)
+        self.directory = CheckpointDir(files, files.qualify(str(home / "checkpoint")))
+
+    def start(self, **trigger: object) -> StreamingQuery:
+        writer = self.query(lambda name: self.inputs[name].stream(self.spark)).writeStream
+        writer = writer.option("checkpointLocation", self.directory.uri).format("json").outputMode("append")
+        return writer.trigger(**trigger).start(str(self.home / "out"))  # type: ignore[arg-type]
+
+    def run(self) -> None:
+        """All that is there, as a plain run or resume."""
+        self.start(availableNow=True).awaitTermination()
+
+    def once(self) -> StreamingQuery:
+        return self.start(once=True)
+
+    def drain(self, internals: Internals | None) -> DrainResult | None:
+        batch = write_max_watermark(self.directory, internals)
+        return None if batch is None else run_max_watermark_batch(self.once, self.directory, batch)
+
+    def output(self) -> list[tuple[object, ...]]:
+        schema = self.query(lambda name: self.inputs[name].table(self.spark)).schema
+        return rows(self.spark.read.schema(schema).json(str(self.home / "out")))
+
+    def expected(self) -> list[tuple[object, ...]]:
+        if (
+            self.query is deduplicated
+        ):  # a batch has no watermark to deduplicate within; k and v are unique here
+            return rows(self.inputs["a"].table(self.spark))
+        return rows(self.query(lambda name: self.inputs[name].table(self.spark)))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_output_is_that_of_the_batch_query(
+    spark: SparkSession,
+    files: HadoopFiles,
+    internals: Internals,
+    tmp_path: Path,
+    query: Callable[[Source], DataFrame],
+) -> None:
+    job = Job(spark, files, tmp_path, query)
+    job.run()
+    before = job.output()
+    job.run()  # stopped and resumed: nothing comes out early
+    assert job.output() == before
+    if query is not deduplicated:
+        assert len(before) < len(job.expected())
+    drained = job.drain(internals)
+    assert drained is not None
+    assert drained.state_rows_left == 0
+    assert job.output() == job.expected()
+    assert job.directory.is_drained()
+    assert job.directory.boundary() == drained.batch
+    again = job.drain(internals)
+    assert again == DrainResult(drained.batch, None, 0.0, None)
+    assert job.output() == job.expected()
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["internals", "public API"])
+def test_with_rocksdb_and_with_public_api_only(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, fallback: bool
+) -> None:
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    try:
+        job = Job(spark, files, tmp_path, window)
+        job.run()
+        assert job.drain(None if fallback else internals) is not None
+        assert job.output() == job.expected()
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+def test_a_crash_between_planning_and_running(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    job = Job(spark, files, tmp_path, window)
+    job.run()
+    boundary = job.directory.boundary()
+    assert boundary is not None
+    batch = write_max_watermark(job.directory, internals)
+    assert batch == boundary + 1
+    assert job.directory.is_drained()
+    assert job.directory.watermark(batch) == MAX_WATERMARK_MS
+    assert job.directory.source_offsets(batch) == job.directory.source_offsets(boundary)
+    job.inputs["a"].minutes(60, 70)  # what comes after the last batch was planned is not the drain's
+    assert write_max_watermark(job.directory, internals) == batch
+    result = run_max_watermark_batch(job.once, job.directory, batch)
+    assert result.batch == batch == job.directory.boundary()
+    assert sum(r[-2] for r in job.output()) == 60  # type: ignore[misc]
+
+
+def test_nothing_to_fire(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    job = Job(spark, files, tmp_path, lambda source: source("a"))
+    assert write_max_watermark(job.directory, internals) is None  # no batch yet
+    job.run()
+    assert write_max_watermark(job.directory, internals) is None  # no state
+    assert not job.directory.is_drained()
+
+
+def test_a_batch_is_pending(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    job = Job(spark, files, tmp_path, window)
+    job.run()
+    latest = job.directory.latest_commit()
+    files.delete(f"{job.directory.uri}/commits/{latest}")
+    with pytest.raises(NotAtBoundary, match=f"batch {latest} is planned"):
+        write_max_watermark(job.directory, internals)
+
+
+def test_a_batch_that_fails_stays_planned(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    job = Job(spark, files, tmp_path, window)
+    job.run()
+    batch = write_max_watermark(job.directory, internals)
+    assert batch is not None
+    aside = (tmp_path / "out").rename(tmp_path / "aside")
+    (tmp_path / "out").write_text("a file where the sink has its folder")
+    with pytest.raises(QueryFailed, match="could not be run"):
+        run_max_watermark_batch(job.once, job.directory, batch)
+    (tmp_path / "out").unlink()
+    aside.rename(tmp_path / "out")
+    assert run_max_watermark_batch(job.once, job.directory, batch).batch == batch
+    assert job.output() == job.expected()
+
+
+def test_a_query_that_writes_elsewhere_is_noticed(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    job, other = Job(spark, files, tmp_path / "job", window), Job(spark, files, tmp_path / "other", window)
+    job.run()
+    batch = write_max_watermark(job.directory, internals)
+    assert batch is not None
+    with pytest.raises(QueryFailed, match="should have fired all timers"):
+        run_max_watermark_batch(other.once, job.directory, batch)

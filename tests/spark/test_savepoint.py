@@ -1,0 +1,246 @@
+"""Savepoints: written whole or not at all, checked file by file, restored as often as one likes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streamjob.protocol import manifest as manifests
+from streamjob.protocol.errors import FormatError
+from streamjob.protocol.manifest import Manifest
+from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
+from streamjob.runtime.drain import run_max_watermark_batch, write_max_watermark
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.internals import Internals
+from streamjob.runtime.savepoint import (
+    MARKER,
+    SavepointBroken,
+    SavepointExists,
+    SavepointIncomplete,
+    TargetNotEmpty,
+    read_manifest,
+    restore,
+    verify_savepoint,
+    write_savepoint,
+)
+
+from .feeds import Feed, rows
+
+PROVIDERS = {
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+JOB = JobRef("shop", "orders", "uid-1")
+STAGE = "per minute/eu"  # a query may have any name
+
+
+class Job:
+    """A windowed query, stopped after two of its batches."""
+
+    def __init__(self, spark: SparkSession, files: HadoopFiles, home: Path) -> None:
+        self.spark, self.files, self.home = spark, files, home
+        self.feed = Feed(home / "in")
+        self.feed.minutes(0, 40)
+        self.feed.minutes(40, 60)
+        self.directory = CheckpointDir(files, files.qualify(str(home / "checkpoint")))
+        self.target = files.qualify(str(home / "savepoint"))
+        self.run(self.directory, "out")
+
+    def run(self, directory: CheckpointDir, out: str, **trigger: object) -> None:
+        frame = self.feed.stream(self.spark).withWatermark("t", "10 minutes")
+        counted = frame.groupBy(F.window("t", "5 minutes"), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", directory.uri).format("json")
+        writer.trigger(**(trigger or {"availableNow": True})).start(str(self.home / out)).awaitTermination()  # type: ignore[arg-type]
+
+    def finish(self, directory: CheckpointDir, out: str, internals: Internals) -> list[tuple[object, ...]]:
+        """Go on with more input to the last window; all that comes out from here on."""
+        self.run(directory, out)
+        batch = write_max_watermark(directory, internals)
+        assert batch is not None
+        run_max_watermark_batch(lambda: self._once(directory, out), directory, batch)
+        schema = "window struct<start timestamp, end timestamp>, k string, count long"
+        # Not as a stream's output: its log begins with the batch after the savepoint's, which Spark does not read.
+        found = self.spark.read.schema(schema).json([str(p) for p in (self.home / out).glob("part-*")])
+        return rows(found.select("window.start", "k", "count"))
+
+    def _once(self, directory: CheckpointDir, out: str):  # type: ignore[no-untyped-def]
+        frame = self.feed.stream(self.spark).withWatermark("t", "10 minutes")
+        counted = frame.groupBy(F.window("t", "5 minutes"), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", directory.uri).format("json")
+        return writer.trigger(once=True).start(str(self.home / out))
+
+    def record(self, request: str | None = "stop-1", number: int = 1) -> CheckpointRecord:
+        task = TaskRecord(0, self.directory.uri, self.directory.boundary())
+        stage = StageRecord(STAGE, (task,), ())
+        return CheckpointRecord(number, 1, None, request, self.target, "2026-01-01T00:00:00Z", (stage,))
+
+    def save(self, request: str | None = "stop-1", number: int = 1, job: JobRef = JOB) -> Manifest:
+        directories = {(STAGE, 0): self.directory}
+        return write_savepoint(self.files, job, self.record(request, number), directories, self.target)
+
+    def restored(self, name: str) -> CheckpointDir:
+        directory = CheckpointDir(self.files, self.files.qualify(str(self.home / name)))
+        restore(self.files, self.target, STAGE, 0, directory.uri)
+        return directory
+
+    def saved(self, pattern: str) -> Path:
+        """A file of the savepoint."""
+        return sorted((self.home / "savepoint").glob(f"stages/*/0/{pattern}"))[0]
+
+
+@pytest.fixture(params=["hdfs"])
+def job(
+    spark: SparkSession, files: HadoopFiles, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Job]:
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDERS[request.param])
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    yield Job(spark, files, tmp_path)
+    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    spark.conf.unset("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled")
+
+
+@pytest.mark.parametrize("job", ["hdfs", "rocksdb"], indirect=True)
+def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, internals: Internals) -> None:
+    written = job.save()
+    assert verify_savepoint(files, job.target) == []
+    assert read_manifest(files, job.target) == written
+    assert written.size == sum((job.home / "savepoint" / f.path).stat().st_size for f in written.files)
+    batch = job.directory.boundary()
+    job.feed.minutes(60, 80)
+    first, second = job.restored("first"), job.restored("second")
+    assert first.boundary() == second.boundary() == batch
+    assert len({job.directory.query_id(), first.query_id(), second.query_id()}) == 3
+    job.run(job.directory, "out-original")
+    original = job.finish(job.directory, "out-original", internals)
+    assert original
+    assert job.finish(first, "out-first", internals) == original
+    assert job.finish(second, "out-second", internals) == original
+    assert verify_savepoint(files, job.target) == []
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, Path.unlink])
+def test_every_broken_file_is_named(job: Job, files: HadoopFiles, damage: object) -> None:
+    job.save()
+    broken = [job.saved("offsets/*"), job.saved("state/0/0/*.delta")]
+    for path in broken:
+        damage(path)  # type: ignore[operator]
+    problems = verify_savepoint(files, job.target)
+    names = [str(p.relative_to(job.home / "savepoint")) for p in broken]
+    assert sorted(p.split(" is ")[0].split(" cannot ")[0] for p in problems) == sorted(names)
+    with pytest.raises(SavepointBroken, match="and 1 more"):
+        job.restored("new")
+    assert not (job.home / "new" / "metadata").exists()
+
+
+def test_without_a_manifest_there_is_no_savepoint(job: Job, files: HadoopFiles) -> None:
+    job.save()
+    (job.home / "savepoint" / manifests.NAME).unlink()
+    for attempt in (read_manifest, verify_savepoint):
+        with pytest.raises(SavepointIncomplete, match="never finished"):
+            attempt(files, job.target)
+    with pytest.raises(SavepointIncomplete):
+        job.restored("new")
+    assert not (job.home / "new").exists()
+    job.save()  # the attempt that died is done again
+    assert verify_savepoint(files, job.target) == []
+
+
+@pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "file:///etc/passwd", "a/../b", "a\0b", ""])
+def test_a_manifest_that_points_elsewhere_is_refused(job: Job, files: HadoopFiles, path: str) -> None:
+    job.save()
+    place = job.home / "savepoint" / manifests.NAME
+    plain = json.loads(place.read_text())
+    plain["files"][0]["path"] = path
+    place.write_text(json.dumps(plain))
+    with pytest.raises(FormatError, match="does not stay inside"):
+        job.restored("new")
+    assert not (job.home / "new").exists()
+
+
+def test_what_is_written_again(job: Job, files: HadoopFiles) -> None:
+    first = job.save()
+    # The same request by the next driver, under another checkpoint number: the savepoint stands.
+    assert job.save(number=2) == first
+    with pytest.raises(SavepointExists, match="savepoint 1 of shop/orders"):
+        job.save(request="stop-2", number=2)
+    with pytest.raises(SavepointExists):
+        job.save(job=JobRef("shop", "returns", "uid-2"))
+    # The job went on after an attempt that nobody was told of.
+    job.feed.minutes(60, 70)
+    job.run(job.directory, "out")
+    second = job.save(number=3)
+    assert second.checkpoint.stages[0].tasks[0].batch == job.directory.boundary()
+    assert verify_savepoint(files, job.target) == []
+
+
+def test_only_at_the_batch_of_the_checkpoint(job: Job, files: HadoopFiles) -> None:
+    record = job.record()
+    job.feed.minutes(60, 70)
+    job.run(job.directory, "out")
+    with pytest.raises(NotAtBoundary, match="the checkpoint at batch"):
+        write_savepoint(files, JOB, record, {(STAGE, 0): job.directory}, job.target)
+    assert not files.exists(f"{job.target}/{manifests.NAME}")
+
+
+def test_a_restore_is_repeated_and_redone(job: Job, files: HadoopFiles) -> None:
+    job.save()
+    new = job.restored("new")
+    query_id = new.query_id()
+    job.feed.minutes(60, 70)
+    job.run(new, "out-new")
+    moved_on = new.boundary()
+    assert job.restored("new").query_id() == query_id  # nothing is thrown away
+    assert new.boundary() == moved_on
+    # A crash left files but no metadata.
+    (job.home / "new" / "metadata").unlink()
+    shutil.rmtree(job.home / "new" / "state")
+    (job.home / "new" / "offsets" / "99").write_text("half")
+    again = job.restored("new")
+    assert again.boundary() == job.directory.boundary()
+    assert again.query_id() not in (None, query_id)
+    assert (job.home / "new" / "state").exists()
+
+
+def test_a_target_that_holds_something_is_refused(job: Job, files: HadoopFiles) -> None:
+    job.save()
+    (job.home / "photos").mkdir()
+    (job.home / "photos" / "cat.jpg").write_text("meow")
+    with pytest.raises(TargetNotEmpty, match=r"cat\.jpg"):
+        job.restored("photos")
+    assert (job.home / "photos" / "cat.jpg").read_text() == "meow"
+    with pytest.raises(TargetNotEmpty):
+        job.restored("checkpoint")
+    other = files.qualify(str(job.home / "copied"))
+    shutil.copytree(job.home / "savepoint", job.home / "copied")
+    job.restored("new")
+    with pytest.raises(TargetNotEmpty, match="was restored from"):
+        restore(files, other, STAGE, 0, files.qualify(str(job.home / "new")))
+
+
+def test_a_savepoint_can_be_moved(job: Job, files: HadoopFiles) -> None:
+    job.save()
+    (job.home / "savepoint").rename(job.home / "elsewhere")
+    target = files.qualify(str(job.home / "new"))
+    restore(files, str(job.home / "elsewhere"), STAGE, 0, target)
+    new = CheckpointDir(files, target)
+    assert new.boundary() == job.directory.boundary()
+    assert (job.home / "new" / MARKER).exists()
+    with pytest.raises(FormatError, match="no task 1"):
+        restore(files, str(job.home / "elsewhere"), STAGE, 1, files.qualify(str(job.home / "other")))
