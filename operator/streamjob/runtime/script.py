@@ -82,10 +82,21 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
 
 def _failed(application: Application, error: BaseException) -> ScriptFailed:
     traceback.print_exception(type(error), error, error.__traceback__)
-    last = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0]
     return ScriptFailed(
-        f"{_name(application)}: {last[:500]}", remedy="See the driver's log for the traceback"
+        f"{_name(application)}: {_one_line(error)}", remedy="See the driver's log for the traceback"
     )
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, Py4JJavaError):
+        # Python's text of it says only that a call failed; the cause at the bottom says why.
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        text = str(cause.toString())
+    else:
+        text = traceback.format_exception_only(type(error), error)[-1]
+    return text.strip().splitlines()[0][:500]
 
 
 def _name(application: Application) -> str:

@@ -118,7 +118,7 @@ class Work:
             scenario=scenario,
             request_id=request.request_id if request else None,
             savepoint=target,
-            completed_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            completed_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             stages=tuple(stage.record(uid in finished) for uid, stage in self._stages.items()),
         )
         if target is None:
