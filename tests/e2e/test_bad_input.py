@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
     "twins": ("twins.py", {}, "DuplicateQueryName", ("'twin'", "queryName")),
-    "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints",)),
+    "unreachable": ("good.py", {}, "ScriptFailed", ("/etc/checkpoints",)),
 }
 
 
@@ -49,7 +49,9 @@ def all_of_them(cluster: Site, storage: Storage) -> Iterator[None]:
     """All at once: each has a driver to start, and one waits for them together."""
     make_scripts(cluster.kubectl, "bad-input", SCRIPTS)
     for name, (script, spec, _, _) in CASES.items():
-        job = local_job(cluster, bad(name), script, scripts="bad-input", **spec)
+        job = local_job(
+            cluster, bad(name), script, scripts="bad-input", termination={"onDelete": "Cancel"}, **spec
+        )
         if name == "unreachable":
             job["spec"]["storage"]["checkpoints"] = "file:///etc/checkpoints"
         cluster.kubectl.apply(job)
