@@ -53,6 +53,21 @@ def test_where_a_thread_is(frames: list[str], place: Place) -> None:
     assert place_of(frames) is place
 
 
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], Place.NEXT),
+        (["Unsafe.park", "ReentrantLock.lock", "MicroBatchExecution.withProgressLocked", *BATCH], Place.SINK),
+        (
+            ["Unsafe.park", "ReentrantLock.lock", "MicroBatchExecution.withProgressLocked", *BATCH[1:]],
+            Place.DONE,
+        ),
+    ],
+)
+def test_where_a_thread_is_that_waits_for_the_lock(frames: list[str], place: Place) -> None:
+    assert place_of(frames, queued=True) is place
+
+
 class Gate:
     """A sink that holds its batch until it is let go."""
 

@@ -27,6 +27,7 @@ from .internals import Execution, Internals, checkpoint_root
 POLL = 0.004  # seconds between two looks at a thread that is in no place to be told
 LOCK_WAIT = 0.1  # seconds; a source that lists its input holds the lock for longer
 JOIN_WAIT = 0.25
+MOST_LOOKS = 100
 
 Starter = Callable[[], StreamingQuery]
 
@@ -78,12 +79,20 @@ class Place(Enum):
     NEXT = "next"  # constructNextBatch: it saw ACTIVE and will run what it finds
     WAITING = "waiting"  # asleep until the next trigger: sees it late, and may be interrupted
     SLEEPING = "sleeping"  # no input, looks again in some milliseconds
-    LOOP = "loop"  # executeOneBatch before or after all that
+    DONE = "done"  # the batch is committed, and the lock is all it needs to go on
+    LOOP = "loop"  # on its way between two of these: which way, the stack does not tell
     OUTSIDE = "outside"  # starting, ending, or between two rounds of the loop
 
 
-def place_of(frames: Sequence[str]) -> Place:
-    """From the stack of the query's thread, innermost call first, each `Class.method`."""
+SAFE = (Place.WAITING, Place.SLEEPING, Place.DONE, Place.OUTSIDE)  # no batch is planned that is not committed
+
+
+def place_of(frames: Sequence[str], queued: bool = False) -> Place:
+    """From the stack of the query's thread, innermost call first, each `Class.method`.
+
+    :param queued: it waits for the progress lock. That is taken in three places only: in `constructNextBatch`, at the end of
+        `runBatch` and after it in `executeOneBatch`.
+    """
     if not frames:
         return Place.ENDED
     if any("onstructNextBatch" in f for f in frames):
@@ -91,10 +100,12 @@ def place_of(frames: Sequence[str]) -> Place:
     if any("markMicroBatchEnd" in f for f in frames) or _in_sink(frames):
         return Place.SINK
     if any(f.endswith(".runBatch") for f in frames):
-        return Place.PLANNING
+        return Place.SINK if queued else Place.PLANNING
     if any("waitTillTime" in f for f in frames):
         return Place.WAITING
     if any(f.endswith(".executeOneBatch") for f in frames):
+        if queued:
+            return Place.DONE
         return Place.SLEEPING if frames[0].startswith("Thread.sleep") else Place.LOOP
     return Place.OUTSIDE
 
@@ -210,26 +221,37 @@ def _stop(
 
 def _tell(execution: Execution) -> How | None:
     """Under the lock: set TERMINATED if the thread is in a place to be told; None if not, and nothing is changed."""
-    place = place_of(execution.frames())
+    _, place = _look(execution)
+    looks = 1
+    while place is Place.LOOP and looks < MOST_LOOKS:
+        # constructNextBatch may just have handed the lock over, with a batch planned; or a batch has ended. It goes no
+        # farther than into PLANNING or to the lock.
+        _, place = _look(execution)
+        looks += 1
     if place is Place.ENDED:
         return How.ENDED
     if place is Place.SINK:
         return How.IN_BATCH if execution.terminate() else None
-    if place in (Place.PLANNING, Place.NEXT) or not execution.terminate():
+    if place not in SAFE or not execution.terminate():
         return None
-    # The thread may have seen ACTIVE just before, and be on its way into a batch. It cannot begin one while the lock is
+    # The thread may have seen ACTIVE just before, and be on its way into a batch. It cannot plan one while the lock is
     # held here: watch it until it shows which way it went.
     while True:
-        queued = execution.queued_for_lock()  # before the stack: what it is queued for does not change after
-        place = place_of(execution.frames())
+        queued, place = _look(execution)
         if place is Place.SINK:
             return How.IN_BATCH
         if queued and place is Place.NEXT:
             return None if execution.reactivate() else How.BETWEEN
         # PLANNING: the batch of a restart, which needs no constructNextBatch. It has to be left alone: it may have seen
         # TERMINATED, and to an active query its own interrupt would be a failure. At worst it is run again.
-        if queued or place not in (Place.LOOP, Place.NEXT):
+        if place not in (Place.LOOP, Place.NEXT):
             return How.BETWEEN
+
+
+def _look(execution: Execution) -> tuple[bool, Place]:
+    # In this order: who waits for a lock that is held here stays where it is.
+    queued = execution.queued_for_lock()
+    return queued, place_of(execution.frames(), queued)
 
 
 def _await_end(query: StreamingQuery, execution: Execution, deadline: float | None) -> None:

@@ -140,6 +140,7 @@ def restore(
     task: int,
     target: str,
     *,
+    amend: Callable[[CheckpointDir], None] | None = None,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> str:
@@ -149,6 +150,7 @@ def restore(
     be repeated: what this savepoint was restored to already is left alone, also when the query has run since; what a
     crash left half restored is wiped and done again.
 
+    :param amend: changes the files that were restored, before a query can start from them.
     :raises TargetNotEmpty: it holds anything else; nothing was changed.
     :raises SavepointBroken: a file is missing or changed; nothing can start from `target`.
     :raises SavepointIncomplete, FormatError, UnknownVersion: the manifest is missing or cannot be read.
@@ -182,6 +184,8 @@ def restore(
     if problems:
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise SavepointBroken(f"{savepoint}: {problems[0]}{more}", remedy="Restore another savepoint")
+    if amend is not None:
+        amend(CheckpointDir(files, target))
     files.write_new(f"{target}/{METADATA}", json.dumps({"id": query_id}, separators=(",", ":")).encode())
     return query_id
 
