@@ -146,6 +146,7 @@ class LocalDriver:
     def finish(self, mode: Mode | None = None, savepoint: str | None = "savepoint") -> CheckpointRecord:
         """End the job as the controller does: request, durable checkpoint, index, exit 0."""
         if mode is not None:
+            self.wait_for(lambda s: True)  # the endpoint is up
             self.terminate(mode, savepoint)
         status = self.wait_for(lambda s: s.completed is not None)
         assert status.completed is not None

@@ -232,6 +232,15 @@ def test_a_new_job_is_restored_from_a_savepoint(spark: SparkSession, feed: Feed,
     assert problem is not None
     assert (problem.reason, problem.retryable) == ("AlreadyDrained", False)
     assert "allowDrained" in problem.remedy
+    allowed = Restore(savepoint=drained.savepoint, allow_drained=True)
+    feed.add(2)
+    feed.sink = tmp_path / "on" / "out"
+    with LocalDriver(tmp_path / "on", APP, *feed.arguments(), restore=allowed) as third:
+        third.running(drained.stages[0].tasks[0].batch + 1)
+        third.finish(Mode.DRAIN)
+    # File by file: the sink's own log begins in the middle in a new folder.
+    rows = spark.read.parquet(*map(str, feed.sink.glob("*.parquet"))).count()
+    assert rows == 3, "what came after the drain was dropped as late"
 
 
 def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, tmp_path: Path) -> None:

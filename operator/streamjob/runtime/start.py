@@ -13,12 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import DriverConfig, Mode
+from ..protocol.messages import DriverConfig
 from ..protocol.records import TaskRecord
 from .capture import script_location, script_name
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
 from .internals import Internals
+from .reopen import reopen
 from .savepoint import read_manifest, restore
 from .stage import UNNAMED, Engine, Stage
 
@@ -124,7 +125,8 @@ def enter(
     else:
         latest = directory.latest_offset()
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
-    return Entry(directory, _past_end(config, directory), description)
+    # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
+    return Entry(directory, directory.is_drained(), description)
 
 
 def _expected(config: DriverConfig, uid: str) -> TaskRecord | None:
@@ -179,13 +181,5 @@ def _restore(files: HadoopFiles, config: DriverConfig, uid: str, directory: Chec
             f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(known)}",
             remedy="Give the query the name it had, or start without restoreFrom",
         )
-    restore(files, savepoint, uid, 0, directory.uri)
+    restore(files, savepoint, uid, 0, directory.uri, amend=reopen)
     return f"savepoint {savepoint}"
-
-
-def _past_end(config: DriverConfig, directory: CheckpointDir) -> bool:
-    """Whether an earlier epoch had begun to fire the max watermark; that cannot be taken back."""
-    if not directory.is_drained():
-        return False
-    going_on = config.termination is not None and config.termination.mode is Mode.DRAIN
-    return going_on or not config.restore.allow_drained
