@@ -69,7 +69,7 @@ def test_a_script_that_cannot_be_parsed_has_no_effect(tmp_path: Path) -> None:
     "application", [Application(file="/no/such.py"), Application(module="no_such_module_here")]
 )
 def test_a_missing_script_is_named(application: Application) -> None:
-    with pytest.raises(script.ScriptNotFound, match="no.such"):
+    with pytest.raises(script.ScriptNotFound, match=r"no.such"):
         script.run(application)
 
 
