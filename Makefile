@@ -45,6 +45,10 @@ test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to
 test-fast: venv ## Tests that need neither a cluster nor Spark
 	$(PYTHON) -m pytest -q -m "not cluster and not spark"
 
+.PHONY: bench
+bench: venv ## Measure: stop, drain, resume, throughput, patch to driver (docs/benchmarks.md)
+	@$(PYTHON) -m dev.bench
+
 .PHONY: lint
 lint: venv ## Style, types, import contracts, generated files up to date
 	$(PYTHON) -m ruff check
