@@ -27,7 +27,7 @@ OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "co
 BUFFER = 1 << 17  # bytes
 
 # org.apache.hadoop.fs.FileStatus.toString: a directory of thousands of files is two calls instead of four for each file.
-_STATUS = re.compile(r"\w*\{path=(.+?); isDirectory=(?:(true)|false; length=(\d+));")
+_STATUS = re.compile(r"\w*\{path=(.+?); isDirectory=(?:(true); modification_time|false; length=(\d+); repl)")
 
 
 class StorageError(StreamJobError):
