@@ -72,6 +72,7 @@ def test_cancel_in_the_middle_of_a_stop(cluster: Site, storage: Storage) -> None
     cluster.kubectl.apply(local_job(cluster, "stuck", "slow.py", scripts="slow"))
     job = Job(cluster.kubectl, "stuck")
     job.reach("Running", 180)
+    until(lambda: storage.look(job.name).offsets == 0, "its first batch", 60)
     job.ask("Stopped")
     job.follow(
         lambda v: v.phase == "Stopping" and "Boundary" in v.termination, "a stop that waits for its batch", 60
