@@ -9,15 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from dev.cluster import lifecycle
 from dev.cluster.layout import REPOSITORY, Layout
 from dev.demo.console import Console
 from dev.demo.kubectl import Kubectl, Object
-from dev.demo.waiting import Failure, until
+from dev.demo.programs import stream
+from dev.demo.waiting import Failure
 
 CHART = REPOSITORY / "charts" / "streamjob"
 DEFINITION = "streamjobs.streamjob.dev"
@@ -25,7 +24,6 @@ IMAGES = ("controller", "driver", "kafka")
 PREFIX = "streamjob.dev"
 MADE_DEFINITION = "streamjob.dev/made-definition"
 MADE_FOR = "streamjob.dev/made-for"
-QUIET_FOR = 30.0  # seconds without a word of a long command, after which we say that it is still at it
 
 
 @dataclass(frozen=True)
@@ -190,55 +188,6 @@ def volume(site: Site, claim: str) -> list[Object]:
             },
         }
     ]
-
-
-def stream(console: Console, *command: str) -> None:
-    """Run a long command and show what it says, line by line. :raises Failure: with its last lines."""
-    log = REPOSITORY / ".cache" / "demo.log"
-    log.parent.mkdir(exist_ok=True)
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=REPOSITORY)
-        try:
-            follower = _Follower(log, console)
-            until(lambda: follower.ended(process), " ".join(command[1:]), timeout=3600)
-        finally:
-            process.terminate()
-            process.wait()
-    follower.look()
-    if process.returncode:
-        raise Failure(
-            f"`{' '.join(command[1:])}` failed ({process.returncode}): {follower.last}", f"Its log: {log}"
-        )
-
-
-class _Follower:
-    """Shows the lines of a growing file, those that say something."""
-
-    def __init__(self, log: Path, console: Console) -> None:
-        self._file = log.open()
-        self._console = console
-        self._partial = ""
-        self._spoke = time.monotonic()
-        self.last = ""
-
-    def ended(self, process: "subprocess.Popen[bytes]") -> bool:
-        self.look()
-        if time.monotonic() - self._spoke > QUIET_FOR:
-            self._say(f"still at it (what it does: {self._file.name})")
-        return process.poll() is not None
-
-    def _say(self, text: str) -> None:
-        self._console.saw(text)
-        self._spoke = time.monotonic()
-
-    def look(self) -> None:
-        *lines, self._partial = (self._partial + self._file.read()).split("\n")
-        for line in lines:
-            text = " ".join(line.split())
-            if text:
-                self.last = text
-            if line.startswith("  ") and text.endswith(" s"):
-                self._say(text)
 
 
 def _version(site: Site) -> str:
