@@ -36,6 +36,7 @@ images: ## Build the product's images
 
 .PHONY: test
 test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
+	@test -n "$$CLUSTER" || python3 -m dev.cluster build
 	@status=0; \
 	echo "Spark 4.0"; $(SPARK40) -m pytest tests/spark || status=1; \
 	echo "All the rest, with Spark 4.1"; $(PYTHON) -m pytest || status=1; \
