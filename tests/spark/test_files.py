@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from streamjob.protocol.records import OperatorKind
 from streamjob.runtime.checkpointdir import CheckpointDir, MalformedCheckpoint, NotAtBoundary
@@ -68,6 +69,23 @@ def test_a_new_file_replaces_nothing_and_leaves_nothing(files: HadoopFiles, tmp_
     files.delete(f"{tmp_path}/deep")
     files.delete(f"{tmp_path}/deep")
     assert not files.exists(f"{tmp_path}/deep")
+
+
+def test_a_file_system_that_is_not_the_local_disk(spark: SparkSession, tmp_path: Path) -> None:
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    conf.set("fs.viewfs.mounttable.streamjob.link./data", f"file:{tmp_path}")
+    files = HadoopFiles(spark)
+    root = "viewfs://streamjob/data"
+    files.write_new(f"{root}/deep/m", b"one")
+    with pytest.raises(FileExists):
+        files.write_new(f"{root}/deep/m", b"two")
+    copied = files.copy(f"{root}/deep/m", f"{root}/copies/of m")
+    assert (copied.size, copied.sha256) == (3, files.sha256(f"{root}/copies/of m"))
+    assert {f.path for f in files.list(root, recursive=True)} == {"deep/m", "copies/of m"}
+    assert files.qualify(f"{root}/x") == f"{root}/x"
+    files.delete(f"{root}/deep")
+    with pytest.raises(NotFound):
+        files.list(f"{root}/deep")
 
 
 def test_what_cannot_be_done_is_one_sentence(files: HadoopFiles, tmp_path: Path) -> None:
