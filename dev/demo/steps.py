@@ -18,7 +18,7 @@ from dev.demo.job import Job, View
 from dev.demo.kubectl import Object
 from dev.demo.position import read
 from dev.demo.site import Site
-from dev.demo.waiting import Failure, until
+from dev.demo.waiting import PATIENCE, Failure, until
 
 EXAMPLE = REPOSITORY / "examples" / "flights"
 KAFKA = REPOSITORY / "dev" / "kafka" / "kafka.yaml"
@@ -81,9 +81,9 @@ def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
     example = site.kubectl.run("kustomize", str(EXAMPLE))
     site.kubectl.apply(*sites.volume(site, CLAIM), *manifests(site, example))
     job = Job(site.kubectl, NAME)
-    job.reach("Running", 180, console.saw)
+    job.reach("Running", PATIENCE, console.saw)
     enough = feed.rows // 4
-    position = until(lambda: read(job, enough), f"{enough:,} rows read", 120, every=1)
+    position = until(lambda: read(job, enough), f"{enough:,} rows read", PATIENCE, every=1)
     executors = site.kubectl.list("pods", "spark-role=executor")
     if not executors:
         raise Failure("the job runs without an executor pod", "See spec.executor.instances of the example")
@@ -96,7 +96,7 @@ def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
 
 def stop(job: Job, console: Console) -> View:
     job.ask("Stopped")
-    view = job.reach("Stopped", 120, console.saw)
+    view = job.reach("Stopped", PATIENCE, console.saw)
     console.did(
         f"stopped between two batches: batch {view.batch}, checkpoint {view.checkpoint}, no driver any more"
     )
@@ -115,17 +115,17 @@ def wait_for_arrivals(feed: Feed, console: Console) -> int:
 def resume(job: Job, feed: Feed, stopped: View, console: Console) -> View:
     feed.let(feed.rows)
     job.ask("Running")
-    job.reach("Running", 180, console.saw)
-    until(lambda: read(job, after_batch=stopped.batch), "a batch after the resume", 120, every=1)
+    job.reach("Running", PATIENCE, console.saw)
+    until(lambda: read(job, after_batch=stopped.batch), "a batch after the resume", PATIENCE, every=1)
     view = job.view()
     console.did(f"epoch {view.epoch} goes on with batch {stopped.batch + 1}")
     return view
 
 
 def catch_up(job: Job, feed: Feed, console: Console) -> None:
-    feed.finish(timeout=300)
+    feed.finish(timeout=PATIENCE)
     console.saw(f"all {feed.rows:,} flights are in Kafka")
-    position = until(lambda: read(job, feed.rows), f"all {feed.rows:,} rows read", 180, every=1)
+    position = until(lambda: read(job, feed.rows), f"all {feed.rows:,} rows read", PATIENCE, every=1)
     console.did(
         f"all are read, by batch {position.batch}; windows are out up to {position.watermark}, later ones are open"
     )
@@ -133,7 +133,7 @@ def catch_up(job: Job, feed: Feed, console: Console) -> None:
 
 def drain(job: Job, console: Console) -> View:
     job.ask("Drained")
-    view = job.reach("Drained", 180, console.saw)
+    view = job.reach("Drained", PATIENCE, console.saw)
     console.did(f"drained: {view.flushed} windows flushed, final checkpoint {view.final_checkpoint}")
     return view
 
@@ -143,7 +143,7 @@ def check(site: Site, console: Console) -> dict[str, Any]:
     (job,) = manifests(site, (EXAMPLE / "check.yaml").read_text())
     site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=60)
     site.kubectl.apply(job)
-    until(lambda: _ended(site), "the check's end", 240, every=0.5)
+    until(lambda: _ended(site), "the check's end", PATIENCE, every=0.5)
     text = site.kubectl.run("logs", "job/flights-check", "--tail=20")
     table, found, last = text.rstrip().rpartition("\n")
     if not found or not last.startswith("{"):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE = 300.0  # seconds for what an idle machine does in a few
 
 
 class Failure(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 from dev.demo.job import KIND, Job
 from dev.demo.kubectl import Kubectl, Object
 from dev.demo.site import Site
-from dev.demo.waiting import until
+from dev.demo.waiting import PATIENCE, until
 
 from .storage import APPS, CLAIM, Found, Storage
 
@@ -59,7 +59,7 @@ def sums(site: Site, name: str, **spec: Any) -> Job:
     return Job(site.kubectl, name)
 
 
-def read_on(job: Job, storage: Storage, numbers: int = 400) -> Found:
+def read_on(job: Job, storage: Storage, numbers: int = 200) -> Found:
     """Wait until the job has read so many more."""
     before = storage.look(job.name).numbers
 
@@ -67,7 +67,7 @@ def read_on(job: Job, storage: Storage, numbers: int = 400) -> Found:
         found = storage.look(job.name)
         return found if found.numbers >= before + numbers else None
 
-    return until(further, f"{job.name} reads on", 120, every=1)
+    return until(further, f"{job.name} reads on", PATIENCE, every=1)
 
 
 def index(job: Job) -> list[Object]:
@@ -77,6 +77,6 @@ def index(job: Job) -> list[Object]:
     return records
 
 
-def delete(job: Job, timeout: float = 120) -> None:
+def delete(job: Job, timeout: float = PATIENCE) -> None:
     job.kubectl.run("delete", KIND, job.name, "--ignore-not-found", "--wait=false")
     until(lambda: job.kubectl.get(KIND, job.name) is None, f"StreamJob {job.name} gone", timeout)

@@ -9,12 +9,12 @@ import pytest
 
 from dev.demo.job import Job, View
 from dev.demo.site import Site
-from dev.demo.waiting import until
+from dev.demo.waiting import PATIENCE, until
 
 from .jobs import delete, local_job, make_scripts
 from .storage import Storage
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 HEAD = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -75,7 +75,7 @@ def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Stora
     job = Job(cluster.kubectl, bad("syntax"))
     follow_to_error(job, "ScriptSyntaxError")
     job.kubectl.patch("sj", job.name, {"spec": {"application": {"file": "/app/good.py"}}})
-    assert job.follow(lambda v: v.phase == "Running", "Running", 120, stalled=True).stalled is False
+    assert job.follow(lambda v: v.phase == "Running", "Running", PATIENCE, stalled=True).stalled is False
 
 
 def test_an_event_says_it_too(cluster: Site) -> None:
@@ -94,4 +94,4 @@ def follow_to_error(job: Job, reason: str) -> View:
         conditions = view.object.get("status", {}).get("conditions", [])
         return any(c["reason"] == reason and c["status"] == "True" for c in conditions)
 
-    return job.follow(told, f"condition with reason {reason}", 240, stalled=True)
+    return job.follow(told, f"condition with reason {reason}", PATIENCE, stalled=True)

@@ -16,17 +16,16 @@ from dev.demo.evidence import CONTROLLER
 from dev.demo.job import Job, View
 from dev.demo.kubectl import Kubectl
 from dev.demo.site import Site
-from dev.demo.waiting import until
+from dev.demo.waiting import PATIENCE, until
 
 from .jobs import index, read_on, sums
 from .storage import Storage, expected
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 JOBS = ("kills-a", "kills-b", "kills-c")
 KILLS, MOST_KILLS = 20, 40
 STOPS = 2
 BETWEEN = 3.0  # seconds at most from a controller's start to its end
-PATIENCE = 240
 
 
 class Killer:
@@ -58,7 +57,7 @@ class Killer:
                     continue
             # One in four dies before it has done anything. If all did, nothing would ever come to an end.
             ready = self._random.random() > 0.25
-            pod = until(lambda ready=ready: self._controller(ready), "a controller", 120)  # type: ignore[misc]
+            pod = until(lambda ready=ready: self._controller(ready), "a controller", PATIENCE)  # type: ignore[misc]
             self.over.wait(self._random.uniform(0, BETWEEN))
             if self._busy:
                 self._kubectl.run("delete", "pod", pod, "--grace-period=0", "--force", "--wait=false")
