@@ -3,7 +3,7 @@
 #            KEEP=1           leave the cluster and the demo's namespace as they are at the end
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-export PYTHONPATH := operator
+export PYTHONPATH := $(CURDIR)/operator
 export CLUSTER KEEP
 
 PYTHON := .venv/bin/python
