@@ -19,6 +19,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
+import streamjob
 from streamjob.controller import certs
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
@@ -79,6 +80,7 @@ class LocalDriver:
             "STREAMJOB_PORT": str(self.port),
             "STREAMJOB_TERMINATION_LOG": str(self.report_file),
             "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(Path(streamjob.__file__).parents[1]),
             "PYTHONUNBUFFERED": "1",
         }
         self._tls = ssl.create_default_context(cadata=credentials.certificate)

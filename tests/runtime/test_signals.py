@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+import streamjob
 
 PROGRAM = """
 import os, sys, threading
@@ -20,7 +24,10 @@ os._exit(0)  # as the runtime leaves: in an orderly exit Python gives SIGTERM it
 
 def run(blocking: str, signals: int = 1) -> tuple[int, str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(blocking=blocking)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROGRAM.format(blocking=blocking)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
