@@ -43,3 +43,140 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
     job = sums(cluster, "killed")
     for epoch in range(1, 8):
         reach_epoch(job, epoch)
+        read_on(job, storage, 200)
+        job.kubectl.run(
+            "exec", job.pod(), "--", "sh", "-c", "kill -9 $(pgrep java) $(pgrep -o python)", check=False
+        )
+        job.follow(lambda v: v.phase == "Restarting", "Restarting", PATIENCE)
+        found = storage.look(job.name)
+        if found.offsets > found.commits:
+            break
+    else:
+        pytest.fail("no kill of seven hit a batch")
+    job.reach("Running", PATIENCE)
+    view = job.view()
+    assert view.error["reason"] in ("DriverKilled", "DriverExited")
+    drain_and_compare(job, storage)
+
+
+def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage) -> None:
+    job = sums(cluster, "evicted")
+    job.reach("Running", PATIENCE)
+    read_on(job, storage)
+    job.kubectl.run("delete", "pod", job.pod(), "--wait=false")
+    view = reach_epoch(job, 2)
+    (record,) = index(job)
+    assert record["savepoint"]
+    assert view.checkpoint == record["checkpoint"] == 1
+    assert list(storage.look(job.name).savepoints.values()) == [True]
+    read_on(job, storage)
+    drain_and_compare(job, storage)
+
+
+def test_cancel_in_the_middle_of_a_stop(cluster: Site, storage: Storage) -> None:
+    make_scripts(cluster.kubectl, "slow", {"slow.py": SLOW})
+    cluster.kubectl.apply(local_job(cluster, "stuck", "slow.py", scripts="slow"))
+    job = Job(cluster.kubectl, "stuck")
+    job.reach("Running", PATIENCE)
+    until(lambda: storage.look(job.name).offsets == 0, "its first batch", PATIENCE)
+    job.ask("Stopped")
+    job.follow(
+        lambda v: v.phase == "Stopping" and "Boundary" in v.termination, "a stop that waits for its batch", 60
+    )
+    job.ask("Cancelled")
+    began = time.monotonic()
+    job.reach("Cancelled", PATIENCE)
+    assert time.monotonic() - began < 60
+    assert not cluster.kubectl.list("pods", "streamjob.dev/job=stuck")
+    assert index(job) == []
+    delete(job)
+
+
+def test_deleting_a_running_job_leaves_a_savepoint(cluster: Site, storage: Storage) -> None:
+    job = sums(cluster, "deleted")
+    job.reach("Running", PATIENCE)
+    read_on(job, storage)
+    cluster.kubectl.run("delete", KIND, job.name, "--wait=false")
+    until(lambda: cluster.kubectl.get(KIND, job.name) is None, "the StreamJob gone", PATIENCE)
+    found = storage.look(job.name)
+    assert list(found.savepoints.values()) == [True]
+    assert found.offsets == found.commits
+    until(lambda: not cluster.kubectl.list("pods", "streamjob.dev/job=deleted"), "its pods gone", PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def savepoints(cluster: Site, storage: Storage) -> tuple[Found, str, str]:
+    """What a job had written when it was stopped, the savepoint of that stop, and the one of its drain."""
+    job = sums(cluster, "source")
+    job.reach("Running", PATIENCE)
+    read_on(job, storage, 1000)
+    job.ask("Stopped")
+    stopped = job.reach("Stopped", PATIENCE).savepoint
+    found = storage.look(job.name)
+    job.ask("Running")
+    job.reach("Running", PATIENCE)
+    job.ask("Drained")
+    return found, stopped, job.reach("Drained", PATIENCE).savepoint
+
+
+def restored(cluster: Site, name: str, savepoint: str) -> Job:
+    return sums(cluster, name, restoreFrom={"savepoint": savepoint})
+
+
+def failure(job: Job) -> Object:
+    return job.follow(lambda v: v.phase == "Failed", "Failed", PATIENCE, stalled=True).condition("Stalled")
+
+
+def test_another_job_goes_on_from_a_savepoint(
+    cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
+) -> None:
+    before, stopped, _ = savepoints
+    job = restored(cluster, "fork", stopped)
+    job.reach("Running", PATIENCE)
+    until(
+        lambda: storage.look(job.name).numbers > before.numbers + 400, "the fork reads on", PATIENCE, every=1
+    )
+    job.ask("Drained")
+    job.reach("Drained", PATIENCE)
+    after = storage.look(job.name)
+    assert not set(before.output) & set(after.output)
+    assert sorted(before.output + after.output) == expected(after.numbers)
+
+
+def test_a_tampered_savepoint_is_refused(
+    cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
+) -> None:
+    stopped = savepoints[1].removeprefix("file://")
+    copy = f"/data/tampered-{stopped.rsplit('/', 1)[1]}"
+    storage.shell(f"rm -rf {copy} && cp -r {stopped} {copy}")
+    file = storage.shell(f"cd {copy} && find . -path '*/state/*' -name '*.delta' | sort | head -n 1").strip()[
+        2:
+    ]
+    storage.shell(f"printf X | dd of={copy}/{file} bs=1 seek=3 conv=notrunc 2>/dev/null")
+    job = restored(cluster, "tampered", f"file://{copy}")
+    condition = failure(job)
+    assert condition["reason"] == "SavepointBroken"
+    assert file in condition["message"]
+    delete(job)
+
+
+def test_a_savepoint_without_manifest_is_refused(
+    cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
+) -> None:
+    stopped = savepoints[1].removeprefix("file://")
+    storage.shell(f"rm -rf /data/cut && cp -r {stopped} /data/cut && rm /data/cut/manifest.json")
+    job = restored(cluster, "cut", "file:///data/cut")
+    condition = failure(job)
+    assert condition["reason"] == "SavepointIncomplete"
+    assert "/data/cut" in condition["message"]
+    delete(job)
+
+
+def test_a_drained_savepoint_is_an_end(
+    cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
+) -> None:
+    job = restored(cluster, "after-the-end", savepoints[2])
+    condition = failure(job)
+    assert condition["reason"] == "AlreadyDrained"
+    assert "allowDrained" in condition["message"]
+    delete(job)
