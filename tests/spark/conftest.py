@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -15,10 +14,6 @@ from streamjob.runtime.internals import Internals
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-# They play the controller's part, whose libraries are not installed beside every Spark.
-if importlib.util.find_spec("cryptography") is None:
-    collect_ignore = ["test_runtime.py", "test_script_faults.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

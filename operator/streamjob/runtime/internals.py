@@ -30,7 +30,6 @@ _SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
 BY_VERSION = {
     "4.0": _Packages(_STREAMING, _STREAMING),
     "4.1": _SINCE_4_1,
-    "4.3": _SINCE_4_1,
 }
 
 # They run no micro-batches that end, so there is no boundary to stop at.
