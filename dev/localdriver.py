@@ -111,9 +111,9 @@ class LocalDriver:
         assert code == 200, text
         return codec.loads(DriverStatus, text)
 
-    def terminate(self, mode: Mode, savepoint: str | None = "savepoint") -> TerminationRequest:
-        """Ask for the end; `savepoint` is a name below home/savepoints."""
-        uri = (self.home / "savepoints" / savepoint).as_uri() if savepoint else None
+    def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
+        """Ask for the end; `savepoint` is a name below home/savepoints, by default one of this epoch's own."""
+        uri = (self.home / "savepoints" / (savepoint or f"{mode.value.lower()}-{self.epoch}")).as_uri()
         request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri)
         code, text = self.call("PUT", "/v1/termination", request)
         assert code == 202, text
@@ -145,7 +145,7 @@ class LocalDriver:
         """Wait until the query has committed some batches."""
         return self.wait_for(lambda s: any((t.batch or 0) >= batches for g in s.stages for t in g.tasks))
 
-    def finish(self, mode: Mode | None = None, savepoint: str | None = "savepoint") -> CheckpointRecord:
+    def finish(self, mode: Mode | None = None, savepoint: str | None = None) -> CheckpointRecord:
         """End the job as the controller does: request, durable checkpoint, index, exit 0."""
         if mode is not None:
             self.wait_for(lambda s: True)  # the endpoint is up

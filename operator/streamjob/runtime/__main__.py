@@ -55,6 +55,7 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr
     )
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection
     try:
         settings = config.load(os.environ)
         if arguments:
