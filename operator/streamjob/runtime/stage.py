@@ -80,7 +80,13 @@ class Stage:
             on_wait=on_wait,
             finish_pending=self._start_once,
         )
-        log.info("stage %s: at a boundary after %.3f s, %s", self.uid, boundary.seconds, boundary.how.value)
+        log.info(
+            "stage %s: at the boundary after batch %s in %.3f s, %s",
+            self.uid,
+            boundary.batch,
+            boundary.seconds,
+            boundary.how.value,
+        )
         return boundary.batch
 
     def fire_max_watermark(self) -> DrainResult | None:

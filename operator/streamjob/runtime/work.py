@@ -75,7 +75,6 @@ class Work:
 
     def _stop(self, task: str) -> Event:
         batch = self._stages[task].stop_at_boundary(self._say)
-        log.info("stage %s: at the boundary after batch %s", task, batch)
         return lambda: self._coordinator.boundary_reached(task, batch)
 
     def _fire(self, task: str) -> Event:
