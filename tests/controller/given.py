@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from streamjob.api import StreamJob
+from streamjob.api import ConditionType, Phase, StreamJob
 from streamjob.api.types import timestamp
 from streamjob.controller import names
+from streamjob.controller.actions import Action
+from streamjob.controller.case import Decision
+from streamjob.controller.decide import decide
 from streamjob.controller.observe import Exit, Observed, Pod, Unschedulable
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
@@ -27,6 +30,7 @@ from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorR
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 UID = "0a1b2c3d-0000-4000-8000-000000000000"
 MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 
 
 def at(delta: timedelta) -> str:
@@ -192,3 +196,26 @@ def observed(
 ) -> Observed:
     version = "20" if index is not None else None
     return Observed(job, tuple(pods or ()), index, version, driver=says, **more)
+
+
+DRAINED = record(2, 1, Scenario.DRAIN, request="drain-1-1")
+OUT_OF_INPUT = record(2, 1, Scenario.END_OF_INPUT, request=None)
+TRANSIENT = Problem("QueryFailed", "the broker is away", "Wait for it", retryable=True)
+FATAL = Problem("ScriptFailed", "syntax error in line 3", "Mend the script")
+
+
+def look(o: Observed) -> tuple[Phase | None, str, list[type[Action]], Decision]:
+    """Phase, reason of Ready, kinds of actions, and the whole decision."""
+    d = decide(o, NOW)
+    ready = d.status.condition(ConditionType.READY)
+    return d.status.phase, ready.reason if ready else "", [type(a) for a in d.actions], d
+
+
+def is_stalled(d: Decision) -> bool:
+    condition = d.status.condition(ConditionType.STALLED)
+    return condition is not None and condition.status == "True"
+
+
+def is_ready(d: Decision) -> bool:
+    condition = d.status.condition(ConditionType.READY)
+    return condition is not None and condition.status == "True"

@@ -60,6 +60,7 @@ ANSWERS: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     effects.FireMaxWatermark: lambda e: ("max_watermark_fired", e.task, 8),
     effects.Finish: lambda e: ("finished", e.task),
     effects.StoreCheckpoint: lambda e: ("checkpoint_durable", e.number),
+    effects.RetryLater: lambda e: ("retry",),
     effects.AnnounceCheckpoint: lambda e: ("checkpoint_completed", e.number),
     effects.Close: lambda e: ("closed", e.task),
 }

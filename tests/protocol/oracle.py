@@ -119,6 +119,10 @@ class Oracle:
         assert effect.finished >= self.flags, "V6: back to false"
         self.stored[effect.number] = (self.now, effect.finished)
 
+    def _retrylater(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
+        assert event == "checkpoint_failed"
+        assert args[0] in self.failed, "nothing failed that could be tried again"
+
     def _announcecheckpoint(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert effect.number in self.durable, "announced before it was durable"
         assert effect.number not in self.announced, "V8: announced twice"

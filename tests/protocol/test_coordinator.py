@@ -12,6 +12,7 @@ from streamjob.protocol.effects import (
     Finish,
     FireMaxWatermark,
     NotifyComplete,
+    RetryLater,
     StopAtBoundary,
     StoreCheckpoint,
 )
@@ -223,7 +224,7 @@ def test_failed_checkpoint_then_retry(module: ModuleType) -> None:
     d.tell("termination_requested", STOP)
     d.do(StopAtBoundary)
     d.todo.clear()
-    assert d.tell("checkpoint_failed", 1) == []
+    assert d.tell("checkpoint_failed", 1) == [RetryLater()]
     assert d.c.final_checkpoint is None
     assert d.tell("retry") == [StoreCheckpoint(2, NONE)]
     assert d.tell("retry") == []

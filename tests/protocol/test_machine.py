@@ -75,7 +75,8 @@ class Job(RuleBasedStateMachine):
     def answer(self, effect: Any) -> None:
         if type(effect) in ANSWERS and self.outstanding(effect):
             event = ANSWERS[type(effect)](effect)
-            self.answered.append(event)
+            if event != ("retry",):  # the only one that says anew what is to be done
+                self.answered.append(event)
             self.tell(*event)
 
     @precondition(lambda self: self.driver.todo)

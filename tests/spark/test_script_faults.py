@@ -65,7 +65,8 @@ def test_an_unreachable_checkpoint_location(tmp_path: Path) -> None:
         assert driver.wait() == 1, driver.tail()
     problem = driver.report().problem
     assert problem is not None
-    assert "checkpoints" in problem.message
+    assert (problem.reason, problem.retryable) == ("NotADirectory", False)
+    assert "spec.storage.checkpoints" in problem.message
     assert problem.remedy
 
 

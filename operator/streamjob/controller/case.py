@@ -117,6 +117,11 @@ class Case:
         return drained(self.o.index.latest if self.o.index else None)
 
     @property
+    def has_begun(self) -> bool:
+        """A query has run, in this epoch or an earlier one: there is something that a savepoint would hold."""
+        return bool(self.s.stages) or (self.o.index is not None and self.o.index.latest is not None)
+
+    @property
     def open_termination(self) -> TerminationInfo | None:
         """A recorded one whose checkpoint is not in the index."""
         t = self.s.termination

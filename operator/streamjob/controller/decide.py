@@ -194,12 +194,15 @@ def account_for_a_failure(c: Case) -> Decision | None:
 
 
 def let_go_of_a_deleted_job(c: Case) -> Decision | None:
-    """Nothing lives. A termination that has begun is brought to its end by another driver; nothing else is started."""
+    """Nothing lives. A termination that has begun is brought to its end by another driver; nothing else is started.
+
+    A job whose script never got as far as a query has nothing that could be brought to an end.
+    """
     if not c.o.job.deleting:
         return None
     unfinished = c.open_termination is not None and not c.settled
     gave_up = c.failed is not None and c.failed.next_at is None
-    if unfinished and not gave_up:
+    if unfinished and not gave_up and c.has_begun:
         return None
     return remove_the_exited_driver(c) or Decision(c.s, (actions.SetFinalizer(False),))
 

@@ -99,8 +99,9 @@ def _exited(end: Exit) -> Problem:
             retryable=True,
         )
     if end.code == KILLED:
+        # Its last line of log, which the kubelet hands over where there is no report, says nothing about that.
         return Problem(
-            "DriverKilled", f"the driver was killed (SIGKILL){tail}", "Nothing has to be done", retryable=True
+            "DriverKilled", "the driver was killed (SIGKILL)", "Nothing has to be done", retryable=True
         )
     return Problem(
         "DriverExited",

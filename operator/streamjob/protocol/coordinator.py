@@ -21,6 +21,7 @@ from .effects import (
     Finish,
     FireMaxWatermark,
     NotifyComplete,
+    RetryLater,
     StopAtBoundary,
     StoreCheckpoint,
     Terminated,
@@ -165,12 +166,13 @@ class Coordinator:
 
     def checkpoint_failed(self, number: int) -> list[Effect]:
         """It could not be written. Nothing has ended: another one is triggered when `retry` comes."""
-        if self.pending is not None and self.pending.number == number and not self.pending.durable:
-            self._give_up_checkpoint()
-        return []
+        if self.pending is None or self.pending.number != number or self.pending.durable:
+            return []
+        self._give_up_checkpoint()
+        return [RetryLater()]
 
     def retry(self) -> list[Effect]:
-        """Time to try again what failed (the driver's clock says so)."""
+        """The wait after `checkpoint_failed` is over."""
         return self._trigger_if_all_ended()
 
     def checkpoint_completed(self, number: int) -> list[Effect]:

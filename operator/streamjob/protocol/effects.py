@@ -36,6 +36,11 @@ class StoreCheckpoint:
 
 
 @dataclass(frozen=True)
+class RetryLater:
+    """Wait a while (the driver knows a clock, the coordinator does not) → `retry`."""
+
+
+@dataclass(frozen=True)
 class AnnounceCheckpoint:
     """Offer the durable checkpoint to the index → `checkpoint_completed`."""
 
@@ -67,6 +72,7 @@ Effect = (
     | FireMaxWatermark
     | Finish
     | StoreCheckpoint
+    | RetryLater
     | AnnounceCheckpoint
     | NotifyComplete
     | Close

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..protocol.errors import StreamJobError
+from .causes import one_line
 from .checkpointdir import CheckpointDir, NotAtBoundary
 from .files import HadoopFiles
 from .internals import Execution, Internals, checkpoint_root
@@ -190,11 +191,6 @@ def raise_failure(query: StreamingQuery) -> None:
             f"query {query.name or query.id} failed: {one_line(error)}",
             remedy="See the driver's log for the cause; its next attempt goes on from the last committed batch",
         )
-
-
-def one_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0][:500] if lines else type(error).__name__
 
 
 def _stop(

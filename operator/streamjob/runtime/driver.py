@@ -185,6 +185,7 @@ class Driver:
                 log.exception("%s failed", effect)
                 self._fail(self.stages.get(getattr(effect, "task", "")), e)
                 return
+            self.notes.progress = ""  # the words of a step that is behind
             self._take(event)
 
     def _watch(self, stage: Stage) -> None:

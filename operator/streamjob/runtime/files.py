@@ -21,6 +21,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from ..protocol.errors import StreamJobError
+from .causes import first_line, java_causes, one_line
 
 # Their files appear when they are closed, whole or not at all; their rename copies.
 OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn", "obs", "swift"})
@@ -50,6 +51,11 @@ class NotFound(StorageError):
 
 class AccessDenied(StorageError):
     reason = "StorageAccessDenied"
+    retryable = False
+
+
+class NotADirectory(StorageError):
+    reason = "NotADirectory"
     retryable = False
 
 
@@ -176,6 +182,14 @@ class HadoopFiles:
             finally:
                 stream.close()
 
+    def make_directory(self, uri: str, what: str = "directory") -> None:
+        """With all above it; nothing if it is there. `what` it is for stands in the error."""
+        with translated(uri, f"make the {what}"):
+            if self._is_local(uri):
+                self._local(uri).mkdir(parents=True, exist_ok=True)  # Java's own says only that it failed
+            elif not self._system(uri).mkdirs(self._path(uri)):
+                raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=_REMEDY)
+
     def delete(self, uri: str) -> None:
         """A file, or a directory with all in it; nothing if it is not there."""
         with translated(uri, "delete"):
@@ -290,6 +304,12 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
+    _Kind(
+        NotADirectory,
+        ("ParentNotDirectoryException", "PathIsNotDirectoryException", "NotADirectoryError"),
+        (),
+        "Choose another place: a file is where a folder is needed",
+    ),
     _Kind(FileExists, ("FileAlreadyExistsException", "FileExistsError"), (), "Choose another place"),
     _Kind(
         NotFound,
@@ -319,29 +339,21 @@ def translated(uri: str, what: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as e:
-        names: list[str] = []
-        cause = thrown = e.java_exception
-        while cause is not None and len(names) < 10:  # S3A wraps what happened
-            names.append(str(cause.getClass().getSimpleName()))
-            cause = cause.getCause()
-        raise storage_error(uri, what, names, str(thrown.getMessage() or "")) from None
+        causes = java_causes(e)  # S3A wraps what happened
+        names = [str(cause.getClass().getSimpleName()) for cause in causes]
+        raise storage_error(uri, what, names, str(causes[0].getMessage() or "")) from None
     except CapturedException as e:
         raise storage_error(uri, what, [type(e).__name__], str(e)) from None
     except OSError as e:
         raise storage_error(uri, what, [type(e).__name__], e.strerror or str(e)) from None
     except Py4JError as e:
-        raise StorageError(uri, what, f"the driver's JVM did not answer ({_one_line(str(e))})") from None
+        raise StorageError(uri, what, f"the driver's JVM did not answer ({one_line(e)})") from None
 
 
 def storage_error(uri: str, what: str, names: Sequence[str], message: str) -> StorageError:
     """From simple names of Java's exception and its causes, and its message."""
-    text = _one_line(message)
+    text = first_line(message)
     for kind in _KINDS:
         if any(n in kind.exceptions for n in names) or any(w in message.lower() for w in kind.words):
             return kind.error(uri, what, text or names[0], remedy=kind.remedy)
     return StorageError(uri, what, f"{names[0]}: {text}" if text else names[0], remedy=_REMEDY)
-
-
-def _one_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0][:300] if lines else ""

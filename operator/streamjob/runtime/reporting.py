@@ -16,6 +16,7 @@ from ..protocol.messages import (
     TaskStatus,
     TerminationStatus,
 )
+from .causes import one_line
 from .stage import Stage
 
 STEPS = list(Step)
@@ -41,8 +42,7 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
     """An error as the status says it; one that is not ours is taken for one that may pass."""
     if isinstance(error, StreamJobError):
         return Problem(error.reason, error.message[:2000], error.remedy, error.retryable)
-    text = str(error).strip().splitlines()
-    message = f"{what}: {text[0] if text else type(error).__name__}"[:1000].lstrip(": ")
+    message = f"{what}: {one_line(error)}".lstrip(": ")
     return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
 
 

@@ -8,10 +8,9 @@ import sys
 import traceback
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application
+from .causes import one_line
 
 
 class ScriptNotFound(StreamJobError):
@@ -83,20 +82,9 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
 def _failed(application: Application, error: BaseException) -> ScriptFailed:
     traceback.print_exception(type(error), error, error.__traceback__)
     return ScriptFailed(
-        f"{_name(application)}: {_one_line(error)}", remedy="See the driver's log for the traceback"
+        f"{_name(application)}: {type(error).__name__}: {one_line(error)}",
+        remedy="See the driver's log for the traceback",
     )
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, Py4JJavaError):
-        # Python's text of it says only that a call failed; the cause at the bottom says why.
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        text = str(cause.toString())
-    else:
-        text = traceback.format_exception_only(type(error), error)[-1]
-    return text.strip().splitlines()[0][:500]
 
 
 def _name(application: Application) -> str:

@@ -112,10 +112,12 @@ def enter(
 
     :raises StreamJobError: it is not, and cannot be made so.
     """
-    location = script_location(writer, kwargs)
+    location, said_by = script_location(writer, kwargs), "the script's checkpointLocation"
     if location is None:
-        location = f"{config.checkpoints.rstrip('/')}/{uid}/0"
+        location, said_by = f"{config.checkpoints.rstrip('/')}/{uid}/0", "spec.storage.checkpoints"
         writer.option("checkpointLocation", location)
+    # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
+    engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     expected = _expected(config, uid)
     if expected is not None:

@@ -57,6 +57,8 @@ class Work:
             return self._fire(effect.task)
         if isinstance(effect, fx.StoreCheckpoint):
             return self._store(effect)
+        if isinstance(effect, fx.RetryLater):
+            return self._wait()
         if isinstance(effect, fx.AnnounceCheckpoint):
             return self._announce(effect.number)
         if isinstance(effect, fx.Finish):
@@ -96,16 +98,18 @@ class Work:
         except StreamJobError as e:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
             # gave up would throw away a job that only waits for a disk.
-            wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS) - 1)]
-            log.warning("checkpoint %d: %s; next attempt in %.0f s", number, e, wait)
+            log.warning("checkpoint %d: %s", number, e)
             self._notes.failures += 1
             self._notes.stuck = problem_of(e)
-            self._coordinator.checkpoint_failed(number)
-            self._publish()
-            time.sleep(wait)
-            return self._coordinator.retry
+            return lambda: self._coordinator.checkpoint_failed(number)
         self._notes.stuck = None
         return lambda: self._coordinator.checkpoint_durable(number)
+
+    def _wait(self) -> Event:
+        wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
+        log.info("the next attempt follows in %.0f s", wait)
+        time.sleep(wait)
+        return self._coordinator.retry
 
     def _write(self, number: int, finished: frozenset[str]) -> CheckpointRecord:
         request = self._coordinator.request

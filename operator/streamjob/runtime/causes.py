@@ -1,0 +1,32 @@
+"""What went wrong, in one line: for statuses and conditions. The whole of it stands in the driver's log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+LONGEST = 500  # characters
+DEEPEST = 20  # causes of a Java exception; some are their own
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of what it says; of a Java exception what its innermost cause says, for the outer ones only wrap it."""
+    if isinstance(error, Py4JJavaError):
+        try:
+            return first_line(str(java_causes(error)[-1].toString()))
+        except Py4JError:
+            return "the driver's JVM is gone"
+    return first_line(str(error)) or type(error).__name__
+
+
+def first_line(text: str) -> str:
+    return next((line.strip()[:LONGEST] for line in text.splitlines() if line.strip()), "")
+
+
+def java_causes(error: Py4JJavaError) -> list[Any]:
+    """The Java exception and its causes, outermost first."""
+    causes = [error.java_exception]
+    while len(causes) < DEEPEST and (inner := causes[-1].getCause()) is not None:
+        causes.append(inner)
+    return causes

@@ -1,0 +1,148 @@
+"""A job is deleted; older epochs, and an index that cannot be had: what is observed → phase, reason and what is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.api import Phase
+from streamjob.controller.actions import (
+    Action,
+    CreateDriver,
+    DeletePod,
+    EnsureSecret,
+    SendTermination,
+    SetFinalizer,
+    WriteIndex,
+)
+from streamjob.controller.case import Decision
+from streamjob.controller.decide import decide
+from streamjob.protocol.messages import Problem
+
+from .given import (
+    MINUTE,
+    NOW,
+    SECOND,
+    asked,
+    driver,
+    exited,
+    failed,
+    index,
+    is_stalled,
+    job,
+    look,
+    observed,
+    ran,
+    record,
+    running,
+    terminating,
+)
+
+
+class TestDeletion:
+    def test_stops_a_running_driver(self) -> None:
+        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), says=driver())
+        phase, _, do, _ = look(o)
+        assert (phase, do) == (Phase.STOPPING, [SendTermination])
+
+    @pytest.mark.parametrize(("on_delete", "action"), [("Drain", SendTermination), ("Cancel", DeletePod)])
+    def test_as_on_delete_says(self, on_delete: str, action: type[Action]) -> None:
+        spec = {"termination": {"onDelete": on_delete}}
+        o = observed(
+            job(deleted=SECOND, status=ran(), **spec), pods=[running()], index=index(), says=driver()
+        )
+        assert look(o)[2] == [action]
+
+    def test_it_looks_again_when_patience_ends(self) -> None:
+        o = observed(
+            job(deleted=MINUTE, status=ran(termination=asked())),
+            pods=[running()],
+            index=index(),
+            says=terminating(),
+        )
+        assert look(o)[3].wake == 540
+
+    def test_past_its_timeout_it_cancels(self) -> None:
+        status = ran(termination=asked(ago=11 * MINUTE))
+        o = observed(
+            job(deleted=11 * MINUTE, status=status), pods=[running()], index=index(), says=terminating()
+        )
+        assert look(o)[2] == [DeletePod]
+
+    @pytest.mark.parametrize("state", ["Running", "Stopped", "Drained", "Cancelled"])
+    def test_the_finalizer_goes_when_nothing_lives(self, state: str) -> None:
+        for known in (index(record()), None):
+            o = observed(
+                job(state=state, deleted=SECOND, status=ran(phase="Stopped", pod=False)), index=known
+            )
+            assert look(o)[3].actions == (SetFinalizer(False),)
+
+    def test_also_without_a_readable_index(self) -> None:
+        broken = Problem("UnknownFormatVersion", "version 9", "Upgrade")
+        o = observed(job(deleted=SECOND, status=ran()), index_problem=broken)
+        assert look(o)[3].actions == (SetFinalizer(False),)
+
+    def test_also_when_the_job_has_failed(self) -> None:
+        status = ran(phase="Failed", restarts=failed(), termination=asked())
+        gone = look(observed(job(deleted=SECOND, status=status), pods=[exited(1)], index=index()))
+        assert gone[2] == [DeletePod]
+        assert look(observed(job(deleted=SECOND, status=status), index=index()))[2] == [SetFinalizer]
+
+    def test_a_stop_that_had_begun_is_brought_to_its_end(self) -> None:
+        stages = [{"uid": "windows"}]
+        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND), stages=stages)
+        o = observed(job(deleted=SECOND, status=status), index=index())
+        assert look(o)[2] == [EnsureSecret, CreateDriver]
+
+    def test_a_job_that_never_started_a_query_is_not_started_again(self) -> None:
+        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND))
+        gone = look(observed(job(deleted=SECOND, status=status), index=index()))
+        assert gone[2] == [SetFinalizer]
+
+    def test_without_our_finalizer_nothing_is_done(self) -> None:
+        o = observed(job(deleted=SECOND, finalizer=False, status=ran()), pods=[running()], says=driver())
+        assert decide(o, NOW) == Decision(o.job.status)
+
+
+class TestFencing:
+    def test_a_driver_of_an_older_epoch_is_removed(self) -> None:
+        o = observed(job(status=ran(2)), pods=[running(1), running(2)], index=index(), says=driver(epoch=2))
+        assert look(o)[3].actions == (DeletePod("orders-driver-1", "pod-1", grace=1),)
+
+    def test_nothing_begins_while_a_pod_is_left(self) -> None:
+        leaving = running(1, deleting=True)
+        status = {"epoch": 2, "startedEpoch": 1, "phase": "Cancelled"}
+        assert look(observed(job(status=status), pods=[leaving], index=index()))[2] == []
+
+    def test_a_lost_status_does_not_turn_the_epoch_back(self) -> None:
+        *_, d = look(observed(job(), pods=[running(5)], index=index(), says=driver(epoch=5)))
+        assert (d.status.epoch, d.status.started_epoch, d.actions) == (5, 5, ())
+
+    def test_a_record_of_another_epoch_is_not_taken(self) -> None:
+        old = driver(epoch=2, completed=record(1, 1))
+        o = observed(job(status=ran(2)), pods=[running(2)], index=index(), says=old)
+        assert WriteIndex not in look(o)[2]
+
+
+class TestIndex:
+    def test_without_it_nothing_begins(self) -> None:
+        gone = Problem("IndexMissing", "gone", "Restore it")
+        status = ran(phase="Stopped", pod=False)
+        _, reason, do, d = look(observed(job(status=status), index_problem=gone))
+        assert (reason, do) == ("IndexMissing", [])
+        assert is_stalled(d)
+
+    def test_a_number_that_is_taken_stops_everything(self) -> None:
+        other = record(1, 1, request="stop-1-9")
+        says = terminating(completed=record())
+        o = observed(
+            job(state="Stopped", status=ran(termination=asked())),
+            pods=[running()],
+            index=index(other),
+            says=says,
+        )
+        assert look(o)[1:3] == ("IndexConflict", [])
+
+    def test_an_index_that_was_never_written_is_made(self) -> None:
+        says = terminating(completed=record())
+        o = observed(job(state="Stopped", status=ran(termination=asked())), pods=[running()], says=says)
+        assert look(o)[3].actions == (WriteIndex(index(record()), None),)
