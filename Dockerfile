@@ -24,13 +24,13 @@ ARG PIP_CONFIG_FILE
 WORKDIR /source
 COPY pyproject.toml README.md ./
 COPY operator operator
-RUN /opt/build/bin/pip install --no-deps --no-index --no-build-isolation --no-compile --target /opt/streamjob .
+RUN /opt/build/bin/pip install --no-deps --no-index --no-build-isolation --target /opt/streamjob .
 
 FROM build AS controller-packages
 ARG PIP_CONFIG_FILE
 COPY requirements/controller.lock /tmp/
 RUN python3 -m venv --without-pip /opt/venv \
-    && /opt/build/bin/pip --python /opt/venv/bin/python install --no-cache-dir --no-compile -r /tmp/controller.lock \
+    && /opt/build/bin/pip --python /opt/venv/bin/python install --no-cache-dir -r /tmp/controller.lock \
     && find /opt/venv -type d -name tests -prune -exec rm -rf {} +
 
 FROM base AS controller
@@ -64,7 +64,7 @@ ARG PYSPARK_VERSION=4.1.4
 ARG PYSPARK_EXTRAS=""
 # pip stays in this venv: users add their own packages on top of this image.
 RUN python3 -m venv /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir --no-compile "pyspark==${PYSPARK_VERSION}" ${PYSPARK_EXTRAS} \
+    && /opt/venv/bin/pip install --no-cache-dir "pyspark==${PYSPARK_VERSION}" ${PYSPARK_EXTRAS} \
     && cd /opt/venv/lib/python3.11/site-packages/pyspark && rm -rf examples licenses data
 
 FROM java AS driver

@@ -24,14 +24,25 @@ if not SETTINGS.context:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick ones first, the cluster's last."""
+    """Quick ones first, the cluster's last; with several processes (-n), all the cluster's in one of them."""
     items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path)))
     for item in [item for item in items if is_for_cluster(item)]:
+        item.add_marker(pytest.mark.xdist_group("cluster"))
         if isinstance(item, pytest.Function) and "cluster" not in item.fixturenames:
             item.fixturenames.insert(0, "cluster")
     first = next((item for item in items if is_for_cluster(item)), None)
     if first:
         first.add_marker(pytest.mark.timeout(COLD), append=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have measured, by `record_property("figure", …)`: also from other processes."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    figures = [v for r in reports for name, v in getattr(r, "user_properties", []) if name == "figure"]
+    if figures:
+        terminalreporter.section("figures")
+        for figure in figures:
+            terminalreporter.write_line(str(figure))
 
 
 def is_for_cluster(item: pytest.Item) -> bool:

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
     "twins": ("twins.py", {}, "DuplicateQueryName", ("'twin'", "queryName")),
-    "unreachable": ("good.py", {}, "ScriptFailed", ("/etc/checkpoints",)),
+    "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 
 

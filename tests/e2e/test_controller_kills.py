@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -115,7 +115,7 @@ def live(job: Job, storage: Storage, killer: Killer) -> View:
 
 
 def test_killing_the_controller_changes_nothing(
-    cluster: Site, storage: Storage, capsys: pytest.CaptureFixture[str]
+    cluster: Site, storage: Storage, record_property: Callable[[str, object], None]
 ) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
@@ -131,8 +131,8 @@ def test_killing_the_controller_changes_nothing(
         finally:
             killer.over.set()
         killing.result()
-    with capsys.disabled():
-        print(f"\ncontroller kills: {killer.kills} in {time.monotonic() - began:.0f} s, seed {seed}")
+    seconds = time.monotonic() - began
+    record_property("figure", f"controller kills: {killer.kills} in {seconds:.0f} s, seed {seed}")
     assert killer.kills >= KILLS
     for job, view in zip(jobs, drained, strict=True):
         check_outcome(job, view, storage, pods)

@@ -7,11 +7,11 @@ import random
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -89,7 +89,7 @@ def test_no_stop_leaves_a_batch_half_done(
     files: HadoopFiles,
     internals: Internals,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     feed = Feed(tmp_path / "in")
     for i in range(400):
@@ -116,12 +116,12 @@ def test_no_stop_leaves_a_batch_half_done(
     half_done = [h for r in runners for h in r.half_done]
     overheads = [o for r in runners for o in r.overheads]
     stops = sum(r.hows.total() for r in runners) + len(half_done)
-    with capsys.disabled():
-        print(
-            f"\nSpark {spark.version}, seed {SEED}: random stops: {stops}, half-done: {len(half_done)}, "
-            f"overhead median {statistics.median(overheads):.3f} s, max {max(overheads):.3f} s; "
-            + ", ".join(f"{n} {how.value}" for how, n in sum((r.hows for r in runners), Counter()).items())
-        )
+    record_property(
+        "figure",
+        f"Spark {spark.version}, seed {SEED}: random stops: {stops}, half-done: {len(half_done)}, "
+        f"overhead median {statistics.median(overheads):.3f} s, max {max(overheads):.3f} s; "
+        + ", ".join(f"{n} {how.value}" for how, n in sum((r.hows for r in runners), Counter()).items()),
+    )
     assert not half_done
     assert stops == STOPS * len(runners)
     for runner in runners:
