@@ -8,6 +8,7 @@ export CLUSTER KEEP
 
 PYTHON := .venv/bin/python
 SPARK40 := .venv-spark40/bin/python
+SIDE_BY_SIDE := -n 2 --dist loadgroup --durations=15
 COMPILE := $(PYTHON) -m uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
 
 .PHONY: help
@@ -38,8 +39,9 @@ images: ## Build the product's images
 test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
 	@status=0; \
-	echo "Spark 4.0"; $(SPARK40) -m pytest tests/spark || status=1; \
-	echo "All the rest, with Spark 4.1"; $(PYTHON) -m pytest || status=1; \
+	echo "What depends on Spark's version, with Spark 4.0"; \
+	$(SPARK40) -m pytest $(SIDE_BY_SIDE) -m "not any_spark" tests/spark || status=1; \
+	echo "All tests, with Spark 4.1"; $(PYTHON) -m pytest $(SIDE_BY_SIDE) || status=1; \
 	exit $$status
 
 .PHONY: test-fast

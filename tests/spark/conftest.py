@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
+
+from .job import Feed
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -50,3 +53,8 @@ def internals(spark: SparkSession) -> Internals:
     found = Internals.of(spark)
     assert found is not None, f"Spark {spark.version} is not in the table"
     return found
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path)

@@ -23,6 +23,7 @@ from streamjob.runtime.files import (
     storage_error,
 )
 
+pytestmark = pytest.mark.any_spark
 NAMES = [
     "plain",
     "with space",

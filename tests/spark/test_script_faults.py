@@ -9,6 +9,7 @@ import pytest
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import Mode
 
+pytestmark = pytest.mark.any_spark
 HEAD = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
 RATE = "spark.readStream.format('rate').load().writeStream.format('noop')"
 

@@ -1,0 +1,50 @@
+"""The script that the tests of the whole runtime drive, apps/windows.py, and its input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from .apps.windows import SCHEMA, windows
+
+APP = Path(__file__).parent / "apps" / "windows.py"
+
+
+class Feed:
+    """Input files, a minute of event time apart, so that windows stay open until somebody drains."""
+
+    def __init__(self, home: Path) -> None:
+        self.source, self.sink = home / "in", home / "out"
+        self.source.mkdir(parents=True)
+        self._next = 0
+
+    def add(self, files: int) -> None:
+        for _ in range(files):
+            rows = [
+                {
+                    "t": f"2026-01-01T{m // 60:02}:{m % 60:02}:{s:02}.000Z",
+                    "k": f"k{s % 3}",
+                    "v": self._next * 10 + s,
+                }
+                for m in [self._next]
+                for s in range(0, 60, 10)
+            ]
+            hidden = self.source / f".{self._next:04}.json"
+            hidden.write_text("\n".join(map(json.dumps, rows)) + "\n")
+            hidden.rename(self.source / f"{self._next:04}.json")
+            self._next += 1
+
+    def arguments(self, how: str = "await") -> tuple[str, str, str]:
+        return str(self.source), str(self.sink), how
+
+    def output(self, spark: SparkSession) -> list[tuple[object, ...]]:
+        if not (self.sink / "_spark_metadata").exists():
+            return []
+        rows = spark.read.parquet(str(self.sink)).select("window.start", "k", "n", "s").collect()
+        return sorted(tuple(r) for r in rows)
+
+    def expected(self, spark: SparkSession) -> list[tuple[object, ...]]:
+        batch = windows(spark.read.schema(SCHEMA).json(str(self.source)))
+        return sorted(tuple(r) for r in batch.select("window.start", "k", "n", "s").collect())

@@ -1,0 +1,121 @@
+"""The runtime as a process that is evicted or killed, or whose storage fails."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import LocalDriver, manifest
+from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
+
+from .job import APP, Feed
+
+pytestmark = pytest.mark.any_spark
+FILES = 12
+
+
+def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.add(FILES)
+    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), grace=60) as driver:
+        driver.running(1)
+        driver.process.send_signal(signal.SIGTERM)
+        # Nobody answers for the index: the report stands in for it.
+        assert driver.wait(60) == 0, driver.tail()
+    report = driver.report()
+    assert report.evicted
+    assert report.phase is DriverPhase.TERMINATED
+    assert report.completed is not None
+    assert manifest(str(report.completed.savepoint))["checkpoint"]["checkpoint"] == 1  # type: ignore[index]
+    offsets, commits = driver.boundary()
+    assert offsets == commits == report.completed.stages[0].tasks[0].batch
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.add(6)
+    driver = LocalDriver(tmp_path, APP, *feed.arguments("slow"))
+    with driver:
+        driver.running(1)
+        driver.kill()
+    for _ in range(2):
+        with driver.next_epoch(APP, *feed.arguments("slow"), exact=False) as driver:
+            driver.running(driver.boundary()[1] + 1)
+            driver.kill()
+    with driver.next_epoch(APP, *feed.arguments("slow"), exact=False) as driver:
+        driver.running(5)
+        driver.finish(Mode.DRAIN)
+    assert feed.output(spark) == feed.expected(spark)
+
+
+def test_a_drain_that_is_killed_is_finished_by_the_next_driver(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    """D1 to D4: at random moments between the request and the checkpoint; the request is the same in each epoch."""
+    feed.add(6)
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    driver = LocalDriver(tmp_path, APP, *feed.arguments())
+    with driver:
+        driver.running(5)
+        request = driver.terminate(Mode.DRAIN, "end")
+        _kill_after(driver, chance.random())
+    for attempt in range(4):
+        pending = TerminationRequest(request.request_id, driver.epoch + 1, Mode.DRAIN, request.savepoint)
+        driver = driver.next_epoch(APP, *feed.arguments(), exact=False, termination=pending)
+        with driver:
+            if attempt < 3:
+                driver.wait_for(lambda s: bool(s.stages))
+                _kill_after(driver, chance.random())
+            else:
+                record = driver.finish()
+    assert record.drained
+    assert record.request_id == request.request_id
+    assert feed.output(spark) == feed.expected(spark)
+
+
+def _kill_after(driver: LocalDriver, seconds: float) -> None:
+    driver.process.poll()
+    try:
+        driver.process.wait(seconds)
+    except Exception:
+        driver.kill()
+
+
+def test_a_savepoint_that_cannot_be_written_is_tried_again(feed: Feed, tmp_path: Path) -> None:
+    feed.add(3)
+    (tmp_path / "savepoints").write_text("a file where a folder is needed")
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
+        driver.running(2)
+        driver.terminate(Mode.STOP)
+        stuck = driver.wait_for(lambda s: bool(s.termination and s.termination.problem))
+        assert stuck.termination is not None
+        assert stuck.termination.problem is not None
+        assert "savepoints" in stuck.termination.problem.message
+        assert stuck.completed is None
+        (tmp_path / "savepoints").unlink()
+        record = driver.finish()
+    assert manifest(str(record.savepoint))["checkpoint"]["checkpoint"] == record.checkpoint  # type: ignore[index]
+
+
+def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, tmp_path: Path) -> None:
+    feed.add(3)
+    with LocalDriver(tmp_path / "a", APP, *feed.arguments()) as first:
+        first.running(2)
+        stopped = first.finish(Mode.STOP)
+    root = Path(str(stopped.savepoint).removeprefix("file://"))
+    victim = next(p for p in sorted(root.rglob("state/0/0/*.delta")))
+    data = victim.read_bytes()
+    victim.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with LocalDriver(
+        tmp_path / "b", APP, *feed.arguments(), restore=Restore(savepoint=stopped.savepoint)
+    ) as second:
+        assert second.wait() == 1
+    problem = second.report().problem
+    assert problem is not None
+    assert victim.name in problem.message
+    # Without it no query takes the folder for a checkpoint, and the next restore wipes it.
+    assert not (tmp_path / "b" / "checkpoints" / "main" / "0" / "metadata").exists()
