@@ -23,6 +23,7 @@ if not SETTINGS.context:
     os.environ["KUBECONFIG"] = str(Layout.from_environment().kubeconfig)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick ones first, the cluster's last; with several processes (-n), all the cluster's in one of them."""
     items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path)))

@@ -166,10 +166,10 @@ class Coordinator:
 
     def checkpoint_failed(self, number: int) -> list[Effect]:
         """It could not be written. Nothing has ended: another one is triggered when `retry` comes."""
-        if self.pending is None or self.pending.number != number or self.pending.durable:
-            return []
-        self._give_up_checkpoint()
-        return [RetryLater()]
+        if self.pending is not None and self.pending.number == number and not self.pending.durable:
+            self._give_up_checkpoint()
+            return [RetryLater()]
+        return []
 
     def retry(self) -> list[Effect]:
         """The wait after `checkpoint_failed` is over."""

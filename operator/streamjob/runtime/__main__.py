@@ -1,14 +1,14 @@
-"""The driver's process: configuration, control endpoint, the user's script, and an orderly way out.
+"""The entry of a driver's process.
 
-    python -m streamjob.runtime
+    python -m streamjob.runtime                         in a driver pod: all is in STREAMJOB_CONFIG
+    python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
 
-is what the controller's driver pods run; the script and everything else is in STREAMJOB_CONFIG. The exit code is 0 when
-every task is closed and 1 when the job failed; the last status is the pod's termination message.
+The exit code is 0 when every task is closed, 1 when the job failed, 2 when it could not begin.
 """
 
 from __future__ import annotations
 
-import inspect
+import argparse
 import logging
 import os
 import sys
@@ -17,87 +17,92 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark import SparkContext
-
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import (
-    Application,
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    Problem,
-    report,
-)
-from . import capture, config, script, signals
+from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
+from . import config, local, signals
 from .board import StatusBoard
 from .driver import Driver
-from .reporting import problem_of
+from .process import Exit, run_script
 from .server import ControlServer
 
 log = logging.getLogger("streamjob")
 
-SCRIPT_TAIL = 60.0  # seconds that a script may go on after its queries are closed
 INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
-HELP = """usage: python -m streamjob.runtime [app.py [ARGS...]]
-
-Runs a PySpark script inside a StreamJob's driver pod. The controller sets
-STREAMJOB_CONFIG; a script named here is run instead of the one named there.
-
-example (in a pod template):
+EXAMPLES = """
+In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:
     args: ["python", "-m", "streamjob.runtime", "/app/orders.py"]
+
+On a laptop the same script stops, resumes and drains as it will in the cluster. Ctrl-C is a stop with savepoint, a
+second Ctrl-C cancels:
+    python -m streamjob.runtime --local orders.py             # begin, or go on from the latest checkpoint
+    python -m streamjob.runtime --local --drain orders.py     # flush every window and end for good
+    python -m streamjob.runtime --local --state /tmp/fork --restore file:///tmp/orders/savepoints/stop-1 orders.py
 """
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] in (["-h"], ["--help"]):
-        print(HELP)
-        return 0
+    options = parser().parse_args(arguments)
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection
+    application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     try:
-        settings = config.load(os.environ)
-        if arguments:
-            settings = replace(
-                settings, application=Application(file=arguments[0], args=tuple(arguments[1:]))
-            )
-        place = config.Place.of(os.environ)
-        credentials = config.credentials(place.secrets)
-        config.adopt_spark_defaults(settings)
+        if not options.local:
+            return run_in_pod(application)
+        if application is None:
+            raise config.NotConfigured("--local needs a script", remedy="See --help")
+        place = local.Place(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
+        return local.run(application, place, options.restore, options.allow_drained, drain=options.drain)
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m streamjob.runtime",
+        description="Run a PySpark script so that its streaming queries can be stopped, resumed and drained.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("--local", action="store_true", help="run without Kubernetes")
+    p.add_argument(
+        "--state",
+        metavar="DIR",
+        help="with --local: checkpoints, savepoints and index (default: .streamjob/SCRIPT)",
+    )
+    p.add_argument("--drain", action="store_true", help="with --local: drain the job")
+    p.add_argument("--restore", metavar="URI", help="with --local: begin from a savepoint")
+    p.add_argument("--allow-drained", action="store_true", help="with --restore: also from one of a drain")
+    p.add_argument("script", nargs="?")
+    p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
+    return p
+
+
+def run_in_pod(application: Application | None) -> int:
+    """:raises StreamJobError: this is no driver pod."""
+    settings = config.load(os.environ)
+    if application is not None:
+        settings = replace(settings, application=application)
+    place = config.Place.of(os.environ)
+    credentials = config.credentials(place.secrets)
+    config.adopt_spark_defaults(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
-    exits = Exit(board, driver, place.termination_log)
+    exits = Exit(board, driver, lambda status: write_report(status, place.termination_log))
     signals.on_sigterm(lambda: evict(settings, driver, exits))
     threading.Thread(target=exits.after_tail, name="streamjob-tail", daemon=True).start()
     run_script(settings, driver, exits)
     return exits.leave()
 
 
-def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
-    """The user's script in this, the main thread, until it and every query it started is over."""
-    problem: Problem | None = None
+def write_report(status: DriverStatus, termination_log: Path) -> None:
     try:
-        capture.install(driver)
-        script.run(settings.application)
-        if not driver.stages:
-            raise script.NoQuery(
-                "the script came to its end without starting a streaming query",
-                remedy="Start one with writeStream…start() and wait for it with awaitTermination()",
-            )
-        # A script that falls off its end leaves its queries running: they are the job.
-        driver.await_all()
-    except StreamJobError as e:
-        problem = problem_of(e)
-        if driver.ending:
-            # Whatever a script does after its query was asked to end, it does not cut the end short.
-            log.warning("the script ended with: %s", e)
-            driver.await_all()
-    exits.problem = driver.failure or problem
+        termination_log.write_text(report(status))
+    except OSError as e:
+        log.warning("cannot write %s: %s", termination_log, e)
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
@@ -108,70 +113,12 @@ def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
     if not driver.stages:
         exits.leave()  # nothing has begun, nothing is lost
     if driver.durable.wait(deadline - time.monotonic()):
-        exits.write_report()
+        exits.report()
         # The index may be long in coming (the controller may be on the same node). The report stands in for it.
         driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
         driver.complete_announced()
         driver.terminated.wait(max(deadline - time.monotonic(), 0))
         exits.leave()
-
-
-class Exit:
-    """The one way out of the process; whoever comes first takes it."""
-
-    def __init__(self, board: StatusBoard, driver: Driver, termination_log: Path) -> None:
-        self.problem: Problem | None = None
-        self._board = board
-        self._driver = driver
-        self._termination_log = termination_log
-        self._once = threading.Lock()
-
-    def write_report(self) -> None:
-        try:
-            self._termination_log.write_text(report(self._board.status))
-        except OSError as e:
-            log.warning("cannot write %s: %s", self._termination_log, e)
-
-    def after_tail(self) -> None:
-        """A script that goes on long after its queries are closed does not keep the pod."""
-        self._driver.terminated.wait()
-        threading.Event().wait(SCRIPT_TAIL)
-        log.warning("the script still runs %.0f s after its queries are closed: leaving", SCRIPT_TAIL)
-        self.leave()
-
-    def leave(self) -> int:
-        """Report, stop Spark (its executors with it) and end the process."""
-        if not self._once.acquire(blocking=False):
-            threading.Event().wait()  # the other one ends the process
-        problem = self.problem if not self._driver.terminated.is_set() else None
-        if problem is not None:
-            self._board.update(phase=DriverPhase.FAILED, problem=problem)
-            log.error("%s: %s %s", problem.reason, problem.message, problem.remedy)
-        self.write_report()
-        code = 1 if problem is not None else 0
-        stop_spark()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Not sys.exit: threads of the script or of pyspark may keep the interpreter, and the pod, for ever.
-        os._exit(code)
-
-
-def stop_spark() -> None:
-    context = SparkContext._active_spark_context
-    if context is None:
-        return
-    done = threading.Event()
-
-    def stop() -> None:
-        try:
-            # The real one: `capture` makes the script's own call a graceful stop, and that would hide a failure.
-            inspect.unwrap(SparkContext.stop)(context)
-        except Exception as e:  # the JVM may be gone
-            log.info("while Spark stopped: %s", e)
-        done.set()
-
-    threading.Thread(target=stop, daemon=True).start()
-    done.wait(10.0)
 
 
 if __name__ == "__main__":

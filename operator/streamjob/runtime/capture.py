@@ -3,8 +3,7 @@
 Wraps public methods of pyspark, each by the same name and signature, before the script is imported. What a script calls:
 
     writer.start(), writer.toTable()        the query becomes a stage of the job; a ManagedQuery is returned
-    writer.option("checkpointLocation", …)  is remembered: a script that sets it keeps it
-    writer.queryName(…)                     names the stage
+    writer.format(), option(), queryName()  are remembered: they name the stage, its location, where it writes
     writer.trigger(continuous=…)            refused, Spark runs no micro-batches then
     spark.streams.active, awaitAnyTermination   speak of stages, not of the Spark queries behind them
     spark.stop()                            waits for the end of a termination, or begins a stop
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
@@ -24,13 +23,10 @@ from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..protocol.errors import StreamJobError
+from .written import remember
 
 if TYPE_CHECKING:
     from .driver import Driver
-
-LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
-_LOCATION_SET = "_streamjob_location"
-_NAME_SET = "_streamjob_name"
 
 
 class UnsupportedTrigger(StreamJobError):
@@ -44,26 +40,12 @@ class ConnectUnsupported(StreamJobError):
 def install(driver: Driver) -> None:
     """Wrap pyspark for the life of this process."""
     _refuse_connect()
-    _remember()
+    remember()
     _check_trigger()
     _wrap_start("start", driver)
     _wrap_start("toTable", driver)
     _wrap_manager(driver)
     _wrap_stop(driver)
-
-
-def script_location(writer: DataStreamWriter, start_options: Mapping[str, Any]) -> str | None:
-    """The checkpointLocation that the script set on the writer or gives to start(), None if it set none."""
-    for key, value in start_options.items():
-        if key.lower() == LOCATION:
-            return str(value)
-    return getattr(writer, _LOCATION_SET, None)
-
-
-def script_name(writer: DataStreamWriter, start_options: Mapping[str, Any]) -> str | None:
-    """The query's name that the script set on the writer or gives to start(), None if it set none."""
-    name = start_options.get("queryName") or getattr(writer, _NAME_SET, None)
-    return str(name) if name else None
 
 
 def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -79,36 +61,6 @@ def _wrap_start(name: str, driver: Driver) -> None:
         return start
 
     _replace(DataStreamWriter, name, make)
-
-
-def _remember() -> None:
-    def make_option(original: Callable[..., Any]) -> Callable[..., Any]:
-        def option(writer: DataStreamWriter, key: str, value: Any) -> Any:
-            if key.lower() == LOCATION:
-                setattr(writer, _LOCATION_SET, str(value))
-            return original(writer, key, value)
-
-        return option
-
-    def make_options(original: Callable[..., Any]) -> Callable[..., Any]:
-        def options(writer: DataStreamWriter, **given: Any) -> Any:
-            location = script_location(writer, given)
-            if location is not None:
-                setattr(writer, _LOCATION_SET, location)
-            return original(writer, **given)
-
-        return options
-
-    def make_name(original: Callable[..., Any]) -> Callable[..., Any]:
-        def query_name(writer: DataStreamWriter, queryName: str) -> Any:
-            setattr(writer, _NAME_SET, queryName)
-            return original(writer, queryName)
-
-        return query_name
-
-    _replace(DataStreamWriter, "option", make_option)
-    _replace(DataStreamWriter, "options", make_options)
-    _replace(DataStreamWriter, "queryName", make_name)
 
 
 def _check_trigger() -> None:

@@ -26,6 +26,7 @@ from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .reporting import Notes, closed, phase, stage_statuses, termination_status
 from .stage import Engine, Stage
 from .work import Work
+from .written import written
 
 log = logging.getLogger("streamjob")
 
@@ -97,8 +98,9 @@ class Driver:
             signals.ignore_in_jvm(self._engine.jvm)
             threading.Thread(target=self._sample, name="streamjob-sample", daemon=True).start()
         began = time.monotonic()
-        uid = start.stage_name(writer, kwargs, self.stages)
-        entry = start.enter(self._engine, self.config, uid, writer, kwargs)
+        said = written(writer, original, args, kwargs)
+        uid = start.stage_name(said.name, self.stages)
+        entry = start.enter(self._engine, self.config, uid, writer, said)
         stage = Stage(uid, self._engine, entry.directory, start.once(writer, original, args, kwargs))
         jsq: Any
         if entry.drained:

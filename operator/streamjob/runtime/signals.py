@@ -1,4 +1,4 @@
-"""SIGTERM (pod deleted, node drained) as an event, whichever thread the kernel gives it to."""
+"""SIGTERM (pod deleted, node drained) and Ctrl-C as events, whichever thread the kernel gives them to."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ def on_sigterm(callback: Callable[[], None]) -> None:
                 return
 
     threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
+
+
+def on_interrupt(*callbacks: Callable[[], None]) -> None:
+    """Call the first callback at the first Ctrl-C, the second at the second, in a thread of their own.
+
+    To be called before any other thread is there: those that come later, and Spark's processes, inherit that the signal is
+    blocked. Otherwise it would reach the handler that a SparkContext installs, which cancels all jobs.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def watch() -> None:
+        for callback in callbacks:
+            signal.sigwait({signal.SIGINT})
+            callback()
+
+    threading.Thread(target=watch, name="streamjob-interrupt", daemon=True).start()
 
 
 def ignore_in_jvm(jvm: Any) -> None:

@@ -15,13 +15,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import TaskRecord
-from .capture import script_location, script_name
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
 from .internals import Internals
 from .reopen import reopen
 from .savepoint import read_manifest, restore
 from .stage import UNNAMED, Engine, Stage
+from .written import Written
 
 
 class DuplicateStage(StreamJobError):
@@ -80,12 +80,11 @@ def once(
     return start
 
 
-def stage_name(writer: DataStreamWriter, kwargs: Mapping[str, Any], stages: Mapping[str, Stage]) -> str:
+def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
     """The query's name.
 
     :raises DuplicateStage, UnnamedStage, SeveralStages: it cannot be told from the job's other query, or is one too many.
     """
-    name = script_name(writer, kwargs)
     running = {uid: s for uid, s in stages.items() if s.failure is None}
     if name in running:
         raise DuplicateStage(
@@ -106,13 +105,13 @@ def stage_name(writer: DataStreamWriter, kwargs: Mapping[str, Any], stages: Mapp
 
 
 def enter(
-    engine: Engine, config: DriverConfig, uid: str, writer: DataStreamWriter, kwargs: Mapping[str, Any]
+    engine: Engine, config: DriverConfig, uid: str, writer: DataStreamWriter, written: Written
 ) -> Entry:
     """Find the stage's checkpoint directory and make it what the job should start from.
 
     :raises StreamJobError: it is not, and cannot be made so.
     """
-    location, said_by = script_location(writer, kwargs), "the script's checkpointLocation"
+    location, said_by = written.location, "the script's checkpointLocation"
     if location is None:
         location, said_by = f"{config.checkpoints.rstrip('/')}/{uid}/0", "spec.storage.checkpoints"
         writer.option("checkpointLocation", location)

@@ -1,0 +1,106 @@
+"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table.
+
+Sinks are known from the calls on the writer that `capture` remembers; sources from the leaves of the query's logical plan
+(StreamingRelation, StreamingRelationV2 and UnresolvedRelation of org.apache.spark.sql).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from .written import Written
+
+GLOB = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data lies between two stages: `kind` is files, kafka or table; `names` a URI, topics, or a table's name.
+
+    :param pattern: `names` are patterns: of paths for files, a regular expression for topics.
+    :param brokers: Kafka's bootstrap servers.
+    """
+
+    kind: str
+    names: frozenset[str]
+    pattern: bool = False
+    brokers: frozenset[str] = frozenset()
+
+
+def feeds(sink: Place | None, source: Place) -> bool:
+    """What `sink` is given comes out of `source`."""
+    if sink is None or sink.kind != source.kind:
+        return False
+    if sink.brokers and source.brokers and not sink.brokers & source.brokers:
+        return False
+    if not source.pattern:
+        return bool(sink.names & source.names)
+    return any(_matches(source.kind, name, pattern) for name in sink.names for pattern in source.names)
+
+
+def sink_of(written: Written, qualify: Callable[[str], str]) -> Place | None:
+    """Where a query writes; None for a sink that no other query can read, such as foreachBatch."""
+    if written.table:
+        return Place("table", frozenset({written.table}))
+    options = written.options
+    if written.format == "kafka":
+        topic = options.get("topic")
+        return _kafka(options, {topic}) if topic else None
+    return Place("files", frozenset({qualify(options["path"])})) if "path" in options else None
+
+
+def sources_of(writer: DataStreamWriter, qualify: Callable[[str], str]) -> tuple[Place, ...]:
+    """Where a query reads from; sources that no other query can write to (rate, sockets) are left out."""
+    leaves: Any = writer._df._jdf.queryExecution().logical().collectLeaves()
+    found = [_source(leaves.apply(i), qualify) for i in range(leaves.size())]
+    return tuple(dict.fromkeys(place for place in found if place is not None))
+
+
+def _matches(kind: str, name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern) if kind == "files" else bool(re.fullmatch(pattern, name))
+
+
+def _source(leaf: Any, qualify: Callable[[str], str]) -> Place | None:
+    kind = str(leaf.getClass().getSimpleName())
+    if kind == "UnresolvedRelation":
+        return Place("table", frozenset({str(leaf.tableName()).replace("`", "")}))
+    if kind == "StreamingRelation":
+        options = _scala_options(leaf.dataSource().options())
+    elif kind == "StreamingRelationV2":
+        options = {str(k).lower(): str(v) for k, v in dict(leaf.extraOptions()).items()}
+    else:
+        return None
+    if str(leaf.sourceName()).lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
+        return _kafka_source(options)
+    if "path" not in options:
+        return None
+    path = qualify(options["path"])
+    return Place("files", frozenset({path.rstrip("/")}), pattern=bool(GLOB.search(path)))
+
+
+def _kafka_source(options: Mapping[str, str]) -> Place | None:
+    if "subscribepattern" in options:
+        return _kafka(options, {options["subscribepattern"]}, pattern=True)
+    if "assign" in options:
+        return _kafka(options, set(json.loads(options["assign"])))
+    return _kafka(options, {t.strip() for t in options.get("subscribe", "").split(",")})
+
+
+def _kafka(options: Mapping[str, str], topics: set[str], *, pattern: bool = False) -> Place:
+    brokers = options.get("kafka.bootstrap.servers", "").split(",")
+    return Place("kafka", frozenset(topics), pattern, frozenset(b.strip() for b in brokers if b.strip()))
+
+
+def _scala_options(found: Any) -> dict[str, str]:
+    pairs, options = found.iterator(), {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        options[str(pair._1()).lower()] = str(pair._2())
+    return options

@@ -1,0 +1,76 @@
+"""What a script has said about a query before it starts: format, options, name. pyspark's writer does not tell it again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
+_ATTRIBUTE = "_streamjob_written"
+
+
+@dataclass(frozen=True)
+class Written:
+    """`options`: keys in lower case; `table`: of toTable()."""
+
+    format: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+    table: str | None = None
+
+    @property
+    def location(self) -> str | None:
+        """The checkpointLocation that the script chose, None if it chose none."""
+        return self.options.get(LOCATION)
+
+
+def remember() -> None:
+    """Wrap the writer's methods; to be called once, before the script is imported."""
+    _before("format", lambda said, source: replace(said, format=source))
+    _before("queryName", lambda said, name: replace(said, name=name))
+    _before("option", lambda said, key, value: _with_options(said, {key: value}))
+    _before("options", _with_options)
+
+
+def written(
+    writer: DataStreamWriter,
+    original: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Written:
+    """What was said until now, with what the call of `original`, start() or toTable(), adds."""
+    said: Written = getattr(writer, _ATTRIBUTE, Written())
+    given = inspect.signature(original).bind(writer, *args, **(kwargs or {})).arguments
+    said = _with_options(said, given.get("options", {}))
+    if given.get("path") is not None:
+        said = _with_options(said, {"path": given["path"]})
+    return replace(
+        said,
+        format=given.get("format") or said.format,
+        name=given.get("queryName") or said.name,
+        table=given.get("tableName"),
+    )
+
+
+def _before(method: str, change: Callable[..., Written]) -> None:
+    original = getattr(DataStreamWriter, method)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def wrapped(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> Any:
+        _, *given = signature.bind(writer, *args, **kwargs).arguments.values()
+        result = original(writer, *args, **kwargs)  # it refuses what is no name, no key
+        setattr(writer, _ATTRIBUTE, change(getattr(writer, _ATTRIBUTE, Written()), *given))
+        return result
+
+    setattr(DataStreamWriter, method, wrapped)
+
+
+def _with_options(said: Written, options: Mapping[str, Any] | None = None) -> Written:
+    texts = {key.lower(): str(value) for key, value in (options or {}).items() if value is not None}
+    return replace(said, options={**said.options, **texts})
