@@ -1,148 +1,142 @@
 """The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
 
-The finishing protocol (FLIP-147) for the tasks of one job. What it guarantees, whatever order events come in:
+FLIP-147 for the tasks of one job: `ending` has the order in which tasks end, `checkpoints` what a checkpoint is, and this says
+when. What it guarantees, whatever order events come in (rows of docs/semantics.md):
 
-- A task ends only by a completed checkpoint that was triggered after its data ended (row 5 of docs/design.md).
-- That final checkpoint is triggered when the data of every task has ended, so it is one and the same for all (V3).
-- A stop or drain waits for exactly its own checkpoint; another one that completes meanwhile does not end it (row 6).
+- A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that is.
+- A stop or drain waits for exactly its own checkpoint, which is triggered when the data of every task has ended; another
+  one that completes meanwhile ends nothing (row 6), so it is one and the same for all (V3).
 - The max watermark comes only when draining or at the end of the input, never on a stop (row 2).
 - A checkpoint completes when the index has it, not when it was written; only then are tasks closed (V2).
+- In every checkpoint that is stored, all that is upstream of a finished stage is finished: it can be restored (row 10).
 - The same request again changes nothing; another request while one is under way is refused (V8).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
+from .checkpoints import Checkpoint, Checkpointing, Kind, Order
 from .effects import (
+    AbortTransactions,
     AnnounceCheckpoint,
-    Close,
+    Cancel,
     Effect,
     Finish,
     FireMaxWatermark,
     NotifyComplete,
-    RetryLater,
-    StopAtBoundary,
-    StoreCheckpoint,
     Terminated,
+    Timer,
 )
+from .ending import Ending
 from .errors import StreamJobError
-from .lifecycle import Event, OperatorState, Scenario, TaskState, next_operator_state, next_task_state
+from .flight import Flight
+from .lifecycle import Scenario, TaskState
 from .messages import Mode, Step, TerminationRequest
+from .task import Task
 
 SCENARIO = {Mode.STOP: Scenario.STOP, Mode.DRAIN: Scenario.DRAIN}
 
 
 class TerminationConflict(StreamJobError):
-    """Another termination is under way."""
+    """Another termination is under way, or done."""
 
     reason = "TerminationInProgress"
 
 
-@dataclass
-class Task:
-    """One query. `step` is None until its end begins; `finishing`: the max watermark fired, finish() is asked for."""
-
-    state: TaskState = TaskState.RUNNING
-    operator: OperatorState = OperatorState.RUNNING
-    step: Step | None = None
-    scenario: Scenario | None = None
-    batch: int | None = None
-    finishing: bool = False
-
-    @property
-    def operators_finished(self) -> bool:
-        """finish() has returned: also true of a closed task, for the flag never goes back (V6)."""
-        ended = self.operator is not OperatorState.RUNNING
-        return ended and self.scenario is not None and self.scenario.is_drain
-
-    @property
-    def can_start_again(self) -> bool:
-        """It failed, or was stopped with its operators unfinished. What has finished stays finished."""
-        if self.state is TaskState.FAILED:
-            return True
-        return self.state is not TaskState.RUNNING and not self.operators_finished
-
-
-@dataclass
-class Checkpoint:
-    """The final checkpoint while it is under way."""
-
-    number: int
-    durable: bool = False
-
-
-@dataclass
 class Coordinator:
-    """All tasks of a job, by id.
+    """All tasks of a job, by id (`graph.task_id`).
 
     Each method is an event; it returns the effects to carry out, in order. Effects may be carried out late, twice or
     never (the driver dies): an event that has been taken already returns no effect again.
+
+    :param expected: tasks of the restored checkpoint that must go on (`recovery.Plan.expected`). Until they have
+        started, no checkpoint is taken, for it would lose their state, and nothing downstream of them ends.
     """
 
-    next_checkpoint: int = 1
-    tasks: dict[str, Task] = field(default_factory=dict)
-    request: TerminationRequest | None = None
-    pending: Checkpoint | None = None
-    final_checkpoint: int | None = None
+    def __init__(
+        self,
+        next_checkpoint: int = 1,
+        settings: Checkpointing | None = None,
+        expected: Iterable[str] = (),
+    ) -> None:
+        self.tasks: dict[str, Task] = {}
+        self._ending = Ending(self.tasks, dict.fromkeys(expected))
+        self._flight = Flight(self._ending, settings or Checkpointing(), next_checkpoint)
+        self._said_terminated = False
 
-    # --- events ---------------------------------------------------------------------------------------------
+    # --- events: tasks ----------------------------------------------------------------------------------------
 
-    def task_started(self, task: str) -> list[Effect]:
+    def task_started(
+        self,
+        task: str,
+        upstream: Iterable[str] = (),
+        *,
+        commits: bool = True,
+        union: Iterable[str] = (),
+    ) -> list[Effect]:
         """A query runs. One that starts while a termination is under way ends at its first boundary.
 
-        A final checkpoint under way was triggered before the end of this task, so it is given up.
+        A checkpoint under way does not have it, so it is given up.
+
+        :param upstream: uids of the stages that it reads from, started or not.
+        :param commits: False if its sink is durable at each batch and has nothing to commit (row 12).
+        :param union: names of its operators with union state (row 9).
+        :raises UpstreamTooLate: what reads from it has been flushed. :raises GraphCycle: it reads from itself.
         """
         known = self.tasks.get(task)
-        if known is not None and not known.can_start_again:
+        if known is not None and (self.canceled or not known.can_start_again):
             return []
-        self.tasks[task] = Task()
-        self._give_up_checkpoint()
-        return self._end(task, SCENARIO[self.request.mode]) if self.request else []
+        self._ending.refuse_if_too_late(task)
+        self._ending.put(task, Task(commits=commits), upstream, union)
+        if self.canceled:
+            return [Cancel(name) for name in self._ending.cancel()]
+        self._said_terminated = self._flight.backing_off = False
+        effects = self._flight.give_up(f"task {task} started")
+        return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
-    def termination_requested(self, request: TerminationRequest) -> list[Effect]:
-        """Tasks that are ending already go on the way they began; their checkpoint becomes that of the request.
+    def task_restored_finished(
+        self, task: str, upstream: Iterable[str] = (), batch: int | None = None
+    ) -> list[Effect]:
+        """The restored checkpoint says that it has finished: it is not started, and its flag goes on (row 10)."""
+        if task in self.tasks or self.canceled:
+            return []
+        effects = self._ending.restored(task, upstream, batch)
+        return self._flight.give_up(f"task {task} joined") + effects + self._flight.trigger()
 
-        :raises TerminationConflict: another one is under way or done.
-        """
-        if self.request is not None:
-            if self.request.request_id == request.request_id:
-                return []
-            raise TerminationConflict(
-                f"termination {self.request.request_id} ({self.request.mode.value}) is under way",
-                remedy="Wait for it, or cancel the job",
-            )
-        self.request = request
-        self._give_up_checkpoint()
-        effects: list[Effect] = []
-        for name in self.tasks:
-            effects += self._end(name, SCENARIO[request.mode])
-        return effects + self._trigger_if_all_ended()
+    def all_started(self) -> list[Effect]:
+        """The script waits for its queries, or has ended: what it has not started by now is no part of the job."""
+        return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
 
     def input_ended(self, task: str) -> list[Effect]:
-        """All sources of the task ran out: the query stands at a boundary."""
-        return self._end(task, Scenario.END_OF_INPUT)
+        """All sources of the task ran out: the query stands at a boundary.
+
+        In the middle of the graph that is no end: more comes as long as something upstream has not ended.
+        """
+        if self._ending.waits_for_upstream(task):
+            return []
+        return self._ending.begin(task, Scenario.END_OF_INPUT)
 
     def script_stopped(self, task: str) -> list[Effect]:
         """The script called query.stop() or spark.stop(). It may start the query again, so nothing is flushed."""
-        return self._end(task, Scenario.STOP)
+        return self._ending.begin(task, Scenario.STOP)
 
     def boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
         """The query has ended with offsets.latest == commits.latest == `batch`."""
         t = self.tasks[task]
-        if not _runs_at(t, Step.BOUNDARY):
+        if not t.runs_at(Step.BOUNDARY):
             return []
         assert t.scenario is not None
         t.batch = batch
         if t.scenario.is_drain:
             t.step = Step.MAX_WATERMARK
             return [FireMaxWatermark(task)]
-        return self._end_of_data(t)
+        return self._end_of_data(task)
 
     def max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
         """Every event-time timer of the task has fired and what came out is committed as `batch`."""
         t = self.tasks[task]
-        if not _runs_at(t, Step.MAX_WATERMARK) or t.finishing:
+        if not t.runs_at(Step.MAX_WATERMARK) or t.finishing:
             return []
         t.batch = batch
         t.finishing = True
@@ -151,115 +145,172 @@ class Coordinator:
     def finished(self, task: str) -> list[Effect]:
         """endInput() and finish() of all operators have returned."""
         t = self.tasks[task]
-        if not _runs_at(t, Step.MAX_WATERMARK) or not t.finishing:
+        if not t.runs_at(Step.MAX_WATERMARK) or not t.finishing:
             return []
-        return self._end_of_data(t)
-
-    def checkpoint_durable(self, number: int) -> list[Effect]:
-        """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""
-        if self.pending is None or self.pending.number != number or self.pending.durable:
-            return []
-        self.pending.durable = True
-        for task in self._waiting().values():
-            task.step = Step.COMPLETING
-        return [AnnounceCheckpoint(number)]
-
-    def checkpoint_failed(self, number: int) -> list[Effect]:
-        """It could not be written. Nothing has ended: another one is triggered when `retry` comes."""
-        if self.pending is not None and self.pending.number == number and not self.pending.durable:
-            self._give_up_checkpoint()
-            return [RetryLater()]
-        return []
-
-    def retry(self) -> list[Effect]:
-        """The wait after `checkpoint_failed` is over."""
-        return self._trigger_if_all_ended()
-
-    def checkpoint_completed(self, number: int) -> list[Effect]:
-        """The index has it: notifyCheckpointComplete. Late, repeated and unknown numbers are fine."""
-        if self.pending is None or self.pending.number != number or not self.pending.durable:
-            return []
-        self.pending = None
-        effects: list[Effect] = []
-        for name, task in self._waiting().items():
-            task.state = next_task_state(task.state, Event.FINAL_CHECKPOINT)
-            effects += [NotifyComplete(name, number), Close(name)]
-        return effects
+        return self._end_of_data(task)
 
     def closed(self, task: str) -> list[Effect]:
         """close() of all operators has returned."""
-        t = self.tasks[task]
-        if t.state is not TaskState.FINISHED:
-            return []
-        assert t.scenario is not None
-        t.state = next_task_state(t.state, Event.CLOSE)
-        t.operator = next_operator_state(t.scenario, t.operator, Event.CLOSE)
-        t.step = Step.CLOSED
-        return [Terminated()] if self.terminated else []
+        return self._ending.closed(task) + self._terminated()
 
     def task_failed(self, task: str) -> list[Effect]:
         """The query died, or a step of its end cannot be had. The job fails; what is durable stays.
 
         After its final checkpoint a task has nothing left to lose: a close() that throws has closed it all the same.
         """
-        t = self.tasks[task]
-        if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP):
-            t.state = next_task_state(t.state, Event.FAIL)
-            self._give_up_checkpoint()
+        if self._ending.fail(task):
+            return self._flight.give_up(f"task {task} failed")
         return self.closed(task)
+
+    # --- events: requests -------------------------------------------------------------------------------------
+
+    def termination_requested(self, request: TerminationRequest) -> list[Effect]:
+        """Only tasks without anything upstream are told; the others follow when their upstream has ended. Tasks
+        that are ending already go on the way they began; their checkpoint becomes that of the request.
+
+        :raises TerminationConflict: another one is under way or done, or the job was canceled.
+        """
+        if self.request is not None and self.request.request_id == request.request_id:
+            return []
+        if self.request is not None:
+            raise TerminationConflict(
+                f"termination {self.request.request_id} ({self.request.mode.value}) is under way",
+                remedy="Wait for it, or cancel the job",
+            )
+        if self.canceled:
+            raise TerminationConflict(
+                "the job was canceled", remedy="Start it again from its last checkpoint"
+            )
+        self._ending.requested = SCENARIO[request.mode]
+        self._flight.requested(request)
+        effects: list[Effect] = []
+        for name in self.tasks:
+            effects += self._ending.begin_if_due(name)
+        return effects + self._flight.trigger()
+
+    def savepoint_requested(self, request_id: str, savepoint: str) -> list[Effect]:
+        """Copy a checkpoint to `savepoint` while the job runs on. Asked for once; nothing holds it back (row 13).
+
+        :raises TerminationConflict: the job is ending, with a checkpoint of its own.
+        """
+        if request_id in self._flight.savepoints:
+            return []
+        if self.request is not None or self.canceled or self.terminated:
+            raise TerminationConflict(
+                "the job is ending, with a checkpoint of its own", remedy="Use the one that it ends with"
+            )
+        self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint)
+        return self._flight.trigger()
+
+    def cancel_requested(self) -> list[Effect]:
+        """End now, also in the middle of a stop that is stuck: nothing is flushed or committed (row 13)."""
+        if self.canceled or self.terminated:
+            return []
+        return [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel()), Terminated()]
+
+    # --- events: checkpoints ----------------------------------------------------------------------------------
+
+    def checkpoint_due(self) -> list[Effect]:
+        """The driver's timer: it is time for a periodic checkpoint. A termination takes its own instead."""
+        return self._flight.due()
+
+    def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
+        """The task has noted its state at `batch`, behind all that its upstream had at theirs, and runs on."""
+        c = self._flight.under_way.get(number)
+        return c.snapshot_taken(task, batch) if c else []
+
+    def checkpoint_durable(self, number: int) -> list[Effect]:
+        """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""
+        c, effects = self._flight.durable(number)
+        if c is None:
+            return []
+        for name, run in c.ended.items():
+            if self._ends(c, name, run) and run.state is TaskState.WAITING_FOR_FINAL_CP:
+                run.step = Step.COMPLETING
+        return [AnnounceCheckpoint(number), *effects, *self._flight.trigger(), *self._terminated()]
+
+    def checkpoint_failed(self, number: int) -> list[Effect]:
+        """It could not be written. A periodic one is given up; one that was asked for, or that the job ends with, is
+        triggered again when `retry` comes. Nothing has ended."""
+        return self._flight.failed(number)
+
+    def retry(self) -> list[Effect]:
+        """The wait after `checkpoint_failed` is over."""
+        self._flight.backing_off = False
+        return self._flight.trigger()
+
+    def checkpoint_completed(self, number: int) -> list[Effect]:
+        """The index has it: notifyCheckpointComplete. Late, repeated, overtaken and unknown numbers are fine."""
+        c = self._flight.completed(number)
+        if c is None:
+            return []
+        effects: list[Effect] = []
+        for name, run in c.live.items():
+            if self.tasks[name] is run and run.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP):
+                effects += [NotifyComplete(name, number), *self._complete(c, name, run)]
+        for name, run in c.ended.items():
+            effects += self._complete(c, name, run)
+        return effects + self._flight.trigger() + self._terminated()
+
+    def timer_fired(self, timer: Timer, number: int) -> list[Effect]:
+        """A `StartTimer` is over. One that nobody waits for any more changes nothing."""
+        if timer is Timer.MIN_PAUSE:
+            return self._flight.pause_over(number)
+        return self._flight.expired(number) + self._terminated()
 
     # --- what can be asked ------------------------------------------------------------------------------------
 
     @property
+    def request(self) -> TerminationRequest | None:
+        """The termination that is under way, or done."""
+        return self._flight.request
+
+    @property
+    def canceled(self) -> bool:
+        return self._flight.canceled
+
+    @property
+    def next_checkpoint(self) -> int:
+        """The number that the next one gets."""
+        return self._flight.next_number
+
+    @property
+    def final_checkpoint(self) -> int | None:
+        """The number of the one that the job ends with, once it has been triggered."""
+        return self._flight.final
+
+    @property
     def terminated(self) -> bool:
-        return bool(self.tasks) and all(t.state is TaskState.CLOSED for t in self.tasks.values())
+        """Every task is closed, and a checkpoint that was triggered after the last end has completed."""
+        total = self._ending.flow.total
+        over = bool(self.tasks) and not total.unclosed and not total.uncovered
+        return over and not self._flight.owes_savepoints
 
     @property
     def terminating(self) -> bool:
         """The job is asked to end, or all of its tasks are ending; and it has not come to its end."""
-        ending = bool(self.tasks) and all(t.step for t in self.tasks.values())
-        return (self.request is not None or ending) and not self.terminated
+        ending = bool(self.tasks) and self._ending.flow.total.begun == len(self.tasks)
+        return (self.request is not None or ending) and not self.terminated and not self.canceled
 
     # --- rules ------------------------------------------------------------------------------------------------
 
-    def _waiting(self) -> dict[str, Task]:
-        return {n: t for n, t in self.tasks.items() if t.state is TaskState.WAITING_FOR_FINAL_CP}
+    def _end_of_data(self, task: str) -> list[Effect]:
+        return [*self._flight.task_ended(task), *self._ending.end_of_data(task), *self._flight.trigger()]
 
-    def _end(self, name: str, scenario: Scenario) -> list[Effect]:
-        task = self.tasks[name]
-        if task.state is not TaskState.RUNNING or task.step is not None:
+    def _ends(self, c: Checkpoint, name: str, run: Task) -> bool:
+        """Rows 5 and 6: the data of this run had ended when the checkpoint was triggered, and it is one that counts."""
+        return c.ended.get(name) is run and self.tasks[name] is run and self._flight.ends_tasks(c)
+
+    def _complete(self, c: Checkpoint, name: str, run: Task) -> list[Effect]:
+        if run.covered or not self._ends(c, name, run):
             return []
-        task.scenario = scenario
-        task.step = Step.BOUNDARY
-        return [StopAtBoundary(name)]
+        self._ending.complete(name)
+        later = any(o.number > c.number and name in o.live for o in self._flight.under_way.values())
+        aborted = [AbortTransactions(name, c.number)] if later else []
+        return [*aborted, *self._ending.close_if_due(name)]
 
-    def _end_of_data(self, task: Task) -> list[Effect]:
-        """endInput and finish are behind the task (or not due: a stop). From here a checkpoint may be its final one."""
-        assert task.scenario is not None
-        task.state = next_task_state(task.state, Event.END_OF_DATA)
-        task.operator = next_operator_state(task.scenario, task.operator, Event.END_OF_DATA)
-        task.step = Step.SNAPSHOT
-        return self._trigger_if_all_ended()
-
-    def _trigger_if_all_ended(self) -> list[Effect]:
-        """Trigger the final checkpoint once every task's data has ended. A failed task never ends."""
-        ended = (TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED, TaskState.CLOSED)
-        if self.pending or not self._waiting() or any(t.state not in ended for t in self.tasks.values()):
+    def _terminated(self) -> list[Effect]:
+        if self._said_terminated or not self.terminated:
             return []
-        number = self.next_checkpoint
-        self.next_checkpoint += 1
-        self.pending = Checkpoint(number)
-        self.final_checkpoint = number
-        return [StoreCheckpoint(number, frozenset(n for n, t in self.tasks.items() if t.operators_finished))]
-
-    def _give_up_checkpoint(self) -> None:
-        """Its number is not used again: should it complete later, it is valid and ends nothing."""
-        if self.pending is None:
-            return
-        self.pending = self.final_checkpoint = None
-        for task in self._waiting().values():
-            task.step = Step.SNAPSHOT
-
-
-def _runs_at(task: Task, step: Step) -> bool:
-    return task.state is TaskState.RUNNING and task.step is step
+        self._said_terminated = True
+        return [Terminated()]

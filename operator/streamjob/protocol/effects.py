@@ -1,8 +1,25 @@
-"""What the coordinator asks its driver to do. Each names the task or checkpoint it is about and nothing else."""
+"""What the coordinator asks its driver to do, and the event (→) that answers.
+
+Two effects are equal if they ask for the same; the fields that only explain (positions, targets) are left out of that.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .lifecycle import Scenario
+
+Batches = Mapping[str, "int | None"]  # last committed batch of each task, by id; None if there was none
+
+
+class Timer(str, Enum):
+    CHECKPOINT_TIMEOUT = "timeout"
+    MIN_PAUSE = "pause"
+
+
+# --- the end of a task --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -10,6 +27,15 @@ class StopAtBoundary:
     """Let the running micro-batch commit, start no other → `boundary_reached`."""
 
     task: str
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """EndOfData has come from every task upstream: process all that they committed (`upstream`: their last batches), then
+    stop at the boundary → `boundary_reached`, which acknowledges it."""
+
+    task: str
+    upstream: Batches = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -27,12 +53,50 @@ class Finish:
 
 
 @dataclass(frozen=True)
+class Close:
+    """Call close() of all operators; EndOfPartition has come from everything upstream → `closed`."""
+
+    task: str
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Stop the query now. Nothing is flushed, nothing is committed, nobody waits for an answer."""
+
+    task: str
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The barrier of checkpoint `number` has come on every channel of the task: once it has committed what its upstream had
+    committed at theirs (`upstream`), hold it at a boundary, pre-commit its sinks, note batch and state
+    → `snapshot_taken`. A query that is over answers with its last batch."""
+
+    task: str
+    number: int
+    upstream: Batches = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
 class StoreCheckpoint:
     """Make checkpoint `number` durable, with the operators of the tasks in `finished` flagged as finished
-    → `checkpoint_durable` or `checkpoint_failed`."""
+    → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`: what their sinks
+    have left to commit is pre-committed now.
+
+    :param batches: of every task of the job.
+    :param scenario: what it ends, None if the job runs on.
+    :param request_id: of the termination or savepoint request that asked for it, with the `savepoint` to write.
+    """
 
     number: int
     finished: frozenset[str]
+    batches: Batches = field(default_factory=dict, compare=False)
+    scenario: Scenario | None = field(default=None, compare=False)
+    request_id: str | None = field(default=None, compare=False)
+    savepoint: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -48,6 +112,18 @@ class AnnounceCheckpoint:
 
 
 @dataclass(frozen=True)
+class AbortCheckpoint:
+    """Forget checkpoint `number`: tasks drop what they noted for it. `reason` is for the log and the status.
+
+    :param request_id: the savepoint request that has failed by this; None if it is none or is tried again.
+    """
+
+    number: int
+    reason: str
+    request_id: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class NotifyComplete:
     """notifyCheckpointComplete(number): commit what was pre-committed for it or before."""
 
@@ -56,25 +132,44 @@ class NotifyComplete:
 
 
 @dataclass(frozen=True)
-class Close:
-    """Call close() of all operators → `closed`."""
+class AbortTransactions:
+    """The task ends with checkpoint `after`: abort what its sinks began for a later one."""
 
     task: str
+    after: int
+
+
+@dataclass(frozen=True)
+class StartTimer:
+    """Wait `seconds` → `timer_fired(timer, number)`. It may fire late, and need not be cancelled."""
+
+    timer: Timer
+    number: int
+    seconds: float = field(compare=False)
+
+
+# --- the job ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Terminated:
-    """Every task is closed: the driver may leave."""
+    """Every task is closed, or canceled: the driver may leave."""
 
 
 Effect = (
     StopAtBoundary
+    | CatchUp
     | FireMaxWatermark
     | Finish
+    | Close
+    | Cancel
+    | Snapshot
     | StoreCheckpoint
     | RetryLater
     | AnnounceCheckpoint
+    | AbortCheckpoint
     | NotifyComplete
-    | Close
+    | AbortTransactions
+    | StartTimer
     | Terminated
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from .lifecycle import Scenario
@@ -12,6 +12,18 @@ class OperatorKind(str, Enum):
     SOURCE = "Source"
     STATE = "State"  # a stateful operator
     SINK = "Sink"
+    # Driver-side state, in the tasks' own records:
+    LIST = "ListState"  # entries that may move from task to task: the splits of a source
+    UNION = "UnionState"  # every task gets the entries of all
+    BROADCAST = "BroadcastState"  # the same in every task
+
+
+class FinishedStatus(str, Enum):
+    """How much of a stage, and so of each of its operators, has finished (FLIP-147, "finished status")."""
+
+    NOT = "NotFinished"
+    PARTIALLY = "PartiallyFinished"
+    FULLY = "FullyFinished"
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,8 @@ class JobRef:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """`finished` is true only if `finish()` ran before the checkpoint was triggered (V6)."""
+    """`finished`: fully, that is in every task of the stage; true only if `finish()` ran before the checkpoint was
+    triggered (V6)."""
 
     uid: str
     kind: OperatorKind
@@ -36,11 +49,19 @@ class OperatorRecord:
 @dataclass(frozen=True)
 class TaskRecord:
     """One shard of a stage. `batch` is the last committed batch, None if there was none yet; `location` the
-    Structured Streaming checkpoint directory (URI) that holds it."""
+    Structured Streaming checkpoint directory (URI) that holds it.
+
+    :param finished: its `finish()` ran before the checkpoint was triggered.
+    :param query_id: Spark's id of the query, where it is known: two queries with one id stop each other.
+    :param state: driver-side state, by operator uid. An entry is opaque.
+    """
 
     index: int
     location: str
     batch: int | None
+    finished: bool = False
+    query_id: str | None = None
+    state: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,13 @@ class StageRecord:
     @property
     def finished(self) -> bool:
         return bool(self.operators) and all(o.finished for o in self.operators)
+
+    @property
+    def status(self) -> FinishedStatus:
+        flags = [t.finished for t in self.tasks]
+        if self.finished or (flags and all(flags)):
+            return FinishedStatus.FULLY
+        return FinishedStatus.PARTIALLY if any(flags) else FinishedStatus.NOT
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,121 @@
+"""Stages, the tasks in them, and the edges between them: what FLIP-147 calls the execution graph.
+
+It grows while the script starts its queries. An edge goes from stage to stage, and every task of the one is connected with
+every task of the other. A stage names its upstream when it starts; what it names may start later, or never, and
+is nothing until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .errors import StreamJobError
+
+_SHARD = re.compile(r"(.+)/(0|[1-9][0-9]{0,8})", re.DOTALL)
+
+
+def task_id(uid: str, index: int = 0, parallelism: int = 1) -> str:
+    """The engine's name of shard `index` of stage `uid`: the uid itself for a stage of one task."""
+    if parallelism == 1 and index == 0 and not _SHARD.fullmatch(uid):
+        return uid
+    return f"{uid}/{index}"
+
+
+def parse_task_id(task: str) -> tuple[str, int]:
+    """The stage's uid and the shard's index. Undoes `task_id`, whatever the uid."""
+    match = _SHARD.fullmatch(task)
+    return (match[1], int(match[2])) if match else (task, 0)
+
+
+class GraphCycle(StreamJobError):
+    """Stages that read from each other in a circle."""
+
+    reason = "StagesInACircle"
+
+
+@dataclass
+class Stage:
+    """`tasks` in the order of their start, `named` the uids that it reads from; both are sets that keep an order."""
+
+    uid: str
+    tasks: dict[str, None] = field(default_factory=dict)
+    named: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass
+class Graph:
+    """`readers`: who named a stage, also one that has not started."""
+
+    stages: dict[str, Stage] = field(default_factory=dict)
+    readers: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def expect(self, uid: str) -> None:
+        """The stage will start; what names it as its upstream has to wait for it."""
+        self.stages.setdefault(uid, Stage(uid))
+
+    def add_stage(self, uid: str, parallelism: int = 1, upstream: Iterable[str] = ()) -> None:
+        """Declare a stage with all its tasks. :raises GraphCycle: as `add`."""
+        named = tuple(upstream)
+        for index in range(parallelism):
+            self.add(task_id(uid, index, parallelism), named)
+
+    def add(self, task: str, upstream: Iterable[str] = ()) -> list[tuple[Stage, Stage]]:
+        """Add a task; the edges that exist from now on, as (upstream, downstream).
+
+        :raises GraphCycle: an edge closes a circle. Nothing has changed then.
+        """
+        uid, _ = parse_task_id(task)
+        stage = self.stages.get(uid)
+        fresh = [u for u in dict.fromkeys(upstream) if stage is None or u not in stage.named]
+        for u in fresh:
+            self._refuse_cycle(u, uid)
+        edges = []
+        if stage is None:
+            stage = self.stages[uid] = Stage(uid)
+            edges += [(stage, self.stages[r]) for r in self.readers.get(uid, ()) if r in self.stages]
+        stage.tasks[task] = None
+        for u in fresh:
+            stage.named[u] = None
+            self.readers.setdefault(u, {})[uid] = None
+            if u in self.stages:
+                edges.append((self.stages[u], stage))
+        return edges
+
+    def upstream(self, uid: str) -> list[Stage]:
+        """The stages that it reads from, as far as they are known."""
+        return [self.stages[u] for u in self.stages[uid].named if u in self.stages]
+
+    def downstream(self, uid: str) -> list[Stage]:
+        return [self.stages[r] for r in self.readers.get(uid, ()) if r in self.stages]
+
+    def _refuse_cycle(self, source: str, target: str) -> None:
+        path = self._path(target, source)
+        if path:
+            circle = " → ".join([source, *path])
+            raise GraphCycle(
+                f"stages read from each other in a circle: {circle}",
+                remedy="Let one of them read from something that no stage of this job writes",
+            )
+
+    def _path(self, start: str, goal: str) -> list[str]:
+        """The stages from `start` downstream to `goal`, both included; nothing if there is no way."""
+        if start == goal:
+            return [start]
+        if goal not in self.stages or not self.stages[goal].named:
+            return []
+        came_from = {start: start}
+        todo = [start]
+        while todo:
+            uid = todo.pop()
+            for reader in self.readers.get(uid, ()):
+                if reader not in came_from:
+                    came_from[reader] = uid
+                    todo.append(reader)
+        if goal not in came_from:
+            return []
+        path = [goal]
+        while path[-1] != start:
+            path.append(came_from[path[-1]])
+        return path[::-1]

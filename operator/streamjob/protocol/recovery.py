@@ -1,0 +1,192 @@
+"""From a completed checkpoint to the tasks that start (FLIP-147, "recovery"): stages are matched by uid and nothing else.
+
+A fully finished stage is not started again. One that has finished in part starts its other tasks, or, with another
+parallelism, deals out what those had left to do. What cannot be right is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from . import finished
+from .errors import StreamJobError
+from .graph import Graph, parse_task_id, task_id
+from .records import CheckpointRecord, FinishedStatus, OperatorKind, StageRecord, TaskRecord
+
+State = dict[str, tuple[str, ...]]
+
+
+class UnfinishedBeforeFinished(StreamJobError):
+    """A finished stage would get data after its end."""
+
+    reason = "UnfinishedBeforeFinished"
+
+
+class NonRestoredState(StreamJobError):
+    reason = "StateWithoutStage"
+
+
+class AlreadyDrained(StreamJobError):
+    reason = "AlreadyDrained"
+
+
+class StateCannotMove(StreamJobError):
+    """Another parallelism for what only its own task can go on with."""
+
+    reason = "ParallelismChanged"
+
+
+class Start(str, Enum):
+    NEW = "New"  # from nothing
+    RESUME = "Resume"  # at `record.batch`, in its own directory
+    REDISTRIBUTED = "Redistributed"  # a new directory, with `state` dealt out to it
+    FINISHED = "Finished"  # not at all
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """:param record: what the checkpoint has of it, None if nothing."""
+
+    task: str
+    start: Start
+    record: TaskRecord | None = None
+    state: State = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """:param started: False if it is fully finished."""
+
+    uid: str
+    tasks: tuple[TaskPlan, ...]
+
+    @property
+    def started(self) -> bool:
+        return any(t.start is not Start.FINISHED for t in self.tasks)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """:param dropped: uids of stages whose state is left behind, as allowed."""
+
+    stages: tuple[StagePlan, ...]
+    dropped: tuple[str, ...] = ()
+
+    def _tasks(self, *starts: Start) -> tuple[TaskPlan, ...]:
+        return tuple(t for s in self.stages for t in s.tasks if t.start in starts)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """For the coordinator: what must start before a checkpoint may be taken."""
+        return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED))
+
+    @property
+    def finished(self) -> tuple[TaskPlan, ...]:
+        """For the coordinator: what is told to it as `task_restored_finished`."""
+        return self._tasks(Start.FINISHED)
+
+
+def plan(
+    graph: Graph,
+    record: CheckpointRecord,
+    allow_non_restored_state: bool = False,
+    allow_drained: bool = False,
+) -> Plan:
+    """What starts, and from where.
+
+    :param graph: the job as it is now.
+    :raises AlreadyDrained: nothing is left to resume (row 14). :raises NonRestoredState: the record has a stage that
+        the graph does not. :raises UnfinishedBeforeFinished: see there. :raises StateCannotMove: see there.
+    """
+    if record.drained:
+        if not allow_drained:
+            raise AlreadyDrained(
+                f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it would drop "
+                "every row as late",
+                remedy="Restore another one, or set restoreFrom.allowDrained to true",
+            )
+        record = replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
+    known = {s.uid: s for s in record.stages}
+    dropped = tuple(uid for uid in known if uid not in graph.stages)
+    if dropped and not allow_non_restored_state:
+        raise NonRestoredState(
+            f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the job has not",
+            remedy="Give the stage its name back, or set restoreFrom.allowNonRestoredState to true and lose its state",
+        )
+    done = {uid for uid, s in known.items() if s.status is FinishedStatus.FULLY}
+    _refuse_unfinished_before_finished(graph, known, done)
+    return Plan(tuple(_stage(uid, s.tasks, known.get(uid)) for uid, s in graph.stages.items()), dropped)
+
+
+def _refuse_unfinished_before_finished(graph: Graph, known: dict[str, StageRecord], done: set[str]) -> None:
+    for uid in graph.stages:
+        for source in graph.upstream(uid):
+            if uid in done and source.uid not in done:
+                what = "not finished" if source.uid in known else "new"
+                raise UnfinishedBeforeFinished(
+                    f"stage {uid!r} has finished, and stage {source.uid!r} before it is {what}: what it produces would "
+                    "never be read",
+                    remedy=f"Let a stage with another name than {uid!r} read from {source.uid!r}, "
+                    "or restore a checkpoint from before the end",
+                )
+
+
+def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StagePlan:
+    names = tuple(tasks)
+    if record is None or not record.tasks:
+        return StagePlan(uid, tuple(TaskPlan(name, Start.NEW) for name in names))
+    by_index = {t.index: t for t in record.tasks}
+    if record.status is FinishedStatus.FULLY:
+        return StagePlan(
+            uid, tuple(TaskPlan(n, Start.FINISHED, by_index.get(parse_task_id(n)[1])) for n in names)
+        )
+    if set(by_index) != {parse_task_id(n)[1] for n in names}:
+        return StagePlan(uid, _redistributed(names, record))
+    _distribute(record, OperatorKind.UNION, 1)  # refuses what must not be restored even in place
+    return StagePlan(uid, tuple(_in_place(uid, len(names), by_index[i]) for i in sorted(by_index)))
+
+
+def _in_place(uid: str, parallelism: int, record: TaskRecord) -> TaskPlan:
+    start = Start.FINISHED if record.finished else Start.RESUME
+    return TaskPlan(task_id(uid, record.index, parallelism), start, record, record.state)
+
+
+def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPlan, ...]:
+    """:raises StateCannotMove: keyed state, or a position that is only in Spark's own offsets."""
+    keyed = [o.uid for o in record.operators if o.kind is OperatorKind.STATE]
+    lists = [o.uid for o in record.operators if o.kind is OperatorKind.LIST]
+    if keyed or not lists:
+        why = f"the state of {', '.join(keyed)} is" if keyed else "its position in the input is"
+        raise StateCannotMove(
+            f"stage {record.uid!r} had {len(record.tasks)} tasks and has {len(names)} now, and {why} in Spark's own "
+            "files, one directory for each task",
+            remedy=f"Give it parallelism {len(record.tasks)} again",
+        )
+    states: list[State] = [{} for _ in names]
+    for kind in (OperatorKind.LIST, OperatorKind.UNION, OperatorKind.BROADCAST):
+        for operator, dealt in _distribute(record, kind, len(names)).items():
+            for state, entries in zip(states, dealt, strict=True):
+                state[operator] = entries
+    return tuple(TaskPlan(n, Start.REDISTRIBUTED, None, s) for n, s in zip(names, states, strict=True))
+
+
+def _distribute(
+    record: StageRecord, kind: OperatorKind, parallelism: int
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """By operator of this kind: what each of `parallelism` tasks gets."""
+    dealt = {}
+    gone = [t.index for t in record.tasks if t.finished]
+    for operator in [o.uid for o in record.operators if o.kind is kind]:
+        held = {t.index: t.state[operator] for t in record.tasks if operator in t.state}
+        if kind is OperatorKind.LIST:
+            dealt[operator] = finished.redistribute(
+                [held[i] for i in sorted(set(held) - set(gone))], parallelism
+            )
+        elif kind is OperatorKind.UNION:
+            everyone = {t.index: held.get(t.index, ()) for t in record.tasks}
+            dealt[operator] = finished.union(operator, everyone, gone, parallelism)
+        else:
+            dealt[operator] = finished.broadcast(operator, held, gone, parallelism)
+    return dealt
