@@ -45,6 +45,17 @@ class Feed:
         rows = spark.read.parquet(str(self.sink)).select("window.start", "k", "n", "s").collect()
         return sorted(tuple(r) for r in rows)
 
+    def read_files(self, checkpoint: Path) -> list[str]:
+        """The input files that a query has read, from the file source's own log."""
+        log = checkpoint / "sources" / "0"
+        entries = [
+            line
+            for f in log.iterdir()
+            if not f.name.startswith(".")
+            for line in f.read_text().splitlines()[1:]
+        ]
+        return sorted({json.loads(line)["path"] for line in entries})
+
     def expected(self, spark: SparkSession) -> list[tuple[object, ...]]:
         batch = windows(spark.read.schema(SCHEMA).json(str(self.source)))
         return sorted(tuple(r) for r in batch.select("window.start", "k", "n", "s").collect())

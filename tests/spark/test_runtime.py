@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ def test_stop_resume_drain_equals_the_batch(spark: SparkSession, feed: Feed, tmp
     assert drained.drained
     assert {o.kind.value for o in drained.stages[0].operators} == {"Source", "State", "Sink"}
     assert set(early) < set(feed.output(spark))
-    read = _read_files(tmp_path)
+    read = feed.read_files(tmp_path / "checkpoints" / "main" / "0")
     assert feed.output(spark) == sorted(
         tuple(r)
         for r in windows(spark.read.schema(SCHEMA).json(read)).select("window.start", "k", "n", "s").collect()
@@ -51,15 +50,6 @@ def test_stop_resume_drain_equals_the_batch(spark: SparkSession, feed: Feed, tmp
     assert report.termination is not None
     assert report.termination.flushed_rows is not None
     assert report.termination.flushed_rows > 0
-
-
-def _read_files(home: Path) -> list[str]:
-    """The input files that the query has read, from the file source's own log."""
-    log = home / "checkpoints" / "main" / "0" / "sources" / "0"
-    lines = [
-        line for f in log.iterdir() if not f.name.startswith(".") for line in f.read_text().splitlines()[1:]
-    ]
-    return sorted({json.loads(line)["path"] for line in lines})
 
 
 @pytest.mark.parametrize("how", ["poll", "any", "fall-off"])

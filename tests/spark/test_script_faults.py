@@ -36,11 +36,14 @@ FAULTS = {
         "queryName",
     ),
     "no names": (f"{HEAD}for _ in 'ab': {RATE}.start()", "QueryNameMissing", False, "queryName"),
-    "several": (
-        f"{HEAD}for n in 'ab': {RATE}.queryName(n).start()",
-        "SeveralQueriesUnsupported",
+    "a circle": (
+        f"{HEAD}import os\nfor n in 'ab': os.makedirs('/tmp/circle/' + n, exist_ok=True)\n"
+        "for a, b in ('ab', 'ba'):\n"
+        "    lines = spark.readStream.text('/tmp/circle/' + a).writeStream.format('text')\n"
+        "    lines.option('path', '/tmp/circle/' + b).queryName(b).start()",
+        "StagesInACircle",
         False,
-        "StreamJob",
+        "no stage of this job",
     ),
 }
 

@@ -241,6 +241,18 @@ class Termination(Model):
     )
 
 
+class Checkpoint(Model):
+    """Periodic checkpoints: a job-wide consistent cut over all queries, taken without holding them, recorded in the index.
+    With one of them a stage whose input has ended is finished for good, while the others run on."""
+
+    interval: Duration = Field(default="10m", description="0s: none but those of a stop and a drain.")
+    timeout: Duration = Field(
+        default="10m", description="One that takes longer is given up; the job goes on. 0s: never."
+    )
+    min_pause: Duration = Field(default="0s", description="Between the end of one and the next.")
+    max_concurrent: int = Field(default=1, ge=1, le=100)
+
+
 class Backoff(Model):
     """The wait before a restart doubles from `initial` to `max`."""
 
@@ -283,6 +295,7 @@ class Spec(Model):
     executor: Executor = Field(default_factory=Executor)
     storage: Storage
     restore_from: RestoreFrom | None = None
+    checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
 

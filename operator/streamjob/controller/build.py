@@ -11,11 +11,12 @@ from typing import Any
 
 from ..api import GROUP, KIND, VERSION, StreamJob
 from ..api import Volume as VolumeSpec
-from ..api.types import mebibytes
+from ..api.spec import Checkpoint
+from ..api.types import duration, mebibytes
 from ..protocol import codec
 from ..protocol import index as indices
 from ..protocol.index import Index
-from ..protocol.messages import Application, DriverConfig, Restore, TerminationRequest
+from ..protocol.messages import Application, CheckpointSettings, DriverConfig, Restore, TerminationRequest
 from ..protocol.records import JobRef
 from . import names
 from .certs import Material
@@ -57,11 +58,21 @@ def driver_config(
             savepoint=source.savepoint if source and latest is None else None,
             allow_drained=source.allow_drained if source else False,
         ),
+        checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=job.spec.termination.grace_period,
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
+    )
+
+
+def _checkpointing(spec: Checkpoint) -> CheckpointSettings:
+    return CheckpointSettings(
+        interval=duration(spec.interval).total_seconds(),
+        timeout=duration(spec.timeout).total_seconds() or None,
+        min_pause=duration(spec.min_pause).total_seconds(),
+        max_concurrent=spec.max_concurrent,
     )
 
 

@@ -95,6 +95,19 @@ class Coordinator:
         effects = self._flight.give_up(f"task {task} started")
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
+    def refuse_start(self, task: str, upstream: Iterable[str] = ()) -> None:
+        """Nothing changes. :raises UpstreamTooLate, GraphCycle: as `task_started` would."""
+        self._ending.refuse_if_too_late(task)
+        self._ending.graph.refuse_cycle(task, upstream)
+
+    def reads(self, task: str, upstream: str) -> None:
+        """A task that has started reads from a stage that is about to. :raises GraphCycle: it reads from itself."""
+        self._ending.flow.connect(self._ending.graph.add(task, [upstream]))
+
+    def downstream_first(self) -> list[str]:
+        """The uids of all stages, each after those that read from it."""
+        return self._ending.graph.downstream_first()
+
     def task_restored_finished(
         self, task: str, upstream: Iterable[str] = (), batch: int | None = None
     ) -> list[Effect]:

@@ -69,8 +69,7 @@ class Graph:
         uid, _ = parse_task_id(task)
         stage = self.stages.get(uid)
         fresh = [u for u in dict.fromkeys(upstream) if stage is None or u not in stage.named]
-        for u in fresh:
-            self._refuse_cycle(u, uid)
+        self.refuse_cycle(task, fresh)
         edges = []
         if stage is None:
             stage = self.stages[uid] = Stage(uid)
@@ -89,6 +88,25 @@ class Graph:
 
     def downstream(self, uid: str) -> list[Stage]:
         return [self.stages[r] for r in self.readers.get(uid, ()) if r in self.stages]
+
+    def downstream_first(self) -> list[str]:
+        """All stages, each after those that read from it."""
+        order: dict[str, None] = {}
+        for uid in self.stages:
+            todo = [(uid, False)]
+            while todo:
+                at, behind = todo.pop()
+                if behind:
+                    order[at] = None
+                elif at not in order:
+                    todo.append((at, True))
+                    todo += [(reader.uid, False) for reader in self.downstream(at)]
+        return list(order)
+
+    def refuse_cycle(self, task: str, upstream: Iterable[str]) -> None:
+        """:raises GraphCycle: one of these edges would close a circle."""
+        for source in upstream:
+            self._refuse_cycle(source, parse_task_id(task)[0])
 
     def _refuse_cycle(self, source: str, target: str) -> None:
         path = self._path(target, source)

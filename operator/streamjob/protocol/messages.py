@@ -92,6 +92,16 @@ class Completed:
 
 
 @dataclass(frozen=True)
+class CheckpointSettings:
+    """Periodic job-wide checkpoints, all in seconds. `interval` 0: none. See `checkpoints.Checkpointing`."""
+
+    interval: float = 0.0
+    timeout: float | None = 600.0
+    min_pause: float = 0.0
+    max_concurrent: int = 1
+
+
+@dataclass(frozen=True)
 class DriverConfig:
     """All that a driver is told at its start, in the environment variable STREAMJOB_CONFIG. Holds no secret.
 
@@ -108,6 +118,7 @@ class DriverConfig:
     checkpoints: str
     next_checkpoint: int = 1
     restore: Restore = field(default_factory=Restore)
+    checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
     termination: TerminationRequest | None = None
     eviction_savepoint: str | None = None
     grace: int = 30

@@ -124,13 +124,16 @@ def _refuse_unfinished_before_finished(graph: Graph, known: dict[str, StageRecor
     for uid in graph.stages:
         for source in graph.upstream(uid):
             if uid in done and source.uid not in done:
-                what = "not finished" if source.uid in known else "new"
-                raise UnfinishedBeforeFinished(
-                    f"stage {uid!r} has finished, and stage {source.uid!r} before it is {what}: what it produces would "
-                    "never be read",
-                    remedy=f"Let a stage with another name than {uid!r} read from {source.uid!r}, "
-                    "or restore a checkpoint from before the end",
-                )
+                raise unfinished_before_finished(source.uid, uid, new=source.uid not in known)
+
+
+def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> UnfinishedBeforeFinished:
+    return UnfinishedBeforeFinished(
+        f"stage {uid!r} has finished, and stage {source!r} before it is {'new' if new else 'not finished'}: what it "
+        "produces would never be read",
+        remedy=f"Let a stage with another name than {uid!r} read from {source!r}, "
+        "or restore a checkpoint from before the end",
+    )
 
 
 def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StagePlan:

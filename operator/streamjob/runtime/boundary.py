@@ -164,13 +164,13 @@ def stop_at_boundary(
             raise
         if on_wait:
             on_wait("running the interrupted batch again")
-        run_once(finish_pending)
+        run_to_end(finish_pending)
         batch, how = directory.boundary(), How.FINISHED
     return Boundary(batch, how, time.monotonic() - begun)
 
 
-def run_once(start: Starter) -> StreamingQuery:
-    """Run one batch to its end. :raises QueryFailed: it did not get there."""
+def run_to_end(start: Starter) -> StreamingQuery:
+    """Start a query that ends by itself and wait for it. :raises QueryFailed: it did not get there."""
     try:
         query = start()
         query.awaitTermination()

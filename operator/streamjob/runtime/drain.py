@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from .boundary import QueryFailed, Starter, run_once
+from .boundary import QueryFailed, Starter, run_to_end
 from .checkpointdir import MAX_WATERMARK_MS, CheckpointDir
 from .files import translated
 from .internals import Internals
@@ -66,7 +66,7 @@ def run_max_watermark_batch(start_once: Starter, directory: CheckpointDir, batch
         # Once with nothing pending would read all new data, which the max watermark drops as late.
         return DrainResult(batch, None, 0.0, None)
     begun = time.monotonic()
-    query = run_once(start_once)
+    query = run_to_end(start_once)
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned != batch or committed != batch:
         raise QueryFailed(

@@ -1,8 +1,4 @@
-"""The shell around the coordinator: events from the script, the queries and the controller go in, effects are carried out.
-
-One lock guards the coordinator, which never waits; everything that may wait (a batch, a copy) happens outside the lock, in
-a thread for each task, and comes back as an event.
-"""
+"""The job as its script and its controller see it: queries start and are waited for, terminations are asked for."""
 
 from __future__ import annotations
 
@@ -13,41 +9,34 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ..protocol.coordinator import Coordinator, TerminationConflict
-from ..protocol.effects import Effect, Terminated
+from ..protocol.coordinator import TerminationConflict
+from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
-from . import signals, start
+from . import edges, signals, start
 from .board import StatusBoard
+from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
-from .reporting import Notes, closed, phase, stage_statuses, termination_status
 from .stage import Engine, Stage
-from .work import Work
 from .written import written
 
 log = logging.getLogger("streamjob")
 
-SAMPLE_SECONDS = 1.0
-
 
 class Driver:
-    """All stages of the job and the coordinator that rules them. Thread-safe."""
+    """All stages of the job. Thread-safe."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
         self.board = board
-        self.stages: dict[str, Stage] = {}
-        self.notes = Notes()
-        self.terminated = threading.Event()
-        self._lock = threading.RLock()
-        self._over = threading.Condition(self._lock)
-        self._coordinator = Coordinator(next_checkpoint=config.next_checkpoint)
-        self._work = Work(config, self._coordinator, self.stages, self.notes, board, self._publish)
-        self.durable = self._work.durable
+        self._loop = Loop(config, board)
+        self._coordinator = self._loop.coordinator
         self._engine: Engine | None = None
+        self.stages = self._loop.stages
+        self.terminated = self._loop.terminated
+        self.durable = self._loop.work.durable
         if config.termination is not None:
             # An earlier epoch died while it carried this out: go on with the same request.
             self.terminate(replace(config.termination, epoch=config.epoch))
@@ -57,11 +46,12 @@ class Driver:
     def terminate(self, request: TerminationRequest) -> None:
         """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
-        self._take(lambda: self._coordinator.termination_requested(request))
+        self._loop.take(lambda: self._coordinator.termination_requested(request))
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
-        self._take(lambda: self._coordinator.checkpoint_completed(self._work.number_of(checkpoint)))
+        number = self._loop.work.number_of(checkpoint)
+        self._loop.take(lambda: self._coordinator.checkpoint_completed(number))
 
     def complete_announced(self) -> None:
         """The report in the pod's termination message stands in for the index: there is no time to wait for it."""
@@ -80,7 +70,7 @@ class Driver:
         except TerminationConflict as e:
             log.info("SIGTERM: %s", e.message)
 
-    # --- what the script does ---------------------------------------------------------------------------------
+    # --- what the script does: start --------------------------------------------------------------------------
 
     def start_query(
         self,
@@ -93,43 +83,83 @@ class Driver:
 
         :raises StreamJobError: it cannot be one, or the state that it should start from cannot be had.
         """
-        if self._engine is None:
-            self._engine = start.open_engine(writer)
-            signals.ignore_in_jvm(self._engine.jvm)
-            threading.Thread(target=self._sample, name="streamjob-sample", daemon=True).start()
         began = time.monotonic()
+        engine = self._prepare(writer)
         said = written(writer, original, args, kwargs)
         uid = start.stage_name(said.name, self.stages)
-        entry = start.enter(self._engine, self.config, uid, writer, said)
-        stage = Stage(uid, self._engine, entry.directory, start.once(writer, original, args, kwargs))
-        jsq: Any
-        if entry.drained:
-            # Its last batch ran in an earlier epoch (or only has to be committed): no new data may be read.
-            jsq = EndedJvmQuery(entry.directory.query_id() or "", uid)
+        restart = start.restarter(writer, original, args, kwargs)
+        found = edges.Ends(
+            edges.sources_of(writer, engine.files.qualify), edges.sink_of(said, engine.files.qualify)
+        )
+        upstream, readers = self._neighbours(uid, found)
+        self._coordinator.refuse_start(uid, upstream)
+        entry = start.enter(engine, self.config, uid, writer, said)
+        stage = Stage(uid, engine, entry.directory, restart, ends=found, finished=entry.finished)
+        start.refuse_unfinished_before_finished(stage, [self.stages[u] for u in upstream], readers)
+        if entry.finished or entry.drained or self._coordinator.request is not None:
+            # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
+            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
         else:
             stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
-        log.info("stage %s started in %.3f s, from %s", uid, time.monotonic() - began, entry.description)
-        with self._lock:
-            self.stages[uid] = stage
-            self._take(lambda: self._coordinator.task_started(uid))
-            if entry.drained:
-                self._take(lambda: self._coordinator.input_ended(uid))
-        if not entry.drained:
-            threading.Thread(target=self._watch, args=(stage,), name=f"watch-{uid}", daemon=True).start()
+        self._enter(stage, upstream, readers, drained=entry.drained)
+        how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"
+        log.info("stage %s %s, from %s", uid, how, entry.description)
+        for other in upstream:
+            log.info("stage %s reads what stage %s writes", uid, other)
+        if stage.query is not None:
+            threading.Thread(target=self._loop.watch, args=(stage,), name=f"watch-{uid}", daemon=True).start()
         return ManagedQuery(jsq, stage, self)
 
-    def script_stops(self, stage: Stage) -> None:
-        """The script called stop() on the query; it ends as in a stop, a final checkpoint included."""
-        self._take(lambda: self._coordinator.script_stopped(stage.uid))
+    def _prepare(self, writer: DataStreamWriter) -> Engine:
+        if self._engine is None:
+            self._engine = start.open_engine(writer)
+            signals.ignore_in_jvm(self._engine.jvm)
+            self._loop.begin()
+        self._loop.started()
+        return self._engine
+
+    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
+        others = [s for s in self.stages.values() if s.uid != uid]
+        upstream = [s.uid for s in others if found.read(s.ends)]
+        return upstream, [s for s in others if s.ends.read(found)]
+
+    def _enter(self, stage: Stage, upstream: list[str], readers: list[Stage], *, drained: bool) -> None:
+        uid, c = stage.uid, self._coordinator
+        with self._loop.lock:
+            self.stages[uid] = stage
+            for reader in readers:
+                c.reads(reader.uid, uid)
+            if stage.finished:
+                batch = stage.directory.latest_commit()
+                self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
+                return
+            self._loop.take(lambda: c.task_started(uid, upstream, commits=False))
+            if drained:
+                self._loop.take(lambda: c.input_ended(uid))
+
+    # --- what the script does: stop and wait ------------------------------------------------------------------
+
+    def script_stops(self, *stages: Stage) -> None:
+        """The script ends queries; they end as in a stop. Returns when Spark's own stop() would: each stands at its boundary.
+
+        If they are the last ones, it also waits for their final checkpoint, for after it the script may end.
+        """
+        for stage in stages:
+            self._loop.take(lambda uid=stage.uid: self._coordinator.script_stopped(uid))  # type: ignore[misc]
+        if in_callback():
+            return
+        with self._loop.changed:
+            self._loop.changed.wait_for(lambda: all(self._released(s) for s in stages))
+        for stage in stages:
+            stage.released = True
 
     def before_spark_stops(self) -> None:
-        """Hold spark.stop() until every stage is over."""
-        for stage in list(self.stages.values()):
-            if not stage.over.is_set():
-                self.script_stops(stage)
-                if not in_callback():
-                    stage.over.wait()
+        """Hold spark.stop() until the job is over."""
+        if self.stages:
+            self.script_stops(*[s for s in list(self.stages.values()) if not s.over.is_set()])
+            if not in_callback():
+                self.await_end()
 
     def active(self) -> list[StreamingQuery]:
         """As `StreamingQueryManager.active`."""
@@ -138,99 +168,45 @@ class Driver:
 
     def await_any(self, timeout: float | None) -> bool | None:
         """As `StreamingQueryManager.awaitAnyTermination`: the first stage that is over ends the wait."""
-        with self._over:
-            ended = self._over.wait_for(lambda: any(s.over.is_set() for s in self.stages.values()), timeout)
+        self.script_waits(timeout)
+        with self._loop.changed:
+            ended = self._loop.changed.wait_for(
+                lambda: any(s.over.is_set() for s in self.stages.values()), timeout
+            )
         for stage in self.stages.values():
             if stage.over.is_set() and stage.failure is not None:
                 raise stage.failure
         return ended if timeout is not None else None
 
-    def await_all(self) -> None:
-        """Wait until every stage that has started is over."""
-        for stage in list(self.stages.values()):
-            stage.over.wait()
+    def script_waits(self, timeout: float | None) -> None:
+        """The script waits for a query, without end: it will not start another one before."""
+        if timeout is None:
+            self._loop.take(self._coordinator.all_started)
+
+    def await_end(self) -> None:
+        """Wait until every stage is over and the final checkpoint has completed, or the job has failed."""
+        self.script_waits(None)
+        with self._loop.changed:
+            self._loop.changed.wait_for(
+                lambda: (
+                    self.terminated.is_set()
+                    or (self.failure is not None and all(s.over.is_set() for s in self.stages.values()))
+                )
+            )
 
     @property
     def ending(self) -> bool:
         """A termination is under way or done."""
-        with self._lock:
+        with self._loop.lock:
             return self._coordinator.terminating or self._coordinator.terminated
 
     @property
     def failure(self) -> Problem | None:
         """Why the job failed, None if no query did."""
-        return self.notes.failure
+        return self._loop.notes.failure
 
-    # --- the loop ---------------------------------------------------------------------------------------------
-
-    def _take(self, event: Callable[[], list[Effect]]) -> None:
-        """Give the coordinator an event and carry out what it wants, each task's effects in order, tasks side by side."""
-        with self._lock:
-            effects = event()
-            self._publish()
-        lanes: dict[str, list[Effect]] = {}
-        for effect in effects:
-            if isinstance(effect, Terminated):
-                self.terminated.set()
-            else:
-                lanes.setdefault(getattr(effect, "task", ""), []).append(effect)
-        for name, lane in lanes.items():
-            threading.Thread(
-                target=self._run, args=(lane,), name=f"work-{name or 'job'}", daemon=True
-            ).start()
-
-    def _run(self, lane: list[Effect]) -> None:
-        for effect in lane:
-            try:
-                event = self._work.carry_out(effect)
-            except Exception as e:  # whatever it is, somebody waits for this lane: say it and let go
-                log.exception("%s failed", effect)
-                self._fail(self.stages.get(getattr(effect, "task", "")), e)
-                return
-            self.notes.progress = ""  # the words of a step that is behind
-            self._take(event)
-
-    def _watch(self, stage: Stage) -> None:
-        """Wait for the query to end by itself: out of input, stopped past us, or failed."""
-        assert stage.query is not None
-        try:
-            stage.query.awaitTermination()
-        except StreamingQueryException as e:
-            self._fail(stage, e)
-        except Exception as e:  # the JVM is gone
-            self._fail(stage, e)
-        else:
-            self._take(lambda: self._coordinator.input_ended(stage.uid))
-
-    def _fail(self, stage: Stage | None, error: Exception) -> None:
-        with self._lock:
-            self.notes.fail(error, stage.uid if stage else "the job")
-            for one in [stage] if stage else list(self.stages.values()):
-                self._coordinator.task_failed(one.uid)
-                one.failure = one.failure or error
-                one.over.set()
-            self._publish()
-
-    def _publish(self) -> None:
-        with self._lock:
-            for uid, stage in self.stages.items():
-                if closed(self._coordinator, uid):
-                    stage.over.set()
-            self._over.notify_all()
-            self.board.update(
-                phase=phase(self._coordinator),
-                stages=stage_statuses(self._coordinator, self.stages),
-                termination=termination_status(self._coordinator, self.notes, self.config.epoch),
-                problem=self.notes.failure,
-            )
-
-    def _sample(self) -> None:
-        """Renew the figures of a running job, for people."""
-        while not self.terminated.wait(SAMPLE_SECONDS):
-            for stage in list(self.stages.values()):
-                try:
-                    stage.sample()
-                except Exception as e:  # figures never end a job
-                    log.warning("no figures of stage %s: %r", stage.uid, e)
-            with self._lock:
-                self.board.refresh(stages=stage_statuses(self._coordinator, self.stages))
+    def _released(self, stage: Stage) -> bool:
+        if stage.over.is_set():
+            return True
+        running = any(t.state is TaskState.RUNNING for t in self._coordinator.tasks.values())
+        return self._coordinator.tasks[stage.uid].state is not TaskState.RUNNING and running

@@ -34,6 +34,18 @@ class Place:
     brokers: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Where a query reads and where it writes."""
+
+    sources: tuple[Place, ...] = ()
+    sink: Place | None = None
+
+    def read(self, other: Ends) -> bool:
+        """Something of what the other one writes."""
+        return any(feeds(other.sink, source) for source in self.sources)
+
+
 def feeds(sink: Place | None, source: Place) -> bool:
     """What `sink` is given comes out of `source`."""
     if sink is None or sink.kind != source.kind:

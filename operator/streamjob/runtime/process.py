@@ -35,13 +35,13 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
                 remedy="Start one with writeStream…start() and wait for it with awaitTermination()",
             )
         # A script that falls off its end leaves its queries running: they are the job.
-        driver.await_all()
+        driver.await_end()
     except StreamJobError as e:
         problem = problem_of(e)
         if driver.ending:
             # Whatever a script does after its query was asked to end, it does not cut the end short.
             log.warning("the script ended with: %s", e)
-            driver.await_all()
+            driver.await_end()
     exits.problem = driver.failure or problem
 
 

@@ -26,20 +26,19 @@ class ManagedQuery(StreamingQuery):
 
     @property
     def isActive(self) -> bool:
-        return not self._stage.over.is_set()
+        return not (self._stage.over.is_set() or self._stage.released)
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         if timeout is not None and timeout <= 0:
             raise ValueError(f"timeout must be a positive number, got {timeout}")
-        ended = self._stage.over.wait(timeout)
+        self._driver.script_waits(timeout)
+        ended = self._stage.released or self._stage.over.wait(timeout)
         if ended and self._stage.failure is not None:
             raise self._stage.failure
         return ended if timeout is not None else None
 
     def stop(self) -> None:
         self._driver.script_stops(self._stage)
-        if not in_callback():
-            self._stage.over.wait()
 
 
 def in_callback() -> bool:

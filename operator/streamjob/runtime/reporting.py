@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..protocol.coordinator import Coordinator
 from ..protocol.errors import StreamJobError
@@ -24,9 +24,10 @@ STEPS = list(Step)
 
 @dataclass
 class Notes:
-    """What the workers know beyond the coordinator: one line of progress, rows flushed, what is stuck, what failed."""
+    """What the workers know beyond the coordinator: a line of progress for each task ("" for the job), rows flushed, what
+    is stuck, what failed."""
 
-    progress: str = ""
+    progress: dict[str, str] = field(default_factory=dict)
     flushed_rows: int | None = None
     failures: int = 0
     stuck: Problem | None = None
@@ -79,14 +80,17 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
     if not coordinator.tasks or not (coordinator.terminating or coordinator.terminated):
         return None
     request = coordinator.request
-    steps = [t.step for t in coordinator.tasks.values() if t.step is not None]
+    # One whose upstream has not ended yet has not begun: it is the slowest.
+    steps = {name: t.step or Step.BOUNDARY for name, t in coordinator.tasks.items()}
     mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
-    step = min(steps, key=STEPS.index, default=Step.BOUNDARY)
+    step = min(steps.values(), key=STEPS.index, default=Step.BOUNDARY)
+    slowest = ["", *(name for name, at in steps.items() if at is step)]
+    progress = "; ".join(text for name in slowest if (text := notes.progress.get(name)))
     return TerminationStatus(
         request_id=request.request_id if request else f"end-of-input-{epoch}",
         mode=request.mode if request else mode,
         step=step,
-        progress="" if step is Step.CLOSED else notes.progress,
+        progress="" if step is Step.CLOSED else progress[:300],
         final_checkpoint=coordinator.final_checkpoint,
         flushed_rows=notes.flushed_rows,
         problem=notes.stuck,

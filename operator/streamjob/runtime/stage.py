@@ -8,18 +8,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..protocol.records import OperatorRecord, StageRecord, TaskRecord
-from .boundary import stop_at_boundary
+from .boundary import run_to_end, stop_at_boundary
+from .causes import one_line
 from .checkpointdir import CheckpointDir
 from .drain import DrainResult, run_max_watermark_batch, write_max_watermark
+from .edges import Ends
 from .files import HadoopFiles
 from .internals import Internals
 from .progress import rows_per_second, state_rows, watermark
 
 log = logging.getLogger("streamjob")
 
+Restart = Callable[..., StreamingQuery]  # takes the trigger as keyword
 UNNAMED = "main"  # the uid of a job's only query if the script gave it no name
 
 
@@ -46,20 +51,30 @@ class Figures:
 class Stage:
     """A stage of one task (parallelism 1).
 
-    :param start: starts the writer again as the script did, with another trigger: `once` only.
-    :param query: None if the stage was drained by an earlier driver and has nothing to run.
+    :param restart: starts the writer again as the script did, with another trigger.
+    :param finished: the checkpoint that the job goes on from says so; it is not started.
     """
 
     def __init__(
-        self, uid: str, engine: Engine, directory: CheckpointDir, start_once: Callable[[], StreamingQuery]
+        self,
+        uid: str,
+        engine: Engine,
+        directory: CheckpointDir,
+        restart: Restart,
+        *,
+        ends: Ends | None = None,
+        finished: bool = False,
     ) -> None:
         self.uid = uid
         self.directory = directory
-        self.query: StreamingQuery | None = None
+        self.ends = ends or Ends()
+        self.finished = finished
+        self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
+        self.released = False  # the script stopped it and has been answered
         self._engine = engine
-        self._start_once = start_once
+        self._restart = restart
         self.figures = Figures()
 
     @property
@@ -72,13 +87,13 @@ class Stage:
         :raises QueryFailed: the query died of an error of its own.
         """
         if self.query is None:
-            return self.directory.latest_commit()
+            return self._finish_pending()
         boundary = stop_at_boundary(
             self.query,
             self.files,
             self._engine.internals,
             on_wait=on_wait,
-            finish_pending=self._start_once,
+            finish_pending=self._once,
         )
         log.info(
             "stage %s: at the boundary after batch %s in %.3f s, %s",
@@ -89,6 +104,27 @@ class Stage:
         )
         return boundary.batch
 
+    def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
+        """Process all that the sources hold now, and stand at the boundary after it. What is upstream has ended, so
+        nothing comes after that.
+
+        :raises QueryFailed: a batch failed.
+        """
+        batch = self.stop_at_boundary(on_wait)
+        if self.directory.is_drained():
+            return batch  # by an earlier driver, when it had caught up
+        on_wait(f"stage {self.uid}: processing what its upstream has left")
+        run_to_end(lambda: self._restart(availableNow=True))
+        return self.directory.boundary()
+
+    def interrupt(self) -> None:
+        """End the query now, its batch half done: another stage has failed, and all go on together from their last batches."""
+        try:
+            if self.query is not None:
+                self.query.stop()
+        except (Py4JError, PySparkException) as e:
+            log.info("stage %s: while it was interrupted: %s", self.uid, one_line(e))
+
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
 
@@ -97,12 +133,16 @@ class Stage:
         batch = write_max_watermark(self.directory, self._engine.internals)
         if batch is None:
             return None
-        return run_max_watermark_batch(self._start_once, self.directory, batch)
+        return run_max_watermark_batch(self._once, self.directory, batch)
 
-    def record(self, finished: bool) -> StageRecord:
-        """The stage's part of a checkpoint. Only at a boundary. :param finished: its operators' `finish()` ran."""
-        batch = self.directory.boundary()
-        task = TaskRecord(0, self.directory.uri, batch)
+    def record(self, finished: bool, *, running: bool = False) -> StageRecord:
+        """The stage's part of a checkpoint.
+
+        :param finished: its operators' `finish()` ran.
+        :param running: the last committed batch counts; otherwise it has to stand at a boundary.
+        """
+        batch = self.directory.latest_commit() if running else self.directory.boundary()
+        task = TaskRecord(0, self.directory.uri, batch, finished)
         return StageRecord(self.uid, (task,), self.operators(finished))
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
@@ -110,7 +150,13 @@ class Stage:
 
     def sample(self) -> None:
         """Renew the figures; one call into the JVM, more only until the operators are known."""
-        progress = self.query.lastProgress if self.query is not None else None
+        if self.query is None:
+            if not self.figures.operators:
+                self.figures = Figures(
+                    self.directory.latest_commit(), operators=self.operators(self.finished)
+                )
+            return
+        progress = self.query.lastProgress
         if progress is None:
             return
         operators = self.figures.operators or self.operators(finished=False)
@@ -121,3 +167,14 @@ class Stage:
             state_rows(progress),
             operators,
         )
+
+    def _once(self) -> StreamingQuery:
+        return self._restart(once=True)
+
+    def _finish_pending(self) -> int | None:
+        """Of a query that is not started: run the batch that an earlier driver left half done, and nothing else."""
+        if self.directory.is_drained():
+            return self.directory.latest_commit()  # the max-watermark batch has a step of its own
+        if self.directory.latest_offset() != self.directory.latest_commit():
+            run_to_end(self._once)
+        return self.directory.boundary()

@@ -5,7 +5,7 @@ Everything that can be refused is refused here, before Spark writes an offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
-from ..protocol.records import TaskRecord
+from ..protocol.records import StageRecord, TaskRecord
+from ..protocol.recovery import unfinished_before_finished
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
 from .internals import Internals
 from .reopen import reopen
 from .savepoint import read_manifest, restore
-from .stage import UNNAMED, Engine, Stage
+from .stage import UNNAMED, Engine, Restart, Stage
 from .written import Written
 
 
@@ -30,10 +31,6 @@ class DuplicateStage(StreamJobError):
 
 class UnnamedStage(StreamJobError):
     reason = "QueryNameMissing"
-
-
-class SeveralStages(StreamJobError):
-    reason = "SeveralQueriesUnsupported"
 
 
 class CheckpointLost(StreamJobError):
@@ -54,10 +51,12 @@ class StageNotInSavepoint(StreamJobError):
 
 @dataclass(frozen=True)
 class Entry:
-    """:param drained: the max watermark is in the offset log already: no more data may be read."""
+    """:param drained: the max watermark is in the offset log already: no more data may be read.
+    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10)."""
 
     directory: CheckpointDir
     drained: bool
+    finished: bool
     description: str
 
 
@@ -66,24 +65,24 @@ def open_engine(writer: DataStreamWriter) -> Engine:
     return Engine(HadoopFiles(spark), Internals.of(spark), spark._jvm)
 
 
-def once(
+def restarter(
     writer: DataStreamWriter,
     original: Callable[..., StreamingQuery],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Callable[[], StreamingQuery]:
-    """Starts the same writer again for exactly one batch. Its location is fixed by now."""
+) -> Restart:
+    """Starts the same writer again with another trigger. Its location is fixed by now."""
 
-    def start() -> StreamingQuery:
-        return original(writer.trigger(once=True), *args, **kwargs)
+    def restart(**trigger: Any) -> StreamingQuery:
+        return original(writer.trigger(**trigger), *args, **kwargs)
 
-    return start
+    return restart
 
 
 def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
     """The query's name.
 
-    :raises DuplicateStage, UnnamedStage, SeveralStages: it cannot be told from the job's other query, or is one too many.
+    :raises DuplicateStage, UnnamedStage: it cannot be told from the job's other queries.
     """
     running = {uid: s for uid, s in stages.items() if s.failure is None}
     if name in running:
@@ -95,11 +94,6 @@ def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
         raise UnnamedStage(
             "the script starts several queries and one has no name: a savepoint could not tell them apart",
             remedy="Give each query a queryName",
-        )
-    if running:
-        raise SeveralStages(
-            f"the script starts a second query, {name!r}, beside {next(iter(running))!r}: one query for each StreamJob",
-            remedy="Make it a StreamJob of its own",
         )
     return name or UNNAMED
 
@@ -119,21 +113,31 @@ def enter(
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     expected = _expected(config, uid)
+    finished = False
     if expected is not None:
-        description = _resume(config, uid, directory, expected)
+        description = _resume(config, uid, directory, expected.tasks[0])
+        finished = expected.finished
     elif config.restore.savepoint is not None and config.restore.latest is None:
-        description = _restore(engine.files, config, uid, directory)
+        description, finished = _restore(engine.files, config, uid, directory)
     else:
         latest = directory.latest_offset()
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    return Entry(directory, directory.is_drained(), description)
+    return Entry(directory, directory.is_drained(), finished, description)
 
 
-def _expected(config: DriverConfig, uid: str) -> TaskRecord | None:
+def refuse_unfinished_before_finished(
+    stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]
+) -> None:
+    """:raises UnfinishedBeforeFinished: what one stage would produce, another one will never read (row 10)."""
+    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+        if reader.finished and not source.finished:
+            raise unfinished_before_finished(source.uid, reader.uid)
+
+
+def _expected(config: DriverConfig, uid: str) -> StageRecord | None:
     record = config.restore.latest
-    stages = {s.uid: s for s in record.stages} if record else {}
-    return stages[uid].tasks[0] if uid in stages else None
+    return next((s for s in record.stages if s.uid == uid), None) if record else None
 
 
 def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: TaskRecord) -> str:
@@ -166,7 +170,9 @@ def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: 
     return f"batch {found} of {directory.uri}"
 
 
-def _restore(files: HadoopFiles, config: DriverConfig, uid: str, directory: CheckpointDir) -> str:
+def _restore(
+    files: HadoopFiles, config: DriverConfig, uid: str, directory: CheckpointDir
+) -> tuple[str, bool]:
     """The job's first start from a savepoint; done already if an earlier epoch of the job got that far."""
     savepoint = config.restore.savepoint
     assert savepoint is not None
@@ -176,11 +182,11 @@ def _restore(files: HadoopFiles, config: DriverConfig, uid: str, directory: Chec
             f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
             remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
         )
-    known = [s.uid for s in manifest.checkpoint.stages]
+    known = {s.uid: s for s in manifest.checkpoint.stages}
     if uid not in known:
         raise StageNotInSavepoint(
             f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(known)}",
             remedy="Give the query the name it had, or start without restoreFrom",
         )
     restore(files, savepoint, uid, 0, directory.uri, amend=reopen)
-    return f"savepoint {savepoint}"
+    return f"savepoint {savepoint}", known[uid].finished and not manifest.checkpoint.drained

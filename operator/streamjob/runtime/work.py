@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
 from ..protocol import effects as fx
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
-from ..protocol.records import CheckpointRecord
+from ..protocol.records import CheckpointRecord, StageRecord
 from .board import StatusBoard
 from .reporting import Notes, problem_of
 from .savepoint import write_savepoint
@@ -48,24 +49,26 @@ class Work:
         self._records: dict[int, CheckpointRecord] = {}
         self._numbers: dict[int, int] = {}
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
+        self._how: dict[type[Any], Callable[[Any], Event]] = {
+            fx.StopAtBoundary: self._stop,
+            fx.CatchUp: self._catch_up,
+            fx.FireMaxWatermark: self._fire,
+            fx.Finish: lambda e: lambda: coordinator.finished(e.task),
+            fx.Close: lambda e: lambda: coordinator.closed(e.task),
+            fx.Cancel: self._cancel,
+            fx.Snapshot: self._snapshot,
+            fx.StoreCheckpoint: self._store,
+            fx.RetryLater: self._wait,
+            fx.AnnounceCheckpoint: self._announce,
+            fx.AbortCheckpoint: self._abort,
+            # Every sink of this version is durable at each batch: nothing is committed or aborted later.
+            fx.NotifyComplete: lambda e: list,
+            fx.AbortTransactions: lambda e: list,
+        }
 
     def carry_out(self, effect: Effect) -> Event:
         """:raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable."""
-        if isinstance(effect, fx.StopAtBoundary):
-            return self._stop(effect.task)
-        if isinstance(effect, fx.FireMaxWatermark):
-            return self._fire(effect.task)
-        if isinstance(effect, fx.StoreCheckpoint):
-            return self._store(effect)
-        if isinstance(effect, fx.RetryLater):
-            return self._wait()
-        if isinstance(effect, fx.AnnounceCheckpoint):
-            return self._announce(effect.number)
-        if isinstance(effect, fx.Finish):
-            return lambda: self._coordinator.finished(effect.task)
-        if isinstance(effect, fx.Close):
-            return lambda: self._coordinator.closed(effect.task)
-        return list  # NotifyComplete: every sink of this version is durable at each batch
+        return self._how[type(effect)](effect)
 
     def number_of(self, announced: int) -> int:
         """The coordinator's number of a checkpoint that the index knows as `announced`.
@@ -75,12 +78,22 @@ class Work:
         """
         return self._numbers.get(announced, announced)
 
-    def _stop(self, task: str) -> Event:
-        batch = self._stages[task].stop_at_boundary(self._say)
-        return lambda: self._coordinator.boundary_reached(task, batch)
+    # --- the end of a task ------------------------------------------------------------------------------------
 
-    def _fire(self, task: str) -> Event:
-        self._say(f"stage {task}: firing all event-time timers")
+    def _stop(self, effect: fx.StopAtBoundary) -> Event:
+        batch = self._stages[effect.task].stop_at_boundary(self._say(effect.task))
+        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+
+    def _catch_up(self, effect: fx.CatchUp) -> Event:
+        batch = self._stages[effect.task].catch_up(self._say(effect.task))
+        log.info(
+            "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
+        )
+        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+
+    def _fire(self, effect: fx.FireMaxWatermark) -> Event:
+        task = effect.task
+        self._say(task)(f"stage {task}: firing all event-time timers")
         result = self._stages[task].fire_max_watermark()
         if result is None:
             batch = self._coordinator.tasks[task].batch
@@ -91,10 +104,21 @@ class Work:
             log.info("stage %s: max watermark fired in batch %s", task, batch)
         return lambda: self._coordinator.max_watermark_fired(task, batch)
 
+    def _cancel(self, effect: fx.Cancel) -> Event:
+        self._stages[effect.task].interrupt()
+        return list
+
+    # --- checkpoints ------------------------------------------------------------------------------------------
+
+    def _snapshot(self, effect: fx.Snapshot) -> Event:
+        """The barrier passes a query without holding it: see `_stages_of`."""
+        batch = self._stages[effect.task].directory.latest_commit()
+        return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
+
     def _store(self, effect: fx.StoreCheckpoint) -> Event:
         number = effect.number
         try:
-            self._records[number] = self._write(number, effect.finished)
+            self._records[number] = self._write(effect)
         except StreamJobError as e:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
             # gave up would throw away a job that only waits for a disk.
@@ -105,45 +129,62 @@ class Work:
         self._notes.stuck = None
         return lambda: self._coordinator.checkpoint_durable(number)
 
-    def _wait(self) -> Event:
+    def _wait(self, effect: fx.RetryLater) -> Event:
         wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
         log.info("the next attempt follows in %.0f s", wait)
         time.sleep(wait)
         return self._coordinator.retry
 
-    def _write(self, number: int, finished: frozenset[str]) -> CheckpointRecord:
-        request = self._coordinator.request
-        target = request.savepoint if request else None
-        scenario = next(t.scenario for t in self._coordinator.tasks.values() if t.scenario is not None)
+    def _abort(self, effect: fx.AbortCheckpoint) -> Event:
+        log.warning("checkpoint %d is given up: %s", effect.number, effect.reason)
+        return list
+
+    def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
+        target = effect.savepoint
         record = CheckpointRecord(
-            checkpoint=number,
+            checkpoint=effect.number,
             epoch=self._config.epoch,
-            scenario=scenario,
-            request_id=request.request_id if request else None,
+            scenario=effect.scenario,
+            request_id=effect.request_id,
             savepoint=target,
             completed_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            stages=tuple(stage.record(uid in finished) for uid, stage in self._stages.items()),
+            stages=self._stages_of(effect),
         )
         if target is None:
             return record
         directories = {(uid, 0): stage.directory for uid, stage in self._stages.items()}
         first = next(iter(self._stages.values()))
-        manifest = write_savepoint(
-            first.files, self._config.job, record, directories, target, progress=self._say
-        )
+        say = self._say("")
+        manifest = write_savepoint(first.files, self._config.job, record, directories, target, progress=say)
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An attempt before this one, or an earlier epoch, may have written the manifest and died: that savepoint is the
         # one that counts. It is this epoch that brings it into the index.
         return replace(manifest.checkpoint, epoch=self._config.epoch)
 
-    def _announce(self, number: int) -> Event:
-        self._say("waiting for the checkpoint index")
-        record = self._records[number]
-        self._numbers[record.checkpoint] = number
+    def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
+        """The cut, downstream first: when a stage's batch is read, what it was made from has been committed upstream long
+        since, so nothing in the cut stems from what is not in it. Upstream may be ahead: what is between two stages is
+        durable (files, a topic), and is read after a restore. No query has to be held for it."""
+        running = effect.scenario is None
+        records = {
+            uid: self._stages[uid].record(uid in effect.finished, running=running)
+            for uid in self._coordinator.downstream_first()
+            if uid in self._stages
+        }
+        return tuple(records[uid] for uid in self._stages if uid in records)
+
+    def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
+        record = self._records.pop(effect.number)
+        if record.scenario is not None:
+            self._say("")("waiting for the checkpoint index")
+            self.durable.set()
+        self._numbers[record.checkpoint] = effect.number
         self._board.update(completed=record)
-        self.durable.set()
         return list
 
-    def _say(self, progress: str) -> None:
-        self._notes.progress = progress
-        self._publish()
+    def _say(self, task: str) -> Callable[[str], None]:
+        def say(progress: str) -> None:
+            self._notes.progress[task] = progress
+            self._publish()
+
+        return say

@@ -1,0 +1,170 @@
+"""The shell around the coordinator: events go in, effects are carried out, what comes of them goes in as events again.
+
+One lock guards the coordinator, which never waits; everything that may wait (a batch, a copy) happens outside the lock, in
+a thread for each task, and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.errors import StreamingQueryException
+
+from ..protocol.checkpoints import Checkpointing
+from ..protocol.coordinator import Coordinator
+from ..protocol.effects import Effect, StartTimer, Terminated
+from ..protocol.graph import task_id
+from ..protocol.messages import DriverConfig
+from .board import StatusBoard
+from .reporting import Notes, closed, phase, stage_statuses, termination_status
+from .stage import Stage
+from .work import Work
+
+log = logging.getLogger("streamjob")
+
+SAMPLE_SECONDS = 1.0
+SETTLED_SECONDS = (
+    30.0  # without a new query; then a stage of the restored checkpoint that is not there is no more
+)
+
+
+class Loop:
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so."""
+
+    def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
+        self.config = config
+        self.stages: dict[str, Stage] = {}
+        self.notes = Notes()
+        self.terminated = threading.Event()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        every = config.checkpointing
+        self.coordinator = Coordinator(
+            config.next_checkpoint,
+            Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
+            expected(config),
+        )
+        self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
+        self._board = board
+        self._last_start = time.monotonic()
+
+    def take(self, event: Callable[[], list[Effect]]) -> None:
+        """Give the coordinator an event and carry out what it wants, each task's effects in order, tasks side by side."""
+        with self.lock:
+            effects = event()
+            self.publish()
+        lanes: dict[str, list[Effect]] = {}
+        for effect in effects:
+            if isinstance(effect, Terminated):
+                self.terminated.set()
+                self.publish()
+            elif isinstance(effect, StartTimer):
+                self._start_timer(effect)
+            else:
+                lanes.setdefault(getattr(effect, "task", ""), []).append(effect)
+        for name, lane in lanes.items():
+            threading.Thread(
+                target=self._run, args=(name, lane), name=f"work-{name or 'job'}", daemon=True
+            ).start()
+
+    def watch(self, stage: Stage) -> None:
+        """Wait for the stage's query to end by itself: out of input, stopped past us, or failed."""
+        assert stage.query is not None
+        try:
+            stage.query.awaitTermination()
+        except StreamingQueryException as e:
+            self.fail(stage, e)
+        except Exception as e:  # the JVM is gone
+            self.fail(stage, e)
+        else:
+            self.take(lambda: self.coordinator.input_ended(stage.uid))
+
+    def fail(self, stage: Stage | None, error: Exception) -> None:
+        """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
+        the script starts them again."""
+        with self.lock:
+            self.notes.fail(error, stage.uid if stage else "the job")
+            others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]
+            for one in [stage, *others] if stage else others:
+                self.coordinator.task_failed(one.uid)
+                one.failure = one.failure or error
+                one.over.set()
+            self.publish()
+        for other in others:
+            threading.Thread(target=other.interrupt, name=f"interrupt-{other.uid}", daemon=True).start()
+
+    def publish(self) -> None:
+        with self.lock:
+            for uid, stage in self.stages.items():
+                if closed(self.coordinator, uid):
+                    stage.over.set()
+            self.changed.notify_all()
+            self._board.update(
+                phase=phase(self.coordinator),
+                stages=stage_statuses(self.coordinator, self.stages),
+                termination=termination_status(self.coordinator, self.notes, self.config.epoch),
+                problem=self.notes.failure,
+            )
+
+    def begin(self) -> None:
+        """The first query is about to start: from now on the clock matters."""
+        threading.Thread(target=self._sample, name="streamjob-sample", daemon=True).start()
+        if self.config.checkpointing.interval:
+            threading.Thread(target=self._checkpoint, name="streamjob-checkpoint", daemon=True).start()
+
+    def started(self) -> None:
+        self._last_start = time.monotonic()
+
+    def _run(self, name: str, lane: list[Effect]) -> None:
+        for effect in lane:
+            try:
+                event = self.work.carry_out(effect)
+            except Exception as e:  # whatever it is, somebody waits for this lane: say it and let go
+                log.exception("%s failed", effect)
+                self.fail(self.stages.get(name), e)
+                return
+            self.notes.progress.pop(name, None)  # the words of a step that is behind
+            self.take(event)
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        timer = threading.Timer(
+            effect.seconds,
+            lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number)),
+        )
+        timer.daemon = True
+        timer.start()
+
+    def _checkpoint(self) -> None:
+        while not self.terminated.wait(self.config.checkpointing.interval):
+            self.take(self.coordinator.checkpoint_due)
+
+    def _sample(self) -> None:
+        """Renew the figures of a running job, for people."""
+        settled = False
+        while not self.terminated.wait(SAMPLE_SECONDS):
+            for stage in list(self.stages.values()):
+                try:
+                    stage.sample()
+                except Exception as e:  # figures never end a job
+                    log.warning("no figures of stage %s: %r", stage.uid, e)
+            with self.lock:
+                self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
+            if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:
+                settled = True
+                self.take(self.coordinator.all_started)
+
+
+def expected(config: DriverConfig) -> list[str]:
+    """Tasks of the checkpoint that the job goes on from. Until they have started, a new one would lose their state."""
+    latest = config.restore.latest
+    if latest is None:
+        return []
+    return [
+        task_id(stage.uid, task.index, len(stage.tasks))
+        for stage in latest.stages
+        for task in stage.tasks
+        if not task.finished
+    ]

@@ -1,0 +1,97 @@
+"""Jobs of several queries: they end upstream first, each after it has processed all that its upstream left it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dev.localdriver import LocalDriver
+from streamjob.protocol.lifecycle import TaskState
+from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
+from streamjob.protocol.records import CheckpointRecord
+
+from .apps.stages import clean, totals
+from .apps.windows import SCHEMA, windows
+from .job import Feed
+
+APP = Path(__file__).parent / "apps" / "stages.py"
+STAGES = {"clean", "windows", "totals"}
+
+
+def expected(spark: SparkSession, files: list[str] | str) -> dict[str, list[str]]:
+    cleaned = clean(spark.read.schema(SCHEMA).json(files))
+    return {"windows": lines(windows(cleaned)), "totals": lines(totals(cleaned))}
+
+
+def output(spark: SparkSession, home: Path) -> dict[str, list[str]]:
+    return {name: lines(spark.read.json(str(home / name))) for name in ("windows", "totals")}
+
+
+def lines(frame: DataFrame) -> list[str]:
+    columns = [c for c in ("k", "n", "s") if c in frame.columns]
+    return sorted(
+        str(tuple(r)) for r in frame.selectExpr("cast(window.start as timestamp)", *columns).collect()
+    )
+
+
+def all_running(status: DriverStatus) -> bool:
+    batches = {g.uid: g.tasks[0].batch for g in status.stages}
+    return set(batches) == STAGES and all((b or 0) >= 1 for b in batches.values())
+
+
+def state(status: DriverStatus, uid: str) -> TaskState:
+    return next(g.tasks[0].state for g in status.stages if g.uid == uid)
+
+
+def finished(record: CheckpointRecord) -> set[str]:
+    return {s.uid for s in record.stages if s.finished}
+
+
+def test_row_4_stop_resume_and_drain_go_upstream_first(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(6)
+    arguments = (str(feed.source), str(tmp_path))
+    with LocalDriver(tmp_path, APP, *arguments) as first:
+        first.wait_for(all_running)
+        stopped = first.finish(Mode.STOP)
+    assert {s.uid for s in stopped.stages} == STAGES
+    assert not any(o.finished for s in stopped.stages for o in s.operators)
+    for stage in stopped.stages:
+        assert first.boundary(stage.uid) == (stage.tasks[0].batch, stage.tasks[0].batch)
+    assert "stage windows reads what stage clean writes" in first.log.read_text()
+    order = [line for line in first.log.read_text().splitlines() if "at the boundary after batch" in line]
+    assert "stage clean" in order[0]
+    feed.add(3)
+    with first.next_epoch(APP, *arguments) as second:
+        second.wait_for(all_running)
+        drained = second.finish(Mode.DRAIN)
+    assert drained.drained
+    read = feed.read_files(tmp_path / "checkpoints" / "clean" / "0")
+    assert output(spark, tmp_path) == expected(spark, read)
+
+
+def test_row_10_a_stage_that_has_finished_is_not_started_again(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    """D12, and row 5: its final checkpoint is a periodic one, while the others run."""
+    feed.add(4)
+    arguments = (str(feed.source), str(tmp_path), "bounded")
+    every = {"checkpointing": CheckpointSettings(interval=1)}
+    with LocalDriver(tmp_path, APP, *arguments, **every) as first:
+        status = first.wait_for(lambda s: s.completed is not None and finished(s.completed) == {"clean"})
+        assert status.completed is not None
+        first.record = status.completed
+        first.complete(status.completed.checkpoint)
+        first.wait_for(lambda s: state(s, "clean") is TaskState.CLOSED)
+        first.kill()
+    feed.add(3)
+    with first.next_epoch(APP, *arguments, **every, exact=False) as second:
+        second.wait_for(all_running)
+        drained = second.finish(Mode.DRAIN)
+    assert "stage clean has finished" in second.log.read_text()
+    assert drained.drained
+    read = feed.read_files(tmp_path / "checkpoints" / "clean" / "0")
+    assert len(read) == 4, "a finished stage has read on"
+    assert output(spark, tmp_path) == expected(spark, read)
