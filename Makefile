@@ -68,6 +68,7 @@ format: venv ## Let ruff put the code into shape
 .PHONY: crds
 crds: venv ## Generate crds/ from the models
 	$(PYTHON) -m streamjob.api > crds/streamjobs.yaml.new && mv crds/streamjobs.yaml.new crds/streamjobs.yaml
+	cp crds/streamjobs.yaml charts/streamjob/crds/
 
 .PHONY: lock
 lock: venv ## Choose versions anew for requirements/*.lock

@@ -48,7 +48,7 @@ def finished(record: CheckpointRecord) -> set[str]:
     return {s.uid for s in record.stages if s.finished}
 
 
-def test_row_4_stop_resume_and_drain_go_upstream_first(
+def test_row4_stop_resume_and_drain_go_upstream_first(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     feed.add(6)
@@ -72,7 +72,7 @@ def test_row_4_stop_resume_and_drain_go_upstream_first(
     assert output(spark, tmp_path) == expected(spark, read)
 
 
-def test_row_10_a_stage_that_has_finished_is_not_started_again(
+def test_row10_a_stage_that_has_finished_is_not_started_again(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     """D12, and row 5: its final checkpoint is a periodic one, while the others run."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from .. import job
+from ..job import Moment
 from ..protocol import effects as fx
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect
@@ -17,6 +19,7 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import CheckpointRecord, StageRecord
 from .board import StatusBoard
+from .causes import one_line
 from .reporting import Notes, problem_of
 from .savepoint import write_savepoint
 from .stage import Stage
@@ -26,6 +29,13 @@ log = logging.getLogger("streamjob")
 Event = Callable[[], "list[Effect]"]
 
 RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)  # between attempts to write the final checkpoint; the last one repeats
+
+
+class HookFailed(StreamJobError):
+    """Code of the script's own that is called at the end of a query."""
+
+    reason = "HookFailed"
+    retryable = True
 
 
 class Work:
@@ -53,8 +63,8 @@ class Work:
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
             fx.FireMaxWatermark: self._fire,
-            fx.Finish: lambda e: lambda: coordinator.finished(e.task),
-            fx.Close: lambda e: lambda: coordinator.closed(e.task),
+            fx.Finish: self._finish,
+            fx.Close: self._close,
             fx.Cancel: self._cancel,
             fx.Snapshot: self._snapshot,
             fx.StoreCheckpoint: self._store,
@@ -103,6 +113,27 @@ class Work:
             self._notes.flushed_rows = (self._notes.flushed_rows or 0) + (result.output_rows or 0)
             log.info("stage %s: max watermark fired in batch %s", task, batch)
         return lambda: self._coordinator.max_watermark_fired(task, batch)
+
+    def _finish(self, effect: fx.Finish) -> Event:
+        self._call(effect.task, Moment.END_OF_DATA)
+        self._call(effect.task, Moment.FINISH)
+        return lambda: self._coordinator.finished(effect.task)
+
+    def _close(self, effect: fx.Close) -> Event:
+        self._call(effect.task, Moment.CLOSE)
+        return lambda: self._coordinator.closed(effect.task)
+
+    def _call(self, task: str, moment: Moment) -> None:
+        """:raises HookFailed: what it should do may not have been done, so the task does not go on."""
+        try:
+            if called := job.call(task, moment):
+                log.info("stage %s: %s, %d called", task, moment.value, called)
+        except Exception as e:
+            log.exception("stage %s: %s", task, moment.value)
+            raise HookFailed(
+                f"a hook {moment.value} of stage {task} raised {type(e).__name__}: {one_line(e)}",
+                remedy="See the driver's log; the next attempt calls it again",
+            ) from e
 
     def _cancel(self, effect: fx.Cancel) -> Event:
         self._stages[effect.task].interrupt()
