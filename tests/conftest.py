@@ -23,12 +23,16 @@ if not SETTINGS.context:
     os.environ["KUBECONFIG"] = str(Layout.from_environment().kubeconfig)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """With several processes (-n), all tests of the cluster in one of them. Later is too late for xdist."""
+    if is_for_cluster(item):
+        item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick ones first, the cluster's last; with several processes (-n), all the cluster's in one of them."""
+    """Quick ones first, the cluster's last."""
     items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path)))
     for item in [item for item in items if is_for_cluster(item)]:
-        item.add_marker(pytest.mark.xdist_group("cluster"))
         if isinstance(item, pytest.Function) and "cluster" not in item.fixturenames:
             item.fixturenames.insert(0, "cluster")
     first = next((item for item in items if is_for_cluster(item)), None)

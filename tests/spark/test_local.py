@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ class Terminal:
 
     def __init__(self, state: Path, *options: str, feed: Feed) -> None:
         self.state = state
+        self.log = state.parent / f"terminal-{uuid.uuid4().hex}.log"
         source = str(Path(streamjob.__file__).parents[1])
         self.process = subprocess.Popen(
             [
@@ -40,15 +42,22 @@ class Terminal:
                 *feed.arguments(),
             ],
             env={**os.environ, "PYTHONPATH": source},
-            stdout=subprocess.PIPE,
+            stdout=self.log.open("w"),
             stderr=subprocess.STDOUT,
-            text=True,
             start_new_session=True,
         )
 
     def running(self, batches: int) -> Terminal:
+        self.shows("Ctrl-C stops")
         commits = self.state / "checkpoints" / "main" / "0" / "commits"
         eventually((commits / str(batches)).exists, f"batch {batches}")
+        return self
+
+    def shows(self, *words: str) -> Terminal:
+        def shown() -> bool:
+            return any(all(w in line for w in words) for line in self.log.read_text().splitlines())
+
+        eventually(shown, f"a line with {words}")
         return self
 
     def interrupt(self) -> Terminal:
@@ -58,8 +67,7 @@ class Terminal:
 
     def ended(self) -> tuple[int, str]:
         """Exit code and what was shown."""
-        shown, _ = self.process.communicate(timeout=120)
-        return self.process.returncode, shown
+        return self.process.wait(timeout=120), self.log.read_text()
 
 
 def index(state: Path) -> Index:
@@ -97,8 +105,7 @@ def test_the_second_interrupt_cancels_and_nothing_is_lost(feed: Feed, tmp_path: 
     obstacle = tmp_path / "savepoints"
     obstacle.write_text("a file where a folder is needed, so that the stop cannot come to its end")
     first = Terminal(tmp_path, feed=feed).running(1).interrupt()
-    lines = iter(first.process.stdout or ())
-    assert any("Stop: WritingSavepoint" in line and str(obstacle) in line for line in lines)
+    first.shows("Stop: WritingSavepoint", str(obstacle))
     code, shown = first.interrupt().ended()
     assert (code, "cancelled" in shown) == (130, True), shown
     assert index(tmp_path).latest is None
