@@ -1,0 +1,21 @@
+"""Every named life-cycle case of cases/*.txt. `pytest tests/protocol -k row4-` runs those of row 4 of docs/semantics.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.protocol.script import Case, Script, load
+
+CASES = load(Path(__file__).with_name("cases"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_case(case: Case, module: ModuleType) -> None:
+    Script(module).run_case(case)
+
+
+def test_each_has_a_name_of_its_own() -> None:
+    assert len({c.id for c in CASES}) == len(CASES)
