@@ -140,7 +140,9 @@ class Script:
         return self.driver.tell("task_started", task, upstream, **options)
 
     def do_restored(self, task: str, batch: str, *rest: str) -> list[Any]:
-        return self.driver.tell("task_restored_finished", task, tuple(u for u in rest if u != "<"), _value(batch))
+        return self.driver.tell(
+            "task_restored_finished", task, tuple(u for u in rest if u != "<"), _value(batch)
+        )
 
     def do_stop(self) -> list[Any]:
         return self.driver.tell("termination_requested", STOP)

@@ -206,6 +206,7 @@ class Coordinator:
         """End now, also in the middle of a stop that is stuck: nothing is flushed or committed (row 13)."""
         if self.canceled or self.terminated:
             return []
+        self._said_terminated = True
         return [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel()), Terminated()]
 
     # --- events: checkpoints ----------------------------------------------------------------------------------
