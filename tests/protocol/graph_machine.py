@@ -1,5 +1,5 @@
-"""Random graphs, data, failures, crashes and orders of notifications, against the watcher (V2–V4, V6, V8, the edges), the world
-(V1: every item once; V5: what is restored is a consistent cut) and, in the end, liveness: every job can be drained.
+"""Random graphs, data, failures, crashes and orders of notifications, against the watcher (V2 to V4, V6, V8, the edges), the
+world (V1: every item once; V5: what is restored is a consistent cut) and, in the end, liveness: every job can be drained.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streamjob.protocol import effects as fx
 from streamjob.protocol.checkpoints import Checkpointing
-from streamjob.protocol.errors import StreamJobError
+from streamjob.protocol.ending import UpstreamTooLate
 from streamjob.protocol.graph import parse_task_id
 from streamjob.protocol.recovery import AlreadyDrained, Plan
 from tests.protocol.driver import DRAIN, STOP
@@ -148,8 +148,7 @@ class Job(RuleBasedStateMachine):
         shape = self.world.shapes[parse_task_id(task)[0]]
         try:
             self.tell("task_started", task, shape.upstream, commits=shape.commits)
-        except StreamJobError as e:
-            assert e.reason == "UpstreamStartedTooLate"
+        except UpstreamTooLate:
             return
         self.world.actors[task].running = True
 

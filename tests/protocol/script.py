@@ -22,6 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from streamjob.protocol import effects
 from streamjob.protocol.checkpoints import Checkpointing
 from streamjob.protocol.effects import Timer
@@ -89,9 +91,8 @@ class Script:
             came = self._step(word, args)
             if arrow:
                 wanted = [] if expected == "-" else [e.strip() for e in expected.split(",")]
-                assert len(came) == len(wanted) and all(map(_matches, wanted, came)), (
-                    f"{case.id}\n  {line}\n  came: {', '.join(map(_text, came)) or '-'}"
-                )
+                same = len(came) == len(wanted) and all(map(_matches, wanted, came))
+                assert same, f"{case.id}\n  {line}\n  came: {', '.join(map(_text, came)) or '-'}"
 
     @property
     def driver(self) -> Driver:
@@ -102,19 +103,16 @@ class Script:
     def _step(self, word: str, args: list[str]) -> list[Any]:
         if word in WORDS:
             return self.driver.tell(WORDS[word], *map(_value, args))
-        found = getattr(self, "do_" + word)(*args)
+        found = getattr(self, "do_" + word.replace("-", "_"))(*args)
         return found if isinstance(found, list) else []
 
     def _refused(self, args: list[str], expected: str) -> None:
         reason, _, text = expected.partition(" ")
-        try:
+        with pytest.raises(StreamJobError) as e:
             self._step(args[0], args[1:])
-        except StreamJobError as e:
-            assert e.reason == reason, e.reason
-            assert text.strip("/") in e.message, e.message
-            assert e.remedy, "an error says what to do"
-        else:
-            raise AssertionError(f"{args} was not refused")
+        assert e.value.reason == reason
+        assert text.strip("/") in e.value.message
+        assert e.value.remedy, "an error says what to do"
 
     # --- before it starts -------------------------------------------------------------------------------------
 
@@ -213,26 +211,30 @@ class Script:
         assert self.driver.c.tasks[task].operator.value == state, self.driver.c.tasks[task].operator
 
     def do_batches(self, number: str, *pairs: str) -> None:
-        (stored,) = [
-            e for e in self.driver.log if isinstance(e, effects.StoreCheckpoint) and e.number == int(number)
-        ]
-        wanted = {k: _value(v) for k, v in (p.split("=") for p in pairs)}
-        assert dict(stored.batches) == wanted, stored.batches
+        assert dict(self._stored(number).batches) == _pairs(pairs)
+
+    def do_pre_commit(self, number: str, *pairs: str) -> None:
+        assert dict(self._stored(number).pre_commit) == _pairs(pairs)
 
     def do_upstream(self, kind: str, task: str, *pairs: str) -> None:
         """What the last effect of this kind said of the batches upstream."""
         last = next(e for e in reversed(self.driver.log) if type(e).__name__ == kind and e.task == task)  # type: ignore[union-attr]
-        wanted = {k: _value(v) for k, v in (p.split("=") for p in pairs)}
-        assert dict(last.upstream) == wanted, last.upstream  # type: ignore[union-attr]
+        assert dict(last.upstream) == _pairs(pairs)  # type: ignore[union-attr]
 
     def do_stored(self, number: str, *pairs: str) -> None:
         """What checkpoint `number` was stored for."""
-        (stored,) = [
-            e for e in self.driver.log if isinstance(e, effects.StoreCheckpoint) and e.number == int(number)
-        ]
         for key, value in (p.split("=") for p in pairs):
-            found = getattr(stored, key)
+            found = getattr(self._stored(number), key)
             assert str(getattr(found, "value", found)).lower() == value.lower(), (key, found)
+
+    def _stored(self, number: str) -> effects.StoreCheckpoint:
+        log = self.driver.log
+        (stored,) = [e for e in log if isinstance(e, effects.StoreCheckpoint) and e.number == int(number)]
+        return stored
+
+
+def _pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
+    return {k: _value(v) for k, v in (p.split("=") for p in pairs)}
 
 
 def _value(text: str) -> Any:

@@ -42,6 +42,10 @@ class Seen:
     completed: bool = False
 
 
+def stage_of(task: str) -> str:
+    return task.partition("/")[0]
+
+
 STEPS = ["end", "FireMaxWatermark", "Finish", "Close"]
 
 
@@ -76,7 +80,7 @@ class Watcher:
             take(*args, **options)
 
     def _take_task_started(self, task: str, upstream: tuple[str, ...] = (), commits: bool = True) -> None:
-        stage = task.split("/")[0]
+        stage = stage_of(task)
         self.upstream.setdefault(stage, set()).update(upstream)
         self.expected.discard(task)
         self.runs[task] = Run(stage, commits)
@@ -84,7 +88,7 @@ class Watcher:
     def _take_task_restored_finished(
         self, task: str, upstream: tuple[str, ...] = (), batch: int | None = None
     ) -> None:
-        stage = task.split("/")[0]
+        stage = stage_of(task)
         self.upstream.setdefault(stage, set()).update(upstream)
         self.runs[task] = Run(stage, why="drain", ended_at=0, closed=True, covered=True)
 
@@ -167,7 +171,7 @@ class Watcher:
         return {t: r for t, r in self.runs.items() if r.stage in self.upstream.get(stage, ())}
 
     def _open_upstream(self, stage: str) -> bool:
-        late = any(t.split("/")[0] in self.upstream.get(stage, ()) for t in self.expected)
+        late = any(stage_of(t) in self.upstream.get(stage, ()) for t in self.expected)
         return late or any(r.ended_at is None or r.failed for r in self._tasks_before(stage).values())
 
     def _triggered(self, number: int) -> None:

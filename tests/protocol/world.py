@@ -4,8 +4,8 @@ It carries the effects out truthfully, each task's in order, and notes what has 
 other task takes those of its share from each task upstream and forwards them, so that no two items are ever equal; a
 task that is flushed adds one more. V1 is then: what the sinks have committed is what was made, each item once.
 
-A crash takes all that is not durable. What is restored is the newest record of the index: outputs are cut back to it, transactions up to
-its number committed, later ones dropped.
+A crash takes all that is not durable. What is restored is the newest record of the index: outputs are cut back to it,
+transactions up to its number committed, later ones dropped.
 """
 
 from __future__ import annotations
