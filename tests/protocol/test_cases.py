@@ -1,4 +1,4 @@
-"""Every named life-cycle case of cases/*.txt. `pytest tests/protocol -k row4-` runs those of row 4 of docs/semantics.md."""
+"""Every named life-cycle case of cases/*.txt. See script.py for how to read them."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def test_case(case: Case, module: ModuleType) -> None:
 
 def test_each_has_a_name_of_its_own() -> None:
     assert len({c.id for c in CASES}) == len(CASES)
+
+
+def test_every_row_has_cases() -> None:
+    """Row 8, the formats, has its own in test_adoption and test_index."""
+    assert {c.row for c in CASES} | {8} == set(range(1, 15))

@@ -90,6 +90,7 @@ class Watcher:
     ) -> None:
         stage = stage_of(task)
         self.upstream.setdefault(stage, set()).update(upstream)
+        self.expected.discard(task)
         self.runs[task] = Run(stage, why="drain", ended_at=0, closed=True, covered=True)
 
     def _take_termination_requested(self, request: Any) -> None:

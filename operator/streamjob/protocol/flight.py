@@ -31,7 +31,9 @@ class Flight:
         self._settings = settings
         self._due = False  # a periodic checkpoint is
         self._pause: int | None = None  # the number after which no periodic one is triggered yet
-        self._early: dict[tuple[int, str], int | None] = {}  # snapshots whose answer overtook that of an earlier one
+        self._early: dict[
+            tuple[int, str], int | None
+        ] = {}  # snapshots whose answer overtook that of an earlier one
 
     @property
     def owes_savepoints(self) -> bool:
