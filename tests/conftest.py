@@ -6,6 +6,7 @@ It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the us
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from dev.demo.console import Console
 from dev.demo.site import Settings, Site
 
 NAMESPACE = "streamjob-e2e"
+ROW = re.compile(r"(?<![a-z0-9])row[0-9]+(?=[-_])")
 COLD = 3000  # seconds: the first test of a cold machine waits until Kubernetes and the images are built
 SETTINGS = Settings.from_environment()
 
@@ -24,7 +26,12 @@ if not SETTINGS.context:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """With several processes (-n), all tests of the cluster in one of them. Later is too late for xdist."""
+    """A test or case whose name says `row4-…` or `row4_…` is about row 4 of docs/semantics.md: `pytest -m row4`.
+
+    With several processes (-n), all tests of the cluster in one of them. Later would be too late for xdist.
+    """
+    for row in ROW.findall(item.name):
+        item.add_marker(row)
     if is_for_cluster(item):
         item.add_marker(pytest.mark.xdist_group("cluster"))
 

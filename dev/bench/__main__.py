@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from dev.bench import endings, patches, throughput
+from dev.bench import endings, patches, protocol, throughput
 from dev.bench.figures import Figures
 
 HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
@@ -16,9 +16,10 @@ HELP = """Measure StreamJob on this machine and print Markdown tables (seconds u
 examples:
   make bench                                    everything, about half an hour
   python -m dev.bench --only endings --runs 3   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only protocol           the engine alone, events in a second
   python -m dev.bench --only patch              needs the cluster: make cluster
 """
-PARTS = ("endings", "throughput", "patch")
+PARTS = ("endings", "throughput", "protocol", "patch")
 
 
 def main() -> int:
@@ -42,6 +43,9 @@ def main() -> int:
         elif part == "throughput":
             results["throughput"] = figures = throughput.measure(arguments.runs)
             _table("throughput", figures, {})
+        elif part == "protocol":
+            results["protocol"] = figures = protocol.measure(arguments.runs)
+            _table("the protocol engine (events/s)", figures, {})
         else:
             results["patch"] = figures = patches.measure(max(arguments.runs, 10))
             _table("kubectl patch to driver (real cluster)", figures, {})

@@ -73,7 +73,7 @@ def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage
     drain_and_compare(job, storage)
 
 
-def test_cancel_in_the_middle_of_a_stop(cluster: Site, storage: Storage) -> None:
+def test_row13_cancel_in_the_middle_of_a_stop(cluster: Site, storage: Storage) -> None:
     make_scripts(cluster.kubectl, "slow", {"slow.py": SLOW})
     cluster.kubectl.apply(local_job(cluster, "stuck", "slow.py", scripts="slow"))
     job = Job(cluster.kubectl, "stuck")
@@ -172,7 +172,7 @@ def test_a_savepoint_without_manifest_is_refused(
     delete(job)
 
 
-def test_a_drained_savepoint_is_an_end(
+def test_row14_a_drained_savepoint_is_an_end(
     cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
 ) -> None:
     job = restored(cluster, "after-the-end", savepoints[2])

@@ -31,7 +31,18 @@ operators = st.builds(OperatorRecord, texts, st.sampled_from(OperatorKind), text
 stages = st.builds(
     StageRecord,
     uids,
-    st.lists(st.builds(TaskRecord, numbers, texts, batches), max_size=3).map(tuple),
+    st.lists(
+        st.builds(
+            TaskRecord,
+            numbers,
+            texts,
+            batches,
+            st.booleans(),
+            st.none() | texts,
+            st.dictionaries(texts, st.lists(texts, max_size=2).map(tuple), max_size=2),
+        ),
+        max_size=3,
+    ).map(tuple),
     st.lists(operators, max_size=3).map(tuple),
 )
 
@@ -52,7 +63,7 @@ def records(number: st.SearchStrategy[int] = numbers) -> st.SearchStrategy[Check
 def record(number: int = 1, stages: int = 1, **fields: Any) -> CheckpointRecord:
     """A plain record for cases that are not about its contents."""
     source = OperatorRecord("orders/source", OperatorKind.SOURCE, "kafka", False)
-    task = TaskRecord(0, "s3a://bucket/checkpoints/orders", 41)
+    task = TaskRecord(0, "s3a://bucket/checkpoints/orders", 41, False, "id", {"splits": ("a", "b")})
     values: dict[str, Any] = {
         "checkpoint": number,
         "epoch": 1,

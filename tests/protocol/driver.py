@@ -23,16 +23,24 @@ class Driver:
         for task in tasks:
             self.tell("task_started", task)
 
-    def tell(self, event: str, *args: Any) -> list[effects.Effect]:
+    def tell(self, event: str, *args: Any, **options: Any) -> list[effects.Effect]:
         """Give the coordinator an event; what it wants done is queued and returned."""
-        wanted = getattr(self.c, event)(*args)
+        wanted = getattr(self.c, event)(*args, **options)
         self.todo += wanted
         self.log += wanted
         return list(wanted)
 
-    def do(self, kind: type[effects.Effect], task: str | None = None) -> list[effects.Effect]:
-        """Carry out the oldest queued effect of this kind (of this task)."""
-        effect = next(e for e in self.todo if type(e) is kind and task in (None, getattr(e, "task", None)))
+    def do(
+        self, kind: type[effects.Effect], task: str | None = None, number: int | None = None
+    ) -> list[effects.Effect]:
+        """Carry out the oldest queued effect of this kind (of this task, of this checkpoint)."""
+        effect = next(
+            e
+            for e in self.todo
+            if type(e) is kind
+            and task in (None, getattr(e, "task", None))
+            and number in (None, getattr(e, "number", None))
+        )
         self.todo.remove(effect)
         return self.carry_out(effect)
 
@@ -57,6 +65,8 @@ class Driver:
 
 ANSWERS: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     effects.StopAtBoundary: lambda e: ("boundary_reached", e.task, 7),
+    effects.CatchUp: lambda e: ("boundary_reached", e.task, 7),
+    effects.Snapshot: lambda e: ("snapshot_taken", e.task, e.number, 5),
     effects.FireMaxWatermark: lambda e: ("max_watermark_fired", e.task, 8),
     effects.Finish: lambda e: ("finished", e.task),
     effects.StoreCheckpoint: lambda e: ("checkpoint_durable", e.number),

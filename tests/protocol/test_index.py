@@ -140,7 +140,18 @@ def test_every_error_says_where() -> None:
     assert "orders-index" in refused(load, json.dumps(document))
 
 
-def test_newer() -> None:
+def test_row8_a_record_without_the_newer_fields_is_read() -> None:
+    """An index that was written before tasks had flags, query ids and state of their own."""
+    document = json.loads(TEXT)
+    for entry in document["checkpoints"]:
+        for stage in entry["stages"]:
+            for task in stage["tasks"]:
+                del task["finished"], task["query_id"], task["state"]
+    (task,) = load(json.dumps(document)).checkpoints[0].stages[0].tasks
+    assert (task.batch, task.finished, task.query_id, task.state) == (41, False, None, {})
+
+
+def test_row8_a_newer_version_is_refused() -> None:
     with pytest.raises(UnknownVersion, match="Upgrade"):
         load(json.dumps({"format": index.FORMAT, "version": 3, "shards": []}))
 

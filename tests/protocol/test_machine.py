@@ -31,11 +31,15 @@ class Job(RuleBasedStateMachine):
         wanted = self.driver.tell(event, *args)
         self.oracle.watch(event, args, wanted)
         # V8: the same once more has no effect. Only its first answer is the driver's to remember.
-        before = repr(self.driver.c)
+        before = self.states()
         if event != "task_started":
             assert self.driver.tell(event, *args) == [], (event, args)
-            assert repr(self.driver.c) == before
+            assert self.states() == before
         return wanted
+
+    def states(self) -> object:
+        c = self.driver.c
+        return repr(c.tasks), c.next_checkpoint, c.final_checkpoint, c.terminated, c.terminating
 
     def outstanding(self, effect: Any) -> bool:
         """Effects of a run that failed or was replaced are gone with it; the driver would not answer them."""

@@ -71,14 +71,14 @@ def test_foreign(junk: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4, 10**9])
-def test_newer_is_refused_before_anything_else_is_read(version: int) -> None:
+def test_row8_a_newer_version_is_refused_before_anything_else_is_read(version: int) -> None:
     document = {"format": "streamjob.savepoint", "version": version, "entirely": "different"}
     with pytest.raises(UnknownVersion, match="Upgrade StreamJob"):
         load(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("version", [1, 0, -1, True, None, "2", 2.0, [], {}])
-def test_what_never_was_a_version_is_malformed_not_newer(version: object) -> None:
+def test_row8_what_never_was_a_version_is_malformed_not_newer(version: object) -> None:
     document = {**json.loads(TEXT), "version": version}
     with pytest.raises(FormatError) as e:
         load(json.dumps(document).encode())

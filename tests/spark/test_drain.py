@@ -95,7 +95,7 @@ class Job:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_output_is_that_of_the_batch_query(
+def test_row2_the_output_is_that_of_the_batch_query(
     spark: SparkSession,
     files: HadoopFiles,
     internals: Internals,

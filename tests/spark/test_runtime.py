@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Restore
+from streamjob.protocol.lifecycle import Scenario, TaskState
+from streamjob.protocol.messages import CheckpointSettings, DriverPhase, Mode, Restore
 
 from .apps.windows import SCHEMA, windows
 from .job import APP, Feed
@@ -20,7 +20,9 @@ FILES = 12
 NO_COMPACTION = {"spark.sql.streaming.fileSink.log.compactInterval": "1000"}
 
 
-def test_stop_resume_drain_equals_the_batch(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+def test_row1_and_row8_stop_resume_drain_equals_the_batch(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     feed.add(FILES)
     with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
         first.running(2)
@@ -53,7 +55,7 @@ def test_stop_resume_drain_equals_the_batch(spark: SparkSession, feed: Feed, tmp
 
 
 @pytest.mark.parametrize("how", ["poll", "any", "fall-off"])
-def test_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_path: Path, how: str) -> None:
+def test_row2_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_path: Path, how: str) -> None:
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments(how)) as driver:
         driver.running(3)
@@ -61,15 +63,20 @@ def test_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_path:
     assert feed.output(spark) == feed.expected(spark)
 
 
-def test_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments("available-now")) as driver:
+        # Its sink is durable at each batch, so the query does not wait; the job does, for the index.
+        closed = driver.wait_for(
+            lambda s: any(t.state is TaskState.CLOSED for g in s.stages for t in g.tasks)
+        )
+        assert closed.phase is DriverPhase.TERMINATING
         record = driver.finish()
     assert (record.scenario, record.drained, record.savepoint) == (Scenario.END_OF_INPUT, True, None)
     assert feed.output(spark) == feed.expected(spark)
 
 
-def test_a_script_that_stops_its_query_flushes_nothing(
+def test_row2_a_script_that_stops_its_query_flushes_nothing(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     feed.add(4)
@@ -81,7 +88,9 @@ def test_a_script_that_stops_its_query_flushes_nothing(
     assert len(feed.output(spark)) < len(feed.expected(spark))
 
 
-def test_a_new_job_is_restored_from_a_savepoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+def test_row13_and_row14_a_new_job_is_restored_from_a_savepoint(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     feed.add(4)
     with LocalDriver(tmp_path / "a", APP, *feed.arguments()) as first:
         first.running(3)
@@ -108,3 +117,23 @@ def test_a_new_job_is_restored_from_a_savepoint(spark: SparkSession, feed: Feed,
     # File by file: the sink's own log begins in the middle in a new folder.
     rows = spark.read.parquet(*map(str, feed.sink.glob("*.parquet"))).count()
     assert rows == 6, "what came after the drain was dropped as late"
+
+
+def test_row6_a_stop_waits_for_exactly_its_savepoint(feed: Feed, tmp_path: Path) -> None:
+    feed.add(FILES)
+    every = CheckpointSettings(interval=0.2)
+    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), checkpointing=every) as driver:
+        periodic = driver.wait_for(lambda s: s.completed is not None).completed
+        assert periodic is not None
+        assert (periodic.scenario, periodic.savepoint, periodic.drained) == (None, None, False)
+        request = driver.terminate(Mode.STOP)
+        driver.complete(periodic.checkpoint)  # completes after the request, and was triggered before it
+        final = driver.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
+        assert final.completed is not None
+        assert final.phase is DriverPhase.TERMINATING
+        assert (final.completed.request_id, final.completed.savepoint) == (
+            request.request_id,
+            request.savepoint,
+        )
+        driver.complete(final.completed.checkpoint)
+        assert driver.wait() == 0, driver.tail()

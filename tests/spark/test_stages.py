@@ -72,13 +72,13 @@ def test_row4_stop_resume_and_drain_go_upstream_first(
     assert output(spark, tmp_path) == expected(spark, read)
 
 
-def test_row10_a_stage_that_has_finished_is_not_started_again(
+def test_row5_row7_row10_row11_a_stage_finishes_for_good_while_others_run(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
-    """D12, and row 5: its final checkpoint is a periodic one, while the others run."""
+    """D12. Its final checkpoint is a periodic one, in which an ended upstream counts as aligned (row11)."""
     feed.add(4)
     arguments = (str(feed.source), str(tmp_path), "bounded")
-    every = {"checkpointing": CheckpointSettings(interval=1)}
+    every = {"checkpointing": CheckpointSettings(interval=0.3)}
     with LocalDriver(tmp_path, APP, *arguments, **every) as first:
         status = first.wait_for(lambda s: s.completed is not None and finished(s.completed) == {"clean"})
         assert status.completed is not None

@@ -1,7 +1,7 @@
 """Version 1: a bare Structured Streaming checkpoint directory of any PySpark job, taken over as a checkpoint record.
 
-It has no manifest and no finished flags, so nothing in it has finished. What is half done is refused: the record of a checkpoint says
-that batch N is committed, and nothing here can run a batch.
+It has no manifest and no finished flags, so nothing in it has finished. What is half done is refused: the record of a
+checkpoint says that batch N is committed, and nothing here can run a batch.
 """
 
 from __future__ import annotations

@@ -82,6 +82,9 @@ class Checkpoint:
     def triggered(cls, number: int, order: Order, graph: Graph, tasks: Mapping[str, Task]) -> Checkpoint:
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
         scenarios = {t.scenario for t in tasks.values()}
+        ended = {n: t for n, t in tasks.items() if t.ended and not t.covered}
+        for task in ended.values():
+            task.last_transaction = task.last_transaction or number
         return cls(
             number=number,
             order=order,
@@ -93,7 +96,7 @@ class Checkpoint:
                 for n, t in tasks.items()
                 if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
             },
-            ended={n: t for n, t in tasks.items() if t.ended and not t.covered},
+            ended=ended,
             barriers=Barriers(graph, running),
             scenario=None if running else _ended_by(scenarios),
             last=not running,
@@ -133,6 +136,7 @@ class Checkpoint:
                     self.number,
                     self.finished,
                     self.batches,
+                    {n: t.last_transaction for n, t in self.ended.items() if t.last_transaction is not None},
                     self.scenario,
                     self.order.request_id,
                     self.order.savepoint,

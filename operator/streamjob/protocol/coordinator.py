@@ -50,8 +50,8 @@ class Coordinator:
     Each method is an event; it returns the effects to carry out, in order. Effects may be carried out late, twice or
     never (the driver dies): an event that has been taken already returns no effect again.
 
-    :param expected: tasks of the restored checkpoint that must go on (`recovery.Plan.expected`). Until they have
-        started, no checkpoint is taken, for it would lose their state, and nothing downstream of them ends.
+    :param expected: the tasks of the restored checkpoint (`recovery.Plan.expected`). Until each has started, or is told
+        as finished, no checkpoint is taken, for it would lose their state, and nothing downstream of them ends.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class Coordinator:
         :raises UpstreamTooLate: what reads from it has been flushed. :raises GraphCycle: it reads from itself.
         """
         known = self.tasks.get(task)
-        if known is not None and (self.canceled or not known.can_start_again):
+        if self.canceled and known is not None:
+            return [Cancel(task)]
+        if known is not None and not known.can_start_again:
             return []
         self._ending.refuse_if_too_late(task)
         self._ending.put(task, Task(commits=commits), upstream, union)
@@ -217,9 +219,11 @@ class Coordinator:
 
     def cancel_requested(self) -> list[Effect]:
         """End now, also in the middle of a stop that is stuck: nothing is flushed or committed (row 13)."""
-        if self.canceled or self.terminated:
+        if self.canceled:
             return []
-        return [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel()), Terminated()]
+        over, self._said_terminated = self.terminated, True
+        effects = [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel())]
+        return effects if over else [*effects, Terminated()]
 
     # --- events: checkpoints ----------------------------------------------------------------------------------
 
@@ -229,8 +233,7 @@ class Coordinator:
 
     def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
         """The task has noted its state at `batch`, behind all that its upstream had at theirs, and runs on."""
-        c = self._flight.under_way.get(number)
-        return c.snapshot_taken(task, batch) if c else []
+        return self._flight.snapshot_taken(task, number, batch)
 
     def checkpoint_durable(self, number: int) -> list[Effect]:
         """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""

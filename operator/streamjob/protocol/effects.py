@@ -73,7 +73,8 @@ class Cancel:
 class Snapshot:
     """The barrier of checkpoint `number` has come on every channel of the task: once it has committed what its upstream had
     committed at theirs (`upstream`), hold it at a boundary, pre-commit its sinks, note batch and state
-    → `snapshot_taken`. A query that is over answers with its last batch."""
+    → `snapshot_taken`. The snapshots of one task are taken in the order in which they are asked for; one that has stopped
+    at its boundary takes none, for its end is on its way."""
 
     task: str
     number: int
@@ -83,10 +84,12 @@ class Snapshot:
 @dataclass(frozen=True)
 class StoreCheckpoint:
     """Make checkpoint `number` durable, with the operators of the tasks in `finished` flagged as finished
-    → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`: what their sinks
-    have left to commit is pre-committed now.
+    → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`.
 
     :param batches: of every task of the job.
+    :param pre_commit: tasks that stand at their end; what their sinks have left is pre-committed first (unless that
+        has been done), for the checkpoint named here. It may be an earlier one that is still under way: were it
+        this one, and the earlier one completed first, it would be aborted.
     :param scenario: what it ends, None if the job runs on.
     :param request_id: of the termination or savepoint request that asked for it, with the `savepoint` to write.
     """
@@ -94,6 +97,7 @@ class StoreCheckpoint:
     number: int
     finished: frozenset[str]
     batches: Batches = field(default_factory=dict, compare=False)
+    pre_commit: Mapping[str, int] = field(default_factory=dict, compare=False)
     scenario: Scenario | None = field(default=None, compare=False)
     request_id: str | None = field(default=None, compare=False)
     savepoint: str | None = field(default=None, compare=False)

@@ -20,7 +20,7 @@ from .flow import Flow, StageFlow
 from .graph import Graph, Stage, parse_task_id
 from .lifecycle import Event, OperatorState, Scenario, TaskState, next_operator_state, next_task_state
 from .messages import Step
-from .task import EXPECTED, Tally, Task, restored_finished
+from .task import EXPECTED, NOTHING, Task, restored_finished
 
 
 class UpstreamTooLate(StreamJobError):
@@ -53,7 +53,7 @@ class Ending:
         for name in self.expected:
             uid = parse_task_id(name)[0]
             self.graph.expect(uid)
-            self.flow.change(uid, Tally(), EXPECTED)
+            self.flow.change(uid, NOTHING, EXPECTED)
 
     def flow_of(self, name: str) -> StageFlow:
         return self.flow.of(parse_task_id(name)[0])
@@ -76,7 +76,7 @@ class Ending:
         self.flow.connect(self.graph.add(name, upstream))
         if names := tuple(union):
             self.union[parse_task_id(name)[0]] = names
-        before = self.tasks[name].tally() if name in self.tasks else Tally()
+        before = self.tasks[name].tally() if name in self.tasks else NOTHING
         if name in self.expected:
             del self.expected[name]
             before = EXPECTED
@@ -88,7 +88,7 @@ class Ending:
         absent, self.expected = self.expected, {}
         uids = [parse_task_id(name)[0] for name in absent]
         for uid in uids:
-            self.flow.change(uid, EXPECTED, Tally())
+            self.flow.change(uid, EXPECTED, NOTHING)
         return [e for uid in dict.fromkeys(uids) for e in (*self.end_of_stage(uid), *self._stage_closed(uid))]
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
@@ -151,8 +151,12 @@ class Ending:
             return []
         effects: list[Effect] = []
         for reader in self.graph.downstream(uid):
-            if self.flow.of(reader.uid).behind_open == 0 and (sources := self._sources(reader.uid)):
+            if self.flow.of(reader.uid).behind_open:
+                continue
+            if sources := self._sources(reader.uid):
                 effects += self._catch_up(reader.tasks, sources)
+            elif self.requested:  # what it waited for never came
+                effects += [e for name in reader.tasks for e in self.begin(name, self.requested)]
         for source in self.graph.upstream(uid):
             for name in list(self.unacknowledged.get(source.uid, ())):
                 effects += self.close_if_due(name)

@@ -7,6 +7,7 @@ gives it; of union state each task may hold a part that no other has, so it must
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -38,7 +39,7 @@ def redistribute(entries: Sequence[Sequence[T]], parallelism: int) -> tuple[tupl
     everything = [entry for of_one_task in entries for entry in of_one_task]
     size, rest = divmod(len(everything), parallelism)
     cuts = [i * size + min(i, rest) for i in range(parallelism + 1)]
-    return tuple(tuple(everything[a:b]) for a, b in zip(cuts, cuts[1:], strict=False))
+    return tuple(tuple(everything[a:b]) for a, b in itertools.pairwise(cuts))
 
 
 def union(

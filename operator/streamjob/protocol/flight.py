@@ -31,6 +31,9 @@ class Flight:
         self._settings = settings
         self._due = False  # a periodic checkpoint is
         self._pause: int | None = None  # the number after which no periodic one is triggered yet
+        self._early: dict[
+            tuple[int, str], int | None
+        ] = {}  # snapshots whose answer overtook that of an earlier one
 
     @property
     def owes_savepoints(self) -> bool:
@@ -64,7 +67,7 @@ class Flight:
         total = self._ending.flow.total
         if self.canceled or not self._ending.tasks or total.failed or total.expected:
             return []
-        effects: list[Effect] = []
+        effects = self._release()
         if not self.backing_off:
             started = [c.order for c in self.under_way.values()]
             for order in [o for o in self.savepoints.values() if o is not None and o not in started]:
@@ -109,6 +112,24 @@ class Flight:
         return [AbortCheckpoint(number, reason, order.request_id)]
 
     # --- under way --------------------------------------------------------------------------------------------
+
+    def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
+        """A channel keeps its order: barriers pass a task in the order of their numbers, whatever the order of the answers."""
+        c = self.under_way.get(number)
+        if c is None or not c.barriers.asked(task):
+            return []
+        if any(o.number < number and o.barriers.asked(task) for o in self.under_way.values()):
+            self._early[number, task] = batch
+            return []
+        return c.snapshot_taken(task, batch) + self._release()
+
+    def _release(self) -> list[Effect]:
+        """Take the answers that are early no more."""
+        effects: list[Effect] = []
+        for number, task in sorted(self._early) if self._early else ():
+            if (number, task) in self._early:
+                effects += self.snapshot_taken(task, number, self._early.pop((number, task)))
+        return effects
 
     def durable(self, number: int) -> tuple[Checkpoint | None, list[Effect]]:
         """The checkpoint, if it is that only now, and what follows."""

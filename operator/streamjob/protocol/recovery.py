@@ -79,8 +79,9 @@ class Plan:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """For the coordinator: what must start before a checkpoint may be taken."""
-        return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED))
+        """For the coordinator: all that the checkpoint has, whether it is started or told as finished. Until it has heard
+        of each, a stage downstream could take what it knows for all there is."""
+        return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED, Start.FINISHED))
 
     @property
     def finished(self) -> tuple[TaskPlan, ...]:

@@ -43,6 +43,8 @@ class Task:
     :param commits: its sink has something to commit when a checkpoint completes.
     :param covered: a checkpoint that was triggered after its end has completed.
     :param closing: close() is asked for.
+    :param last_transaction: the number of the first checkpoint that was triggered after its end. What its sink has
+        left is pre-committed for that one, so that whichever later one completes first commits it.
     """
 
     state: TaskState = TaskState.RUNNING
@@ -54,6 +56,7 @@ class Task:
     commits: bool = True
     covered: bool = False
     closing: bool = False
+    last_transaction: int | None = None
 
     @property
     def ended(self) -> bool:

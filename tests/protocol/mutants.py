@@ -1,0 +1,137 @@
+"""Builds the engine anew with one place changed, and asks the tests what they think of it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from hypothesis.stateful import run_state_machine_as_test
+
+from streamjob.protocol import lifecycle
+from tests.protocol import (
+    test_adoption,
+    test_coordinator,
+    test_coordinator_tasks,
+    test_finished,
+    test_recovery,
+)
+from tests.protocol.graph_machine import machine
+from tests.protocol.script import Script
+from tests.protocol.test_cases import CASES
+
+# What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the tests.
+ENGINE = ("lifecycle", "graph", "task", "flow", "barriers", "checkpoints", "ending", "flight", "coordinator")
+# Functions beside it, and the tests of them.
+BESIDE = {
+    "finished": (test_finished, test_recovery),
+    "recovery": (test_recovery,),
+    "adoption": (test_adoption,),
+}
+HERE = Path(str(lifecycle.__file__)).parent
+EXAMPLES = 60
+
+
+@dataclass(frozen=True)
+class Mutation:
+    module: str
+    title: str
+    old: str
+    new: str
+
+
+def load(text: str) -> Iterator[Mutation]:
+    for block in text.split("\n\n"):
+        head, *lines = block.strip("\n").split("\n")
+        if not head.startswith("#"):
+            module, title = head.split(": ", 1)
+            old, new = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
+            yield Mutation(module, title, old, new)
+
+
+def source(module: str, mutation: Mutation | None) -> str:
+    text = (HERE / f"{module}.py").read_text()
+    if mutation is None or mutation.module != module:
+        return text
+    assert text.count(mutation.old) == 1, f"{mutation.title}: {text.count(mutation.old)} places in {module}"
+    return text.replace(mutation.old, mutation.new)
+
+
+def build(mutation: Mutation | None) -> ModuleType:
+    """The coordinator's module, built from changed text."""
+    originals = {f"streamjob.protocol.{name}": import_module(f"streamjob.protocol.{name}") for name in ENGINE}
+    package = sys.modules["streamjob.protocol"]
+    try:
+        for name, original in originals.items():
+            built = sys.modules[name] = ModuleType(name)
+            built.__package__ = original.__package__
+            setattr(package, name.rpartition(".")[2], built)
+            exec(compile(source(name.rpartition(".")[2], mutation), name, "exec"), built.__dict__)
+        return built
+    finally:
+        for name, original in originals.items():
+            sys.modules[name] = original
+            setattr(package, name.rpartition(".")[2], original)
+
+
+@contextmanager
+def changed(mutation: Mutation) -> Iterator[None]:
+    """The module itself, for those that no other builds on."""
+    module = import_module(f"streamjob.protocol.{mutation.module}")
+    kept = dict(module.__dict__)
+    try:
+        exec(compile(source(mutation.module, mutation), mutation.module, "exec"), module.__dict__)
+        yield
+    finally:
+        module.__dict__.clear()
+        module.__dict__.update(kept)
+
+
+def caught_by(mutation: Mutation | None) -> str | None:
+    """The first test that fails, None if none does."""
+    if mutation is not None and mutation.module in BESIDE:
+        with changed(mutation):
+            return first_failing(c for test in BESIDE[mutation.module] for c in calls(test))
+    module = build(mutation)
+    found = first_failing(engine_cases(module))
+    return found or first_failing([("random graphs", lambda: random_graphs(module))])
+
+
+def engine_cases(module: ModuleType) -> Iterator[tuple[str, Callable[[], Any]]]:
+    for case in CASES:
+        yield case.id, lambda case=case: Script(module).run_case(case)
+    for test in (test_coordinator, test_coordinator_tasks):
+        for name, function in inspect.getmembers(test, inspect.isfunction):
+            if name.startswith("test_"):
+                yield name, lambda function=function: function(module)
+
+
+def random_graphs(module: ModuleType, examples: int = EXAMPLES) -> None:
+    built = machine(module, examples, 30, derandomize=True)
+    run_state_machine_as_test(built, settings=built.TestCase.settings)
+
+
+def calls(test: ModuleType) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every call that pytest would make, without those of hypothesis."""
+    for name, function in inspect.getmembers(test, lambda f: isinstance(f, FunctionType)):
+        if not name.startswith("test_") or hasattr(function, "hypothesis"):
+            continue
+        tables = [m.args[1] for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
+        for row in tables[0] if tables else [pytest.param()]:
+            yield f"{name}[{row.id}]", lambda function=function, row=row: function(*row.values)
+
+
+def first_failing(cases: Any) -> str | None:
+    for name, call in cases:
+        try:
+            call()
+        except (Exception, pytest.fail.Exception):
+            return str(name)
+    return None

@@ -1,0 +1,31 @@
+"""The work for an event does not grow with the number of tasks: counted in calls, so that no clock can make it fail."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from dev.bench.protocol import JOBS, live
+
+
+def calls_per_event(name: str, tasks: int) -> float:
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        events = live(JOBS[name](tasks))
+    finally:
+        sys.setprofile(before)
+    return calls / events
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_work_for_an_event_does_not_grow_with_the_job(name: str) -> None:
+    assert calls_per_event(name, 400) < 1.2 * calls_per_event(name, 100)
