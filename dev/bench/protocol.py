@@ -61,8 +61,8 @@ def live(job: Job) -> int:
     for task, upstream in job:
         todo.extend(c.task_started(task, upstream))
         events += 1
-    for due in [*[c.checkpoint_due] * CHECKPOINTS, lambda: c.termination_requested(DRAIN)]:
-        todo.extend(due())
+    for round_ in range(CHECKPOINTS + 1):
+        todo.extend(c.checkpoint_due() if round_ < CHECKPOINTS else c.termination_requested(DRAIN))
         events += 1
         while todo:
             effect = todo.popleft()

@@ -3,4 +3,4 @@
 from streamjob.protocol import coordinator
 from tests.protocol.graph_machine import machine
 
-TestGraphJob = machine(coordinator, 100, 40).TestCase
+TestGraphJob = machine(coordinator, 150, 40).TestCase
