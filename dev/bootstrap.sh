@@ -52,6 +52,7 @@ stamp=$(cat "$lock" requirements/uv.lock "$0" | sha256sum | cut -d' ' -f1)
 if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
+[ ! -L "$venv" ] || rm "$venv" # a link would lead `--clear` into somebody else's
 say "Python environment $venv from $lock (the first time some minutes)"
 python3 -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
