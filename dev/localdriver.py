@@ -150,7 +150,7 @@ class LocalDriver:
         if mode is not None:
             self.wait_for(lambda s: True)  # the endpoint is up
             self.terminate(mode, savepoint)
-        status = self.wait_for(lambda s: s.completed is not None)
+        status = self.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
         assert status.completed is not None
         self.record = status.completed
         self.complete(self.record.checkpoint)

@@ -92,7 +92,10 @@ class Driver:
             edges.sources_of(writer, engine.files.qualify), edges.sink_of(said, engine.files.qualify)
         )
         upstream, readers = self._neighbours(uid, found)
-        self._coordinator.refuse_start(uid, upstream)
+        with self._loop.lock:
+            for reader in readers:
+                self._coordinator.reads(reader.uid, uid)
+            self._coordinator.refuse_start(uid, upstream)
         entry = start.enter(engine, self.config, uid, writer, said)
         stage = Stage(uid, engine, entry.directory, restart, ends=found, finished=entry.finished)
         start.refuse_unfinished_before_finished(stage, [self.stages[u] for u in upstream], readers)
@@ -102,7 +105,7 @@ class Driver:
         else:
             stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
-        self._enter(stage, upstream, readers, drained=entry.drained)
+        self._enter(stage, upstream, drained=entry.drained)
         how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"
         log.info("stage %s %s, from %s", uid, how, entry.description)
         for other in upstream:
@@ -124,12 +127,10 @@ class Driver:
         upstream = [s.uid for s in others if found.read(s.ends)]
         return upstream, [s for s in others if s.ends.read(found)]
 
-    def _enter(self, stage: Stage, upstream: list[str], readers: list[Stage], *, drained: bool) -> None:
+    def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         uid, c = stage.uid, self._coordinator
         with self._loop.lock:
             self.stages[uid] = stage
-            for reader in readers:
-                c.reads(reader.uid, uid)
             if stage.finished:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))

@@ -70,7 +70,7 @@ def sink_of(written: Written, qualify: Callable[[str], str]) -> Place | None:
 
 def sources_of(writer: DataStreamWriter, qualify: Callable[[str], str]) -> tuple[Place, ...]:
     """Where a query reads from; sources that no other query can write to (rate, sockets) are left out."""
-    leaves: Any = writer._df._jdf.queryExecution().logical().collectLeaves()
+    leaves: Any = writer._df._jdf.queryExecution().analyzed().collectLeaves()
     found = [_source(leaves.apply(i), qualify) for i in range(leaves.size())]
     return tuple(dict.fromkeys(place for place in found if place is not None))
 

@@ -1,5 +1,5 @@
 """A plain PySpark job of three queries: clean writes files that windows and totals read. Arguments: input folder, home,
-and what the upstream stage is: `endless`, or `bounded` (its input is what is there when it starts)."""
+and what clean is: `endless`, or `bounded` (its input is what is there when it starts; then totals reads the input itself)."""
 
 import sys
 
@@ -32,7 +32,7 @@ def main(source: str, home: str, upstream: str = "endless") -> None:
     write(clean(events), "clean", **({"availableNow": True} if upstream == "bounded" else {}))
     cleaned = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(f"{home}/clean")
     write(windows(cleaned), "windows")
-    write(totals(cleaned), "totals")
+    write(totals(clean(events) if upstream == "bounded" else cleaned), "totals")
     spark.streams.awaitAnyTermination()
 
 
