@@ -1,0 +1,50 @@
+"""A job of two queries on the cluster: periodic checkpoints in the index, ends upstream first, all of it in the status."""
+
+from __future__ import annotations
+
+import pytest
+
+from dev.demo.job import Job, View
+from dev.demo.site import Site
+from dev.demo.waiting import PATIENCE, until
+
+from .jobs import index, local_job, make_scripts, read_on
+from .storage import APPS, Storage, expected
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+
+def test_row4_two_queries_are_stopped_resumed_and_drained(cluster: Site, storage: Storage) -> None:
+    make_scripts(cluster.kubectl, "two", {"two.py": (APPS / "two.py").read_text()})
+    cluster.kubectl.apply(
+        local_job(cluster, "two", "two.py", "/data/out/two", scripts="two", checkpoint={"interval": "1s"})
+    )
+    job = Job(cluster.kubectl, "two")
+    job.reach("Running", PATIENCE)
+    read_on(job, storage, 400)
+    periodic = until(lambda: [r for r in index(job) if not r["scenario"]], "a periodic checkpoint", PATIENCE)
+    assert {stage["uid"] for stage in periodic[-1]["stages"]} == {"copy", "sums"}
+    assert not any(r["savepoint"] for r in periodic)
+    job.ask("Stopped")
+    stopped = job.reach("Stopped", PATIENCE)
+    last = index(job)[-1]
+    assert (last["scenario"], last["savepoint"]) == ("Stop", stopped.savepoint)
+    assert finished(stopped) == {"copy": False, "sums": False}
+    job.ask("Running")
+    job.reach("Running", PATIENCE)
+    read_on(job, storage, 400)
+    job.ask("Drained")
+    drained = job.reach("Drained", PATIENCE)
+    found = storage.look(job.name)
+    assert found.offsets == found.commits
+    assert found.output == expected(found.numbers), "sums has not read all that copy had written"
+    assert finished(drained) == {"copy": True, "sums": True}
+    assert [t["state"] for s in drained.object["status"]["stages"] for t in s["tasks"]] == [
+        "Closed",
+        "Closed",
+    ]
+
+
+def finished(view: View) -> dict[str, bool]:
+    stages = view.object["status"]["stages"]
+    return {s["uid"]: bool(s["operators"]) and all(o["finished"] for o in s["operators"]) for s in stages}
