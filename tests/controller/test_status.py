@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamjob.api import ConditionType, Phase
@@ -9,6 +11,7 @@ from streamjob.api.types import timestamp
 from streamjob.controller.status import Event, event_object, events, fail, seen, sentence, settle
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import Problem
+from streamjob.protocol.records import OperatorKind, OperatorRecord
 
 from .given import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
 
@@ -88,3 +91,12 @@ def test_an_event_names_its_object() -> None:
     assert (involved["kind"], involved["name"], involved["uid"]) == ("StreamJob", "orders", UID)
     assert body["type"] == "Warning"
     assert len(str(body["message"])) <= 1024
+
+
+def test_operators_stay_when_a_final_report_had_no_room_for_them() -> None:
+    says = driver()
+    known = OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", finished=True)
+    full = replace(says, stages=tuple(replace(stage, operators=(known,)) for stage in says.stages))
+    first = seen(observed(job(status=ran()), pods=[running()], says=full))
+    later = seen(observed(job(status=first.plain()), pods=[running()], says=says))
+    assert [o.finished for stage in later.stages for o in stage.operators] == [True]

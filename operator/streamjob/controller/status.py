@@ -63,7 +63,7 @@ def seen(o: Observed) -> Status:
             "epoch": o.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
-            "stages": _stages(word) or old.stages,
+            "stages": _stages(word, old.stages) or old.stages,
             "checkpoint": _checkpoint(latest) if latest else old.checkpoint,
             "savepoint": _savepoint(savepoint) if savepoint else old.savepoint,
             "termination": _termination(old.termination, word, o.index),
@@ -92,11 +92,13 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
 
 
-def _stages(word: DriverStatus | None) -> tuple[StageInfo, ...]:
-    return tuple(_stage(s) for s in word.stages) if word else ()
+def _stages(word: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
+    """A final report may have had no room for the operators: what is known of them stays."""
+    known = {s.uid: s.operators for s in old}
+    return tuple(_stage(s, known.get(s.uid, ())) for s in word.stages) if word else ()
 
 
-def _stage(stage: StageStatus) -> StageInfo:
+def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
     batches = [t.batch for t in stage.tasks if t.batch is not None]
     rate = stage.input_rows_per_second
     return StageInfo(
@@ -105,7 +107,8 @@ def _stage(stage: StageStatus) -> StageInfo:
         operators=tuple(
             OperatorInfo(uid=o.uid, kind=o.kind.value, name=o.name, finished=o.finished)
             for o in stage.operators
-        ),
+        )
+        or known,
         watermark=stage.watermark,
         batch=max(batches) if batches else None,
         input_rows_per_second=round(rate, 1) if rate is not None else None,
