@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.edges import Ends, Place, feeds, sink_of
+from streamjob.runtime.edges import Channel, Ends, feeds, sink_of
 from streamjob.runtime.written import Written
 
 
-def files(path: str, *, pattern: bool = False) -> Place:
-    return Place("files", frozenset({path}), pattern)
+def files(path: str, *, pattern: bool = False) -> Channel:
+    return Channel("files", frozenset({path}), pattern)
 
 
-def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Place:
-    return Place("kafka", frozenset(names), pattern, frozenset(brokers.split(",")))
+def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Channel:
+    return Channel("kafka", frozenset(names), pattern, frozenset(brokers.split(",")))
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Plac
         (topics("t"), topics("t", brokers="k2:9092"), False),
         (topics("orders-eu"), topics("orders-.*", pattern=True), True),
         (topics("x-orders-eu"), topics("orders-.*", pattern=True), False),
-        (Place("table", frozenset({"t"})), files("t"), False),
+        (Channel("table", frozenset({"t"})), files("t"), False),
         (None, files("file:/a"), False),
     ],
 )
-def test_feeds(sink: Place | None, source: Place, *, expected: bool) -> None:
+def test_feeds(sink: Channel | None, source: Channel, *, expected: bool) -> None:
     assert feeds(sink, source) is expected
 
 
@@ -52,5 +52,5 @@ def test_where_a_writer_writes() -> None:
     assert sink_of(Written("kafka", {}), qualify) is None, (
         "the topic is in a column: it has to be known otherwise"
     )
-    assert sink_of(Written(table="lake.t"), qualify) == Place("table", frozenset({"lake.t"}))
+    assert sink_of(Written(table="lake.t"), qualify) == Channel("table", frozenset({"lake.t"}))
     assert sink_of(Written("console"), qualify) is None

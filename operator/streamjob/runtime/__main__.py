@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
             return run_in_pod(application)
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
-        place = local.Place(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
+        place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
         return local.run(application, place, options.restore, options.allow_drained, drain=options.drain)
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Which stage reads what another one writes, found from the queries themselves: same folder, topic or table.
 
-Sinks are known from the calls on the writer that `capture` remembers; sources from the leaves of the query's logical plan
+Sinks are known from what the script has said of the writer (`written`); sources from the leaves of the query's logical plan
 (StreamingRelation, StreamingRelationV2 and UnresolvedRelation of org.apache.spark.sql).
 """
 
@@ -21,7 +21,7 @@ GLOB = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True)
-class Place:
+class Channel:
     """Where data lies between two stages: `kind` is files, kafka or table; `names` a URI, topics, or a table's name.
 
     :param pattern: `names` are patterns: of paths for files, a regular expression for topics.
@@ -38,15 +38,15 @@ class Place:
 class Ends:
     """Where a query reads and where it writes."""
 
-    sources: tuple[Place, ...] = ()
-    sink: Place | None = None
+    sources: tuple[Channel, ...] = ()
+    sink: Channel | None = None
 
     def read(self, other: Ends) -> bool:
         """Something of what the other one writes."""
         return any(feeds(other.sink, source) for source in self.sources)
 
 
-def feeds(sink: Place | None, source: Place) -> bool:
+def feeds(sink: Channel | None, source: Channel) -> bool:
     """What `sink` is given comes out of `source`."""
     if sink is None or sink.kind != source.kind:
         return False
@@ -57,18 +57,18 @@ def feeds(sink: Place | None, source: Place) -> bool:
     return any(_matches(source.kind, name, pattern) for name in sink.names for pattern in source.names)
 
 
-def sink_of(written: Written, qualify: Callable[[str], str]) -> Place | None:
+def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
     """Where a query writes; None for a sink that no other query can read, such as foreachBatch."""
     if written.table:
-        return Place("table", frozenset({written.table}))
+        return Channel("table", frozenset({written.table}))
     options = written.options
     if written.format == "kafka":
         topic = options.get("topic")
         return _kafka(options, {topic}) if topic else None
-    return Place("files", frozenset({qualify(options["path"])})) if "path" in options else None
+    return Channel("files", frozenset({qualify(options["path"])})) if "path" in options else None
 
 
-def sources_of(writer: DataStreamWriter, qualify: Callable[[str], str]) -> tuple[Place, ...]:
+def sources_of(writer: DataStreamWriter, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
     """Where a query reads from; sources that no other query can write to (rate, sockets) are left out."""
     leaves: Any = writer._df._jdf.queryExecution().analyzed().collectLeaves()
     found = [_source(leaves.apply(i), qualify) for i in range(leaves.size())]
@@ -79,10 +79,10 @@ def _matches(kind: str, name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern) if kind == "files" else bool(re.fullmatch(pattern, name))
 
 
-def _source(leaf: Any, qualify: Callable[[str], str]) -> Place | None:
+def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
     kind = str(leaf.getClass().getSimpleName())
     if kind == "UnresolvedRelation":
-        return Place("table", frozenset({str(leaf.tableName()).replace("`", "")}))
+        return Channel("table", frozenset({str(leaf.tableName()).replace("`", "")}))
     if kind == "StreamingRelation":
         options = _scala_options(leaf.dataSource().options())
     elif kind == "StreamingRelationV2":
@@ -94,10 +94,10 @@ def _source(leaf: Any, qualify: Callable[[str], str]) -> Place | None:
     if "path" not in options:
         return None
     path = qualify(options["path"])
-    return Place("files", frozenset({path.rstrip("/")}), pattern=bool(GLOB.search(path)))
+    return Channel("files", frozenset({path.rstrip("/")}), pattern=bool(GLOB.search(path)))
 
 
-def _kafka_source(options: Mapping[str, str]) -> Place | None:
+def _kafka_source(options: Mapping[str, str]) -> Channel | None:
     if "subscribepattern" in options:
         return _kafka(options, {options["subscribepattern"]}, pattern=True)
     if "assign" in options:
@@ -105,9 +105,9 @@ def _kafka_source(options: Mapping[str, str]) -> Place | None:
     return _kafka(options, {t.strip() for t in options.get("subscribe", "").split(",")})
 
 
-def _kafka(options: Mapping[str, str], topics: set[str], *, pattern: bool = False) -> Place:
+def _kafka(options: Mapping[str, str], topics: set[str], *, pattern: bool = False) -> Channel:
     brokers = options.get("kafka.bootstrap.servers", "").split(",")
-    return Place("kafka", frozenset(topics), pattern, frozenset(b.strip() for b in brokers if b.strip()))
+    return Channel("kafka", frozenset(topics), pattern, frozenset(b.strip() for b in brokers if b.strip()))
 
 
 def _scala_options(found: Any) -> dict[str, str]:

@@ -9,7 +9,6 @@ DIR/epoch           the number of the last attempt
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import sys
 import threading
@@ -35,8 +34,6 @@ from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
 
-log = logging.getLogger("streamjob")
-
 
 class StateInUse(StreamJobError):
     """Two drivers on one state would write over each other."""
@@ -50,7 +47,7 @@ class HasCheckpoints(StreamJobError):
     reason = "RestoreTargetNotEmpty"
 
 
-class Place:
+class JobFolder:
     """The job's folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -98,7 +95,7 @@ class Place:
 
 
 def run(
-    application: Application, place: Place, restore: str | None, allow_drained: bool, *, drain: bool
+    application: Application, place: JobFolder, restore: str | None, allow_drained: bool, *, drain: bool
 ) -> int:
     """Run the script until its job ends; the process' exit code.
 
@@ -127,7 +124,7 @@ def run(
 
 def settings_for(
     application: Application,
-    place: Place,
+    place: JobFolder,
     index: Index,
     restore: str | None,
     allow_drained: bool,
@@ -154,7 +151,7 @@ def settings_for(
     )
 
 
-def complete(board: StatusBoard, driver: Driver, place: Place, index: Index) -> None:
+def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index) -> None:
     """The controller's part, without end: show how the end comes on, take each durable checkpoint into the index."""
     version, said = 0, ""
     while True:
@@ -186,7 +183,7 @@ def describe(status: DriverStatus) -> str:
     return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
 
 
-def stop(driver: Driver, place: Place, epoch: int) -> None:
+def stop(driver: Driver, place: JobFolder, epoch: int) -> None:
     """Ctrl-C."""
     name = f"stop-{epoch}"
     try:

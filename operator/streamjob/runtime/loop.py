@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from pyspark.errors import StreamingQueryException
-
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect, StartTimer, Terminated
@@ -26,9 +24,7 @@ from .work import Work
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
-SETTLED_SECONDS = (
-    30.0  # without a new query; then a stage of the restored checkpoint that is not there is no more
-)
+SETTLED_SECONDS = 30.0  # without a new query; what has not started by then is no part of the job any more
 
 
 class Loop:
@@ -75,9 +71,7 @@ class Loop:
         assert stage.query is not None
         try:
             stage.query.awaitTermination()
-        except StreamingQueryException as e:
-            self.fail(stage, e)
-        except Exception as e:  # the JVM is gone
+        except Exception as e:  # its own, or the JVM is gone
             self.fail(stage, e)
         else:
             self.take(lambda: self.coordinator.input_ended(stage.uid))

@@ -25,7 +25,6 @@ from .progress import rows_per_second, state_rows, watermark
 log = logging.getLogger("streamjob")
 
 Restart = Callable[..., StreamingQuery]  # takes the trigger as keyword
-UNNAMED = "main"  # the uid of a job's only query if the script gave it no name
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ..job import ONLY_QUERY
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import StageRecord, TaskRecord
-from ..protocol.recovery import unfinished_before_finished
+from ..protocol.recovery import AlreadyDrained, unfinished_before_finished
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
 from .internals import Internals
 from .reopen import reopen
 from .savepoint import read_manifest, restore
-from .stage import UNNAMED, Engine, Restart, Stage
+from .stage import Engine, Restart, Stage
 from .written import Written
 
 
@@ -39,10 +40,6 @@ class CheckpointLost(StreamJobError):
 
 class CheckpointMoved(StreamJobError):
     reason = "CheckpointMoved"
-
-
-class AlreadyDrained(StreamJobError):
-    reason = "AlreadyDrained"
 
 
 class StageNotInSavepoint(StreamJobError):
@@ -90,12 +87,12 @@ def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
             f"the script starts two queries with the name {name!r}",
             remedy="Give each query a queryName of its own",
         )
-    if running and (name is None or UNNAMED in running):
+    if running and (name is None or ONLY_QUERY in running):
         raise UnnamedStage(
             "the script starts several queries and one has no name: a savepoint could not tell them apart",
             remedy="Give each query a queryName",
         )
-    return name or UNNAMED
+    return name or ONLY_QUERY
 
 
 def enter(
