@@ -57,5 +57,6 @@ say "Python environment $venv from $lock (the first time some minutes)"
 python3 -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
+"$venv/bin/uv" cache prune --quiet # pyspark comes as source and leaves a build of 2 GB behind each time
 echo "$stamp" >"$venv/.stamp"
 say "$venv is ready"

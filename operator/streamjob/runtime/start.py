@@ -17,6 +17,7 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import StageRecord, TaskRecord
 from ..protocol.recovery import AlreadyDrained, unfinished_before_finished
+from . import sinklog
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
 from .internals import Internals
@@ -119,8 +120,20 @@ def enter(
     else:
         latest = directory.latest_offset()
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
+    _prepare_sink(config, directory, written)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
     return Entry(directory, directory.is_drained(), finished, description)
+
+
+def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:
+    """:raises SinkAhead: see `sinklog`."""
+    folder = sinklog.folder_of(directory.files, written)
+    if folder is None:
+        return
+    sinklog.refuse_ahead(directory.files, folder, directory.latest_offset())
+    committed = directory.latest_commit()
+    if config.restore.savepoint is not None and config.restore.latest is None and committed is not None:
+        sinklog.begin_after(directory.files, folder, committed)
 
 
 def refuse_unfinished_before_finished(

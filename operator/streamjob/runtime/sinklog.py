@@ -1,0 +1,71 @@
+"""The log of Spark's file sink, `FOLDER/_spark_metadata`: which batches of a query the folder has.
+
+    N               what batch N wrote: the line "v1", then a JSON line for each file
+    N.compact       the same of batch N and of all before it, every tenth batch
+
+From FileStreamSink, FileStreamSinkLog and CompactibleFileStreamLog of org.apache.spark.sql.execution.streaming. Two things
+in it hurt a query that writes to a folder which is not its own from batch 0 on: a batch whose number the log has is dropped
+without a word, and the first compaction fails for want of the batches before the query's first.
+"""
+
+from __future__ import annotations
+
+from ..protocol.errors import StreamJobError
+from .files import HadoopFiles, NotFound
+from .written import Written
+
+FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+COMPACT = ".compact"
+NOTHING = b"v1"  # an entry of a batch that wrote no file
+
+
+class SinkAhead(StreamJobError):
+    reason = "SinkAhead"
+
+
+def folder_of(files: HadoopFiles, written: Written) -> str | None:
+    """Where a query's file sink writes; None for any other sink."""
+    default = files.spark.conf.get("spark.sql.sources.default") or "parquet"
+    path = written.options.get("path")
+    if path is None or written.table or (written.format or default).lower() not in FORMATS:
+        return None
+    return files.qualify(path).rstrip("/")
+
+
+def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
+    """:param planned: the query's last planned batch; the sink may have it, or any before it.
+
+    :raises SinkAhead: it has later ones, so Spark would drop what the query writes next.
+    """
+    latest = max(_entries(files, folder), default=None)
+    if latest is None or latest <= (-1 if planned is None else planned):
+        return
+    begins = "begins with batch 0" if planned is None else f"goes on after batch {planned}"
+    raise SinkAhead(
+        f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the batches "
+        f"up to {latest} for written and drop their rows",
+        remedy="Let the query write into a new folder",
+    )
+
+
+def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
+    """Let the log begin after `batch`, where a query goes on that ran elsewhere: entries that say that the batches before it
+    wrote nothing here. May be repeated; what the log has is left as it is."""
+    found = _entries(files, folder)
+    every = int(files.spark.conf.get(INTERVAL) or 10)
+    compacted = max((n for n, name in found.items() if name.endswith(COMPACT) and n <= batch), default=None)
+    first = compacted if compacted is not None else max(0, (batch + 1) // every * every - 1)
+    for number in range(first, batch + 1):
+        if number in found:
+            continue
+        name = f"{number}{COMPACT}" if (number + 1) % every == 0 else str(number)
+        files.write_new(f"{folder}/_spark_metadata/{name}", NOTHING)
+
+
+def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:
+    try:
+        names = [f.path for f in files.list(f"{folder}/_spark_metadata")]
+    except NotFound:
+        return {}
+    return {int(n.removesuffix(COMPACT)): n for n in names if n.removesuffix(COMPACT).isdigit()}

@@ -1,0 +1,93 @@
+"""The file sink's log where a query goes on in another folder than the one it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streamjob.runtime.checkpointdir import CheckpointDir
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.sinklog import SinkAhead, begin_after, folder_of, refuse_ahead
+from streamjob.runtime.written import Written
+
+from .feeds import Feed
+
+
+class Stream:
+    """A query that copies a file in each batch."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark, self._home, self._feed = spark, home, Feed(home / "in")
+        self._batches = 0
+
+    def run(self, batches: int, folder: str) -> None:
+        for _ in range(batches):
+            self._feed.minutes(self._batches, self._batches + 1)
+            self._batches += 1
+        writer = self._feed.stream(self._spark).writeStream.format("json")
+        writer = writer.option("checkpointLocation", str(self._home / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(self._home / folder)).awaitTermination()
+
+    def rows(self, folder: str) -> int:
+        """As a reader sees it that trusts the sink's log."""
+        return self._spark.read.schema("k string").json(str(self._home / folder)).count()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("interval", "batches"), [("3", 1), ("3", 3), ("3", 5), ("3", 7), ("3", 12), ("10", 25)]
+)
+def test_a_query_goes_on_in_a_new_folder_over_two_compactions(
+    spark: SparkSession, files: HadoopFiles, stream: Stream, tmp_path: Path, batches: int, interval: str
+) -> None:
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", interval)
+    try:
+        stream.run(batches, "old")
+        for _ in range(2):  # a crash in between is a repetition
+            begin_after(files, str(tmp_path / "new"), batches - 1)
+        assert stream.rows("new") == 0
+        more = 2 * int(interval) + 1
+        stream.run(more, "new")
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    assert stream.rows("old") * more == stream.rows("new") * batches > 0
+
+
+def test_what_the_folder_has_is_left_alone(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
+    stream.run(12, "out")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "out" / "_spark_metadata").iterdir()}
+    begin_after(files, str(tmp_path / "out"), 11)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out" / "_spark_metadata").iterdir()} == before
+
+
+def test_a_folder_with_later_batches_is_refused(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
+    stream.run(3, "out")
+    folder = str(tmp_path / "out")
+    planned = CheckpointDir(files, files.qualify(str(tmp_path / "checkpoint"))).latest_offset()
+    assert planned == 2
+    refuse_ahead(files, folder, planned)
+    refuse_ahead(files, str(tmp_path / "none"), None)
+    for behind in (1, None):
+        with pytest.raises(SinkAhead, match="batches up to 2") as refused:
+            refuse_ahead(files, folder, behind)
+        assert "new folder" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (Written(options={"path": "/out/"}), True),
+        (Written(format="JSON", options={"path": "/out"}), True),
+        (Written(format="delta", options={"path": "/out"}), False),
+        (Written(format="parquet", options={"path": "/out"}, table="t"), False),
+        (Written(format="noop"), False),
+    ],
+)
+def test_only_the_file_sink_has_such_a_folder(files: HadoopFiles, written: Written, found: bool) -> None:
+    assert folder_of(files, written) == ("file:/out" if found else None)
