@@ -8,20 +8,39 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
 _ATTRIBUTE = "_streamjob_written"
 
 
+class BatchFunction:
+    """What foreachBatch() was given. What else belongs to a batch, once the query is a stage, is done around it: inside the
+    micro-batch, so that Spark commits it only when all of that is done, and runs it again if any of it raises."""
+
+    def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
+        self.function = function
+        self.before: list[Callable[[int], object]] = []
+        self.after: list[Callable[[int], object]] = []
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        for step in self.before:
+            step(batch)
+        self.function(frame, batch)
+        for step in self.after:
+            step(batch)
+
+
 @dataclass(frozen=True)
 class Written:
-    """`options`: keys in lower case; `table`: of toTable()."""
+    """`options`: keys in lower case; `table`: of toTable(); `each_batch`: of foreachBatch()."""
 
     format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     name: str | None = None
     table: str | None = None
+    each_batch: BatchFunction | None = None
 
     @property
     def location(self) -> str | None:
@@ -35,6 +54,7 @@ def remember() -> None:
     _before("queryName", lambda said, name: replace(said, name=name))
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
+    _remember_batch_function()
 
 
 def written(
@@ -69,6 +89,20 @@ def _before(method: str, change: Callable[..., Written]) -> None:
         return result
 
     setattr(DataStreamWriter, method, wrapped)
+
+
+def _remember_batch_function() -> None:
+    original = DataStreamWriter.foreachBatch
+
+    @functools.wraps(original)
+    def foreachBatch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
+        each_batch = BatchFunction(func)
+        result = original(writer, each_batch)
+        said = getattr(writer, _ATTRIBUTE, Written())
+        setattr(writer, _ATTRIBUTE, replace(said, each_batch=each_batch))
+        return result
+
+    DataStreamWriter.foreachBatch = foreachBatch  # type: ignore[assignment,method-assign]
 
 
 def _with_options(said: Written, options: Mapping[str, Any] | None = None) -> Written:
