@@ -166,11 +166,12 @@ def record(
     *,
     request: str | None = "stop-1-1",
     stages: bool = True,
+    transactions: tuple[str, ...] = (),
 ) -> CheckpointRecord:
     done = scenario is not None and scenario.is_drain
     stage = StageRecord(
         "windows",
-        (TaskRecord(0, "file:///data/cp/x/windows/0", 7),),
+        (TaskRecord(0, "file:///data/cp/x/windows/0", 7, transactions=transactions),),
         (OperatorRecord("windows/source-0", OperatorKind.SOURCE, "RateStream", done),),
     )
     savepoint = f"file:///data/sp/x/{request}" if request else None

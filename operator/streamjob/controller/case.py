@@ -105,11 +105,21 @@ class Case:
 
     @property
     def settled(self) -> bool:
-        """No driver has run since the newest checkpoint, or none ever: the directories are as it says."""
+        """No driver has run since the newest checkpoint, or none ever: the directories are as it says, and so is what readers
+        of the sinks see."""
         latest = self.o.index.latest if self.o.index else None
         return self.s.started_epoch == 0 or (
-            latest is not None and final(latest) and latest.epoch >= self.s.started_epoch
+            latest is not None
+            and final(latest)
+            and latest.epoch >= self.s.started_epoch
+            and not self.uncommitted
         )
+
+    @property
+    def uncommitted(self) -> bool:
+        """The newest checkpoint ended an epoch, and its sinks may still have to commit."""
+        latest = self.o.index.latest if self.o.index else None
+        return latest is not None and final(latest) and latest.uncommitted
 
     @property
     def ended(self) -> bool:
@@ -123,9 +133,9 @@ class Case:
 
     @property
     def open_termination(self) -> TerminationInfo | None:
-        """A recorded one whose checkpoint is not in the index."""
+        """A recorded one whose checkpoint is not in the index, or not committed by the sinks."""
         t = self.s.termination
-        return t if t is not None and t.final_checkpoint is None else None
+        return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
     @property
     def failed(self) -> RestartStatus | None:

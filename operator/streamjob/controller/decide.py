@@ -95,6 +95,18 @@ def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
     return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
 
 
+def forget_what_is_committed(c: Case) -> Decision | None:
+    """The driver has left in order, so its sinks have committed what was pre-committed for its final checkpoint. One that died
+    before that is followed by another, which commits first of all."""
+    word = c.o.word
+    if word is None or word.phase is not DriverPhase.TERMINATED or word.problem or word.epoch != c.s.epoch:
+        return None
+    if c.o.index is None or not c.uncommitted:
+        return None
+    index = indices.committed(c.o.index, word.epoch)
+    return Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
+
+
 def cancel(c: Case) -> Decision | None:
     """At any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.goal is not Goal.CANCEL:
@@ -276,6 +288,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     fence_off_older_epochs,
     take_the_checkpoint_into_the_index,
     tell_the_driver_that_the_index_has_it,
+    forget_what_is_committed,
     cancel,
     need_a_readable_index,
     replace_a_driver_that_cannot_start,

@@ -53,18 +53,20 @@ def add(index: Index, record: CheckpointRecord) -> Index:
 
     A number that is taken by another checkpoint is an error of ours: numbers are given out by the driver that the
     epoch admits, which starts from `next_id`. A final report may have had to leave out the record's stages: it is
-    still the same checkpoint, and what is known of its stages stays.
+    still the same checkpoint, and what is known of its stages stays. So is one that a later epoch has brought to its end, whose
+    own died before its sinks had committed.
 
     :raises ValueError: the number is taken. :raises FormatError: the record alone is larger than an index.
     """
-    others = []
-    for known in index.checkpoints:
-        if known.checkpoint != record.checkpoint:
-            others.append(known)
-        elif record in (known, replace(known, stages=())):
+    known = next((c for c in index.checkpoints if c.checkpoint == record.checkpoint), None)
+    if known is not None:
+        if record.committed in (known.committed, replace(known, stages=())):
             return index
-        elif known != replace(record, stages=()):
+        same = _without_epoch(known) == _without_epoch(record)
+        taken_over = same and known.uncommitted and known.epoch < record.epoch
+        if known != replace(record, stages=()) and not taken_over:
             raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
+    others = [c for c in index.checkpoints if c.checkpoint != record.checkpoint]
     records = sorted((*others, record), key=lambda c: c.checkpoint)
     grown = replace(index, checkpoints=tuple(records[-MAX_RECORDS:]))
     while len(dumps(grown)) > SIZE_LIMIT:
@@ -75,6 +77,20 @@ def add(index: Index, record: CheckpointRecord) -> Index:
             )
         grown = replace(grown, checkpoints=grown.checkpoints[1:])
     return grown
+
+
+def committed(index: Index, epoch: int) -> Index:
+    """A driver of `epoch` has left in order: what was pre-committed for the latest checkpoint is committed, and the epoch is the
+    one that the checkpoint ended."""
+    latest = index.latest
+    if latest is None or not latest.uncommitted:
+        return index
+    settled = replace(latest.committed, epoch=max(latest.epoch, epoch))
+    return replace(index, checkpoints=(*index.checkpoints[:-1], settled))
+
+
+def _without_epoch(record: CheckpointRecord) -> CheckpointRecord:
+    return replace(record.committed, epoch=0)
 
 
 def dumps(index: Index) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .lifecycle import Scenario
@@ -54,6 +54,7 @@ class TaskRecord:
     :param finished: its `finish()` ran before the checkpoint was triggered.
     :param query_id: Spark's id of the query, where it is known: two queries with one id stop each other.
     :param state: driver-side state, by operator uid. An entry is opaque.
+    :param transactions: what its sink has pre-committed and has to commit now that the checkpoint has completed.
     """
 
     index: int
@@ -62,6 +63,7 @@ class TaskRecord:
     finished: bool = False
     query_id: str | None = None
     state: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    transactions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,19 @@ class CheckpointRecord:
     savepoint: str | None
     completed_at: str
     stages: tuple[StageRecord, ...]
+
+    @property
+    def uncommitted(self) -> bool:
+        """A sink may still have to commit what is pre-committed for it."""
+        return any(t.transactions for s in self.stages for t in s.tasks)
+
+    @property
+    def committed(self) -> CheckpointRecord:
+        """The same, with nothing left to commit."""
+        stages = tuple(
+            replace(s, tasks=tuple(replace(t, transactions=()) for t in s.tasks)) for s in self.stages
+        )
+        return replace(self, stages=stages)
 
     @property
     def drained(self) -> bool:

@@ -13,14 +13,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..protocol.coordinator import TerminationConflict
+from ..protocol.graph import task_id
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
+from ..sinks.transactional import TransactionalSink
 from . import edges, signals, start
 from .board import StatusBoard
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .stage import Engine, Stage
-from .written import written
+from .transactions import Transactions, owner_of
+from .written import Written, written
 
 log = logging.getLogger("streamjob")
 
@@ -97,8 +100,21 @@ class Driver:
                 self._coordinator.reads(reader.uid, uid)
             self._coordinator.refuse_start(uid, upstream)
         entry = start.enter(engine, self.config, uid, writer, said)
-        stage = Stage(uid, engine, entry.directory, restart, ends=found, finished=entry.finished)
-        start.refuse_unfinished_before_finished(stage, [self.stages[u] for u in upstream], readers)
+        transactions = self._transactions(uid, said)
+        stage = Stage(
+            uid,
+            engine,
+            entry.directory,
+            restart,
+            ends=found,
+            finished=entry.finished,
+            transactions=transactions,
+        )
+        sources = [self.stages[u] for u in upstream]
+        start.refuse_unfinished_before_finished(stage, sources, readers)
+        start.refuse_transactional_upstream(stage, sources, readers)
+        if transactions is not None:
+            transactions.recover(entry.directory.latest_commit(), entry.transactions)
         if entry.finished or entry.drained or self._coordinator.request is not None:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
             jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
@@ -122,6 +138,20 @@ class Driver:
         self._loop.started()
         return self._engine
 
+    def _transactions(self, uid: str, said: Written) -> Transactions | None:
+        """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
+        if said.each_batch is None or not isinstance(said.each_batch.function, TransactionalSink):
+            return None
+        sink = said.each_batch.function
+        said.each_batch.function = sink.write_batch
+        if not self.config.checkpointing.interval:
+            log.warning(
+                "stage %s: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
+                "only when it ends",
+                uid,
+            )
+        return Transactions(sink, owner_of(self.config.job, task_id(uid)))
+
     def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
         others = [s for s in self.stages.values() if s.uid != uid]
         upstream = [s.uid for s in others if found.read(s.ends)]
@@ -135,7 +165,8 @@ class Driver:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
                 return
-            self._loop.take(lambda: c.task_started(uid, upstream, commits=False))
+            commits = stage.transactions is not None
+            self._loop.take(lambda: c.task_started(uid, upstream, commits=commits))
             if drained:
                 self._loop.take(lambda: c.input_ended(uid))
 

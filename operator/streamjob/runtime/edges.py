@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ..sinks.files import FileSink
 from .written import Written
 
 GLOB = re.compile(r"[*?\[{]")
@@ -58,7 +59,14 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
 
 
 def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
-    """Where a query writes; None for a sink that no other query can read, such as foreachBatch."""
+    """Where a query writes; None for a sink that is not known, such as a function of foreachBatch."""
+    if written.each_batch is not None:
+        function = written.each_batch.function
+        return (
+            Channel("files", frozenset({qualify(function.folder)}))
+            if isinstance(function, FileSink)
+            else None
+        )
     if written.table:
         return Channel("table", frozenset({written.table}))
     options = written.options

@@ -161,6 +161,9 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         if line and line != said:
             said = line
             print(f"streamjob: {line}", flush=True)
+        if status.phase is DriverPhase.TERMINATED:
+            index = indices.committed(index, status.epoch)
+            place.write_index(index)
         record = status.completed
         if record is None or (index.latest is not None and index.latest.checkpoint >= record.checkpoint):
             continue

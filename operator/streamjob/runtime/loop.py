@@ -7,13 +7,14 @@ a thread for each task, and comes back as an event.
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable
 
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
-from ..protocol.effects import Effect, StartTimer, Terminated
+from ..protocol.effects import Cancel, Effect, StartTimer, Terminated
 from ..protocol.graph import task_id
 from ..protocol.messages import DriverConfig
 from .board import StatusBoard
@@ -44,27 +45,38 @@ class Loop:
             expected(config),
         )
         self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
+        self._lanes: dict[str, queue.SimpleQueue[Effect]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
-        """Give the coordinator an event and carry out what it wants, each task's effects in order, tasks side by side."""
+        """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
+        come from; tasks, and what is not of a task, side by side."""
         with self.lock:
             effects = event()
             self.publish()
-        lanes: dict[str, list[Effect]] = {}
-        for effect in effects:
-            if isinstance(effect, Terminated):
-                self.terminated.set()
-                self.publish()
-            elif isinstance(effect, StartTimer):
-                self._start_timer(effect)
-            else:
-                lanes.setdefault(getattr(effect, "task", ""), []).append(effect)
-        for name, lane in lanes.items():
+            of_job = []
+            for effect in effects:
+                if isinstance(effect, Terminated):
+                    self.terminated.set()
+                    self.publish()
+                elif isinstance(effect, StartTimer):
+                    self._start_timer(effect)
+                elif isinstance(effect, Cancel) or not hasattr(effect, "task"):
+                    of_job.append(effect)  # a cancel waits for nothing
+                else:
+                    self._lane(effect.task).put(effect)
+        if of_job:
+            threading.Thread(target=self._of_job, args=(of_job,), name="work-job", daemon=True).start()
+
+    def _lane(self, task: str) -> queue.SimpleQueue[Effect]:
+        if task not in self._lanes:
+            lane: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+            self._lanes[task] = lane
             threading.Thread(
-                target=self._run, args=(name, lane), name=f"work-{name or 'job'}", daemon=True
+                target=self._of_task, args=(task, lane), name=f"work-{task}", daemon=True
             ).start()
+        return self._lanes[task]
 
     def watch(self, stage: Stage) -> None:
         """Wait for the stage's query to end by itself: out of input, stopped past us, or failed."""
@@ -112,16 +124,29 @@ class Loop:
     def started(self) -> None:
         self._last_start = time.monotonic()
 
-    def _run(self, name: str, lane: list[Effect]) -> None:
-        for effect in lane:
-            try:
-                event = self.work.carry_out(effect)
-            except Exception as e:  # whatever it is, somebody waits for this lane: say it and let go
-                log.exception("%s failed", effect)
-                self.fail(self.stages.get(name), e)
+    def _of_job(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if not self._carry_out("", effect):
                 return
-            self.notes.progress.pop(name, None)  # the words of a step that is behind
-            self.take(event)
+
+    def _of_task(self, task: str, lane: queue.SimpleQueue[Effect]) -> None:
+        while True:
+            if self._carry_out(task, lane.get()):
+                continue
+            with self.lock:
+                while not lane.empty():
+                    lane.get()  # what was to follow does not follow: a close, after a commit that failed
+
+    def _carry_out(self, task: str, effect: Effect) -> bool:
+        try:
+            event = self.work.carry_out(effect)
+        except Exception as e:  # whatever it is, somebody waits for it: say it and let go
+            log.exception("%s failed", effect)
+            self.fail(self.stages.get(task), e)
+            return False
+        self.notes.progress.pop(task, None)  # the words of a step that is behind
+        self.take(event)
+        return True
 
     def _start_timer(self, effect: StartTimer) -> None:
         timer = threading.Timer(

@@ -207,7 +207,7 @@ def _standing(files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, tar
             f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
-    if found.checkpoint.stages == checkpoint.stages:
+    if found.checkpoint.committed.stages == checkpoint.committed.stages:
         return found
     files.delete(f"{target}/{manifests.NAME}")
     return None

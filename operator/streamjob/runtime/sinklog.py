@@ -6,9 +6,14 @@
 From FileStreamSink, FileStreamSinkLog and CompactibleFileStreamLog of org.apache.spark.sql.execution.streaming. Two things
 in it hurt a query that writes to a folder which is not its own from batch 0 on: a batch whose number the log has is dropped
 without a word, and the first compaction fails for want of the batches before the query's first.
+
+`streamjob.sinks.FileSink` keeps such a log itself, an entry for each commit.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
 
 from ..protocol.errors import StreamJobError
 from .files import HadoopFiles, NotFound
@@ -18,6 +23,8 @@ FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 COMPACT = ".compact"
 NOTHING = b"v1"  # an entry of a batch that wrote no file
+APPEND_INTERVAL = 10  # as Spark's default; a reader finds it out from the log
+LIMIT = 1 << 30  # bytes of an entry
 
 
 class SinkAhead(StreamJobError):
@@ -61,6 +68,50 @@ def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
             continue
         name = f"{number}{COMPACT}" if (number + 1) % every == 0 else str(number)
         files.write_new(f"{folder}/_spark_metadata/{name}", NOTHING)
+
+
+def line(path: str, size: int, modified_ms: int) -> str:
+    """One file, as SinkFileStatus says it."""
+    status = {
+        "path": path,
+        "size": size,
+        "isDir": False,
+        "modificationTime": modified_ms,
+        "blockReplication": 1,
+        "blockSize": 128 << 20,
+        "action": "add",
+    }
+    return json.dumps(status, separators=(",", ":"))
+
+
+def lines(files: HadoopFiles, folder: str) -> set[str]:
+    """All files that the log has, a line each."""
+    found = _entries(files, folder)
+    return {text for number in _valid(found) for text in _read(files, folder, found[number])}
+
+
+def append(files: HadoopFiles, folder: str, added: Sequence[str]) -> None:
+    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it.
+
+    :raises FileExists: another writer was faster; nothing was added.
+    """
+    found = _entries(files, folder)
+    number = max(found, default=-1) + 1
+    name, entry = str(number), list(added)
+    if (number + 1) % APPEND_INTERVAL == 0:
+        name += COMPACT
+        entry = [text for n in _valid(found) for text in _read(files, folder, found[n])] + entry
+    files.write_new(f"{folder}/_spark_metadata/{name}", "\n".join(["v1", *entry]).encode())
+
+
+def _valid(found: Mapping[int, str]) -> list[int]:
+    """The newest compacted entry and those after it."""
+    first = max((n for n, name in found.items() if name.endswith(COMPACT)), default=0)
+    return sorted(n for n in found if n >= first)
+
+
+def _read(files: HadoopFiles, folder: str, name: str) -> list[str]:
+    return files.read_bytes(f"{folder}/_spark_metadata/{name}", LIMIT).decode().splitlines()[1:]
 
 
 def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:

@@ -21,6 +21,7 @@ from .edges import Ends
 from .files import HadoopFiles
 from .internals import Internals
 from .progress import rows_per_second, state_rows, watermark
+from .transactions import Transactions
 
 log = logging.getLogger("streamjob")
 
@@ -52,6 +53,7 @@ class Stage:
 
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
+    :param transactions: of its sink; None if that is durable at each batch.
     """
 
     def __init__(
@@ -63,11 +65,13 @@ class Stage:
         *,
         ends: Ends | None = None,
         finished: bool = False,
+        transactions: Transactions | None = None,
     ) -> None:
         self.uid = uid
         self.directory = directory
         self.ends = ends or Ends()
         self.finished = finished
+        self.transactions = transactions
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
@@ -134,14 +138,18 @@ class Stage:
             return None
         return run_max_watermark_batch(self._once, self.directory, batch)
 
-    def record(self, finished: bool, *, running: bool = False) -> StageRecord:
+    def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> StageRecord:
         """The stage's part of a checkpoint.
 
         :param finished: its operators' `finish()` ran.
+        :param noted: the batch at its snapshot, with which a transactional sink was pre-committed.
         :param running: the last committed batch counts; otherwise it has to stand at a boundary.
         """
+        transactions: tuple[str, ...] = ()
         batch = self.directory.latest_commit() if running else self.directory.boundary()
-        task = TaskRecord(0, self.directory.uri, batch, finished)
+        if self.transactions is not None:
+            batch, transactions = noted, self.transactions.up_to(checkpoint)
+        task = TaskRecord(0, self.directory.uri, batch, finished, transactions=transactions)
         return StageRecord(self.uid, (task,), self.operators(finished))
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:

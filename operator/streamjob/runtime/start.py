@@ -43,6 +43,12 @@ class CheckpointMoved(StreamJobError):
     reason = "CheckpointMoved"
 
 
+class TransactionalUpstream(StreamJobError):
+    """What a transactional sink holds back until a checkpoint, a stage of the same job could not read before its own end."""
+
+    reason = "TransactionalUpstream"
+
+
 class StageNotInSavepoint(StreamJobError):
     reason = "StageNotInSavepoint"
 
@@ -50,12 +56,14 @@ class StageNotInSavepoint(StreamJobError):
 @dataclass(frozen=True)
 class Entry:
     """:param drained: the max watermark is in the offset log already: no more data may be read.
-    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10)."""
+    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
+    :param transactions: that checkpoint's, to be committed if they are not."""
 
     directory: CheckpointDir
     drained: bool
     finished: bool
     description: str
+    transactions: tuple[str, ...]
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -112,17 +120,18 @@ def enter(
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     expected = _expected(config, uid)
     finished = False
+    transactions: tuple[str, ...] = ()
     if expected is not None:
         description = _resume(config, uid, directory, expected.tasks[0])
-        finished = expected.finished
+        finished, transactions = expected.finished, expected.tasks[0].transactions
     elif config.restore.savepoint is not None and config.restore.latest is None:
-        description, finished = _restore(engine.files, config, uid, directory)
+        description, finished, transactions = _restore(engine.files, config, uid, directory)
     else:
         latest = directory.latest_offset()
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
     _prepare_sink(config, directory, written)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    return Entry(directory, directory.is_drained(), finished, description)
+    return Entry(directory, directory.is_drained(), finished, description, transactions)
 
 
 def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:
@@ -145,6 +154,17 @@ def refuse_unfinished_before_finished(
             raise unfinished_before_finished(source.uid, reader.uid)
 
 
+def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]) -> None:
+    """:raises TransactionalUpstream: see there."""
+    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+        if source.transactions is not None:
+            raise TransactionalUpstream(
+                f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its last rows become "
+                f"visible with the checkpoint that ends both, and {reader.uid!r} would never read them",
+                remedy=f"Give {source.uid!r} a sink that is durable at each batch, such as Spark's own for files or Kafka",
+            )
+
+
 def _expected(config: DriverConfig, uid: str) -> StageRecord | None:
     record = config.restore.latest
     return next((s for s in record.stages if s.uid == uid), None) if record else None
@@ -154,7 +174,8 @@ def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: 
     """Go on in the directory of the latest checkpoint, which holds its batch or, after a crash, a later one."""
     record = config.restore.latest
     assert record is not None
-    if record.drained and config.restore.exact and not config.restore.allow_drained:
+    settled = config.restore.exact and not record.uncommitted
+    if record.drained and settled and not config.restore.allow_drained:
         raise AlreadyDrained(
             f"checkpoint {record.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
             remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
@@ -182,7 +203,7 @@ def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: 
 
 def _restore(
     files: HadoopFiles, config: DriverConfig, uid: str, directory: CheckpointDir
-) -> tuple[str, bool]:
+) -> tuple[str, bool, tuple[str, ...]]:
     """The job's first start from a savepoint; done already if an earlier epoch of the job got that far."""
     savepoint = config.restore.savepoint
     assert savepoint is not None
@@ -199,4 +220,5 @@ def _restore(
             remedy="Give the query the name it had, or start without restoreFrom",
         )
     restore(files, savepoint, uid, 0, directory.uri, amend=reopen)
-    return f"savepoint {savepoint}", known[uid].finished and not manifest.checkpoint.drained
+    finished = known[uid].finished and not manifest.checkpoint.drained
+    return f"savepoint {savepoint}", finished, known[uid].tasks[0].transactions

@@ -71,9 +71,8 @@ class Work:
             fx.RetryLater: self._wait,
             fx.AnnounceCheckpoint: self._announce,
             fx.AbortCheckpoint: self._abort,
-            # Every sink of this version is durable at each batch: nothing is committed or aborted later.
-            fx.NotifyComplete: lambda e: list,
-            fx.AbortTransactions: lambda e: list,
+            fx.NotifyComplete: self._commit,
+            fx.AbortTransactions: self._abort_transactions,
         }
 
     def carry_out(self, effect: Effect) -> Event:
@@ -143,12 +142,18 @@ class Work:
 
     def _snapshot(self, effect: fx.Snapshot) -> Event:
         """The barrier passes a query without holding it: see `_stages_of`."""
-        batch = self._stages[effect.task].directory.latest_commit()
+        stage = self._stages[effect.task]
+        batch = stage.directory.latest_commit()
+        if stage.transactions is not None:
+            stage.transactions.pre_commit(effect.number, batch)
         return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
 
     def _store(self, effect: fx.StoreCheckpoint) -> Event:
         number = effect.number
         try:
+            for task, of in effect.pre_commit.items():
+                if (transactions := self._stages[task].transactions) is not None:
+                    transactions.pre_commit(of, effect.batches[task])
             self._records[number] = self._write(effect)
         except StreamJobError as e:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
@@ -190,7 +195,7 @@ class Work:
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An attempt before this one, or an earlier epoch, may have written the manifest and died: that savepoint is the
         # one that counts. It is this epoch that brings it into the index.
-        return replace(manifest.checkpoint, epoch=self._config.epoch)
+        return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
 
     def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
         """The cut, downstream first: when a stage's batch is read, what it was made from has been committed upstream long
@@ -198,7 +203,9 @@ class Work:
         durable (files, a topic), and is read after a restore. No query has to be held for it."""
         running = effect.scenario is None
         records = {
-            uid: self._stages[uid].record(uid in effect.finished, running=running)
+            uid: self._stages[uid].record(
+                effect.number, uid in effect.finished, effect.batches.get(uid), running=running
+            )
             for uid in self._coordinator.downstream_first()
             if uid in self._stages
         }
@@ -212,6 +219,38 @@ class Work:
         self._numbers[record.checkpoint] = effect.number
         self._board.update(completed=record)
         return list
+
+    # --- transactions -----------------------------------------------------------------------------------------
+
+    def _commit(self, effect: fx.NotifyComplete) -> Event:
+        if (transactions := self._stages[effect.task].transactions) is not None:
+            self._persist(lambda: transactions.commit(effect.number))
+        return list
+
+    def _abort_transactions(self, effect: fx.AbortTransactions) -> Event:
+        if (transactions := self._stages[effect.task].transactions) is not None:
+            self._persist(lambda: transactions.abort_after(effect.after))
+        return list
+
+    def _persist(self, step: Callable[[], None]) -> None:
+        """The checkpoint has completed, so this has to succeed in the end: here, or when the next epoch recovers.
+
+        :raises StreamJobError: not here; the job fails.
+        """
+        for wait in RETRY_SECONDS:
+            try:
+                step()
+            except StreamJobError as e:
+                if not e.retryable:
+                    raise
+                log.warning("%s; the next attempt follows in %.0f s", e, wait)
+                self._notes.stuck = problem_of(e)
+                self._publish()
+                time.sleep(wait)
+            else:
+                self._notes.stuck = None
+                return
+        step()
 
     def _say(self, task: str) -> Callable[[str], None]:
         def say(progress: str) -> None:

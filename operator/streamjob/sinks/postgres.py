@@ -1,0 +1,217 @@
+"""A PostgreSQL table whose rows become visible together: PREPARE TRANSACTION and COMMIT PREPARED.
+
+    TABLE_streamjob_rows        what the batches wrote: the table's columns, owner, batch, number of the row
+    TABLE_streamjob_commits     owner, batch: the newest transaction that the owner has committed
+
+A batch is written to the first by Spark, in parallel, and is safe there. At a checkpoint one transaction moves the batches
+into the table and is prepared: constraints are checked then, and whatever happens after that, it can be committed. A prepared
+transaction holds its locks until it is committed or rolled back: `select gid from pg_prepared_xacts` shows whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit, monotonically_increasing_id
+
+from .transactional import SinkFailed, Transaction, TransactionalSink, TransactionLost
+
+DRIVER = "org.postgresql.Driver"
+OWNER, BATCH, ROW = "streamjob_owner", "streamjob_batch", "streamjob_row"
+
+Rows = list[tuple[object, ...]]
+Run = Callable[..., Rows]
+
+
+class PostgresSink(TransactionalSink):
+    """`frame.writeStream.foreachBatch(PostgresSink(url, "orders", user="shop", password=os.environ["PGPASSWORD"]))`
+
+    The server needs `max_prepared_transactions` above 0, the driver `org.postgresql.Driver` on its class path. The frame's
+    columns are matched with the table's by name.
+
+    :param url: `jdbc:postgresql://host/database`. :param table: an existing one, NAME or SCHEMA.NAME.
+    :param properties: of the JDBC driver: user, password, ssl, …
+    :raises ValueError: the name would have to be quoted.
+    """
+
+    def __init__(self, url: str, table: str, **properties: str) -> None:
+        if not re.fullmatch(r"([a-z_][a-z0-9_]*\.)?[a-z_][a-z0-9_]{0,40}", table):
+            raise ValueError(f"{table[:200]!r} is not a table's name in lower case, NAME or SCHEMA.NAME")
+        self._url, self._table = url, table
+        self._properties = {"driver": DRIVER, **properties}
+        self._rows, self._commits = f"{table}_streamjob_rows", f"{table}_streamjob_commits"
+        self._owner, self._created = "", False
+
+    def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
+        self._owner = owner
+        with self._connection() as run:
+            if self._exists(run):
+                which = f"{OWNER} = ? AND {BATCH} > ?"
+                run(f"DELETE FROM {self._rows} WHERE {which}", owner, -1 if batch is None else batch)
+            return [t for t in self._prepared(run) if t.owner == owner]
+
+    def begin(self, batch: int) -> None:
+        with self._connection() as run:
+            if self._exists(run):
+                run(f"DELETE FROM {self._rows} WHERE {OWNER} = ? AND {BATCH} = ?", self._owner, batch)
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        self._create(frame.columns)
+        # The number makes a part of the batch that Spark writes twice, after a lost answer, an error and not more rows.
+        marked = (
+            frame.withColumn(OWNER, lit(self._owner))
+            .withColumn(BATCH, lit(batch))
+            .withColumn(ROW, monotonically_increasing_id())
+        )
+        marked.write.jdbc(self._url, self._rows, mode="append", properties=self._properties)
+
+    def pre_commit(self, transaction: Transaction) -> None:
+        with self._connection(commit=False) as run:
+            prepared = self._prepared(run)
+            if transaction in prepared or not self._exists(run):
+                return
+            taken = max((t.batch for t in prepared if t.owner == self._owner), default=-1)
+            columns = _quoted(self._columns(run))
+            which = f"{OWNER} = ? AND {BATCH} > ? AND {BATCH} <= ?"
+            bounds = (self._owner, taken, transaction.batch)
+            run(
+                f"INSERT INTO {self._table} ({columns}) SELECT {columns} FROM {self._rows} WHERE {which} "
+                f"ORDER BY {BATCH}, {ROW}",
+                *bounds,
+            )
+            run(f"DELETE FROM {self._rows} WHERE {which}", *bounds)
+            run(
+                f"INSERT INTO {self._commits} VALUES (?, ?) ON CONFLICT DO NOTHING",
+                self._owner,
+                transaction.batch,
+            )
+            run(f"PREPARE TRANSACTION '{transaction}'")
+
+    def commit(self, transaction: Transaction) -> None:
+        with self._connection() as run:
+            if transaction in self._prepared(run):
+                run(f"COMMIT PREPARED '{transaction}'")
+            elif not self._is_committed(run, transaction):
+                raise TransactionLost(
+                    f"transaction {transaction} of {self._table} is neither prepared nor committed: somebody has rolled "
+                    "it back",
+                    remedy="Restore an earlier savepoint, or write its rows by hand and give the job a new name",
+                )
+            run(
+                f"DELETE FROM {self._commits} WHERE owner = ? AND batch < ?",
+                transaction.owner,
+                transaction.batch,
+            )
+
+    def abort(self, transaction: Transaction) -> None:
+        with self._connection() as run:
+            if transaction in self._prepared(run):
+                run(f"ROLLBACK PREPARED '{transaction}'")
+
+    # --- SQL --------------------------------------------------------------------------------------------------
+
+    def _prepared(self, run: Run) -> list[Transaction]:
+        rows = run("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+        found = [Transaction.read(str(gid)) for (gid,) in rows]
+        return [t for t in found if t is not None]  # others have prepared transactions too
+
+    def _is_committed(self, run: Run, transaction: Transaction) -> bool:
+        query = f"SELECT 1 FROM {self._commits} WHERE owner = ? AND batch >= ?"
+        return bool(run(query, transaction.owner, transaction.batch))
+
+    def _create(self, columns: Sequence[str]) -> None:
+        """The tables that are ours; the one for rows has the frame's columns with the types of the table's."""
+        if self._created:
+            return
+        names = _quoted(columns)
+        ours = f"NULL::text AS {OWNER}, NULL::bigint AS {BATCH}, NULL::bigint AS {ROW}"
+        key = f"{self._rows.rpartition('.')[2]}_key"
+        with self._connection(commit=False) as run:
+            run("SELECT pg_advisory_xact_lock(hashtext(?))", self._rows)  # IF NOT EXISTS alone loses races
+            run(
+                f"CREATE TABLE IF NOT EXISTS {self._commits} (owner text, batch bigint, PRIMARY KEY (owner, batch))"
+            )
+            run(
+                f"CREATE TABLE IF NOT EXISTS {self._rows} AS SELECT {names}, {ours} FROM {self._table} WITH NO DATA"
+            )
+            run(f"CREATE UNIQUE INDEX IF NOT EXISTS {key} ON {self._rows} ({OWNER}, {BATCH}, {ROW})")
+            run("COMMIT")
+        self._created = True
+
+    def _exists(self, run: Run) -> bool:
+        return bool(run("SELECT 1 WHERE to_regclass(?) IS NOT NULL", self._rows))
+
+    def _columns(self, run: Run) -> list[str]:
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped"
+        return [str(name) for (name,) in run(query, self._rows) if name not in (OWNER, BATCH, ROW)]
+
+    @contextmanager
+    def _connection(self, *, commit: bool = True) -> Iterator[Run]:
+        """A function that runs one statement and returns its rows.
+
+        :param commit: each statement by itself; otherwise what has not been prepared at the end is rolled back.
+        :raises SinkFailed: in the server's words.
+        """
+        jvm: Any = SparkSession.builder.getOrCreate()._jvm
+        with _translated(self._table):
+            # Through Spark's registry: the driver may be in a jar that only Spark's class loader knows.
+            jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(DRIVER)
+            connection = jvm.java.sql.DriverManager.getConnection(self._url, _java(jvm, self._properties))
+            try:
+                connection.setAutoCommit(commit)
+                yield lambda statement, *values: _run(connection, statement, values)
+            finally:
+                if not commit:
+                    connection.rollback()
+                connection.close()
+
+
+def _quoted(columns: Sequence[str]) -> str:
+    return ", ".join('"{}"'.format(name.replace('"', '""')) for name in columns)
+
+
+def _run(connection: Any, statement: str, values: Sequence[object]) -> Rows:
+    prepared = connection.prepareStatement(statement)
+    try:
+        for position, value in enumerate(values, 1):
+            if isinstance(value, int):
+                prepared.setLong(position, value)
+            else:
+                prepared.setString(position, value)
+        if not prepared.execute():
+            return []
+        found, rows = prepared.getResultSet(), []
+        width = found.getMetaData().getColumnCount()
+        while found.next():
+            rows.append(tuple(found.getObject(i) for i in range(1, width + 1)))
+        return rows
+    finally:
+        prepared.close()
+
+
+def _java(jvm: Any, properties: Mapping[str, str]) -> Any:
+    found = jvm.java.util.Properties()
+    for key, value in properties.items():
+        found.setProperty(key, value)
+    return found
+
+
+@contextmanager
+def _translated(table: str) -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as e:
+        said = str(e.java_exception.getMessage() or e.java_exception.getClass().getName()).strip()
+        remedy = "See the message; it is tried again"
+        if "max_prepared_transactions" in said or "prepared transactions are disabled" in said:
+            remedy = (
+                "Set max_prepared_transactions in the server's postgresql.conf to 10 or more and restart it"
+            )
+        raise SinkFailed(
+            f"PostgreSQL refused what the sink of table {table} asked for: {said}", remedy=remedy
+        ) from e
