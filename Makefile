@@ -36,7 +36,7 @@ images: ## Build the product's images
 	@python3 -m dev.images build
 
 .PHONY: test
-test: venv venv-spark40 ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
+test: venv venv-spark40 servers ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
 	@status=0; \
 	echo "What depends on Spark's version, with Spark 4.0"; \
@@ -81,8 +81,10 @@ clean: ## Remove environments and caches (the local cluster: make cluster-down)
 	rm -rf .venv .venv-spark40 .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
 
-.PHONY: venv venv-spark40
+.PHONY: venv venv-spark40 servers
 venv:
 	@dev/bootstrap.sh
 venv-spark40:
 	@dev/bootstrap.sh spark40
+servers:
+	@dev/bootstrap.sh servers

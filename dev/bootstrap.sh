@@ -3,13 +3,15 @@
 #
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
 #     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
+#     dev/bootstrap.sh servers     what the tests of the sinks need: PostgreSQL and its driver for Java
 set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-main}" in
+    servers) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
     spark40) venv=.venv-spark40 lock=requirements/spark40.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (main or spark40)" >&2; exit 2 ;;
+    *) echo "bootstrap: unknown environment '$1' (main, spark40 or servers)" >&2; exit 2 ;;
 esac
 
 say() { printf '  %s\n' "$*"; }
@@ -36,6 +38,12 @@ java_release() {
     java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
+if [ "${1:-main}" = servers ]; then
+    if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || [ ! -e /usr/share/java/postgresql.jar ]; then
+        need "the tests of the PostgreSQL sink need its server" postgresql libpostgresql-jdbc-java
+    fi
+    exit 0
+fi
 command -v python3 >/dev/null 2>&1 || need "there is no python3" python3 python3-venv
 if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "bootstrap: this needs Python 3.11 or newer, python3 is $(python3 -V 2>&1 | cut -d' ' -f2)" >&2

@@ -60,7 +60,7 @@ class LocalDriver:
             ("tls.key", credentials.key),
         ):
             (secrets / name).write_text(content)
-        self.port = _free_port()
+        self.port = free_port()
         self.log = home / f"driver-{epoch}.log"
         self.report_file = home / f"report-{epoch}.json"
         spark_conf = {**FAST, **config.pop("spark_conf", {})}  # type: ignore[dict-item]
@@ -209,7 +209,8 @@ def _latest(folder: Path) -> int:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Of this machine."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])

@@ -173,6 +173,14 @@ class HadoopFiles:
                 hashed.close()
             return CopiedFile(size, bytes(digest.digest()).hex())
 
+    def move(self, source: str, target: str) -> None:
+        """Within one file system, to a name that nothing else has; nothing if that has been done."""
+        with translated(source, f"move to {target}"):
+            system, at, to = self._system(source), self._path(source), self._path(target)
+            moved = system.exists(to) and not system.exists(at)
+            if not moved and not system.rename(at, to):
+                raise StorageError(source, f"move to {target}", "the file system refused it", remedy=_REMEDY)
+
     def sha256(self, uri: str) -> str:
         """In hexadecimal."""
         with translated(uri, "read"):

@@ -1,16 +1,19 @@
-"""Files that become visible together. Readers go by the log of Spark's file sink (`runtime.sinklog`), so a commit is one
-new entry in it: no rename, on object stores as well.
+"""Files that become visible together. Readers go by the log of Spark's file sink (`runtime.sinklog`): a commit is one new entry
+in it, on object stores as well.
 
     FOLDER/_spark_metadata/N            the log: which files there are
+    FOLDER/part-…                       what is committed
     FOLDER/_batches/OWNER/K/BATCH/…     the files of a batch of the K-th thousand, hidden from readers that do not know the log
-    FOLDER/_transactions/ID.pending     pre-committed: its files, as lines for the log
+    FOLDER/_transactions/ID.pending     pre-committed: its files
     FOLDER/_transactions/ID.done        the newest that OWNER has committed
 
-`spark.read.parquet(FOLDER)` and `spark.readStream` see what is committed, and nothing else.
+`spark.read` and `spark.readStream` see all of a transaction or nothing. A reader that does not know the log never sees what is
+not committed, and may see a part of what is just being committed.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -23,6 +26,9 @@ from .transactional import Transaction, TransactionalSink, TransactionLost
 PENDING, DONE = ".pending", ".done"
 GROUP = 1000  # batches in a folder, so that no listing grows with the life of the job
 LIMIT = 64 << 20  # bytes of a transaction's list of files
+
+
+File = tuple[str, int, int]  # path below _batches, bytes, milliseconds since 1970
 
 
 class FileSink(TransactionalSink):
@@ -45,7 +51,7 @@ class FileSink(TransactionalSink):
             self._files.delete(self._place(dropped))
         pending = [t for t in self._transactions(PENDING) if t.owner == owner]
         # A crash may have come between the entry in the log and the note that it is there.
-        done = [t for t in pending if self._logged(self._lines(t))]
+        done = [t for t in pending if self._logged(self._pending(t))]
         for transaction in done:
             self._note_done(transaction)
         return [t for t in pending if t not in done]
@@ -58,8 +64,8 @@ class FileSink(TransactionalSink):
 
     def pre_commit(self, transaction: Transaction) -> None:
         batches = [b for b in self._batches(self._taken(transaction)) if b <= transaction.batch]
-        lines = [line for batch in batches for line in self._lines_of(batch)]
-        self._replace(self._note(transaction, PENDING), "\n".join(lines))
+        found = [file for batch in batches for file in self._written(batch)]
+        self._replace(self._note(transaction, PENDING), "\n".join(map(json.dumps, found)))
 
     def commit(self, transaction: Transaction) -> None:
         if any(
@@ -67,10 +73,12 @@ class FileSink(TransactionalSink):
         ):
             self.abort(transaction)  # nothing came since
             return
-        lines = self._lines(transaction)
+        found = self._pending(transaction)
         # Another owner's may have been committed by itself, in between its entry and its note.
-        if lines and (transaction.owner == self._owner or not self._logged(lines)):
-            sinklog.append(self._files, self.folder, lines)
+        if found and (transaction.owner == self._owner or not self._logged(found)):
+            for path, *_ in found:
+                self._files.move(f"{self.folder}/_batches/{path}", self._visible(path))
+            sinklog.append(self._files, self.folder, self._lines(found))
         self._note_done(transaction)
 
     def abort(self, transaction: Transaction) -> None:
@@ -111,16 +119,21 @@ class FileSink(TransactionalSink):
         except NotFound:
             return []
 
-    def _lines_of(self, batch: int) -> list[str]:
-        found = self._files.list(self._place(batch), recursive=True)
-        place, now = self._place(batch), int(time.time() * 1000)
-        data = [f for f in found if not f.path.rsplit("/", 1)[-1].startswith(("_", "."))]
-        return [sinklog.line(f"{place}/{f.path}", f.size, now) for f in data]
+    def _written(self, batch: int) -> list[File]:
+        now = int(time.time() * 1000)
+        found = [f for f in self._files.list(self._place(batch)) if not f.path.startswith(("_", "."))]
+        return [(f"{self._owner}/{batch // GROUP}/{batch}/{f.path}", f.size, now) for f in found]
 
-    def _logged(self, lines: Sequence[str]) -> bool:
-        return bool(lines) and set(lines) <= sinklog.lines(self._files, self.folder)
+    def _visible(self, path: str) -> str:
+        return f"{self.folder}/{path.rsplit('/', 1)[-1]}"  # Spark gives each file a name of its own
 
-    def _lines(self, transaction: Transaction) -> list[str]:
+    def _lines(self, found: Sequence[File]) -> list[str]:
+        return [sinklog.line(self._visible(path), size, modified) for path, size, modified in found]
+
+    def _logged(self, found: Sequence[File]) -> bool:
+        return bool(found) and set(self._lines(found)) <= sinklog.lines(self._files, self.folder)
+
+    def _pending(self, transaction: Transaction) -> list[File]:
         """:raises TransactionLost: nothing says that it was ever pre-committed."""
         try:
             text = self._files.read_bytes(self._note(transaction, PENDING), LIMIT).decode()
@@ -130,7 +143,7 @@ class FileSink(TransactionalSink):
                 "deleted its note in _transactions",
                 remedy="Put the folder back as it was, or restore an earlier savepoint into another folder",
             ) from None
-        return text.splitlines()
+        return [tuple(json.loads(line)) for line in text.splitlines()]
 
     def _note_done(self, transaction: Transaction) -> None:
         self._replace(self._note(transaction, DONE), "")

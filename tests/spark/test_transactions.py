@@ -1,0 +1,137 @@
+"""Transactional sinks in a job: what a reader sees is the completed checkpoints, whatever the driver dies of."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import LocalDriver
+from dev.postgres import JDBC, Postgres
+from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
+from streamjob.protocol.records import CheckpointRecord
+
+from .apps.windows import SCHEMA, windows
+from .feeds import eventually
+from .job import Feed
+
+APP = Path(__file__).parent / "apps" / "sinks.py"
+OFTEN = CheckpointSettings(interval=1.0)
+Row = tuple[int, str, int, int]
+
+
+class Job:
+    """Its epochs, and what readers of its two sinks see."""
+
+    def __init__(self, spark: SparkSession, feed: Feed, home: Path, server: Postgres) -> None:
+        self.spark, self.feed, self.home, self.server = spark, feed, home, server
+        server.sql(
+            "DROP TABLE IF EXISTS windows, windows_streamjob_rows, windows_streamjob_commits; "
+            "CREATE TABLE windows (start bigint, k text, n bigint, s bigint, PRIMARY KEY (start, k))"
+        )
+        self._arguments = (str(feed.source), str(home), server.url)
+        self._conf = {"spark.jars": str(JDBC)}
+        self._driver: LocalDriver | None = None
+
+    def start(
+        self, monkeypatch: pytest.MonkeyPatch, latest: CheckpointRecord | None = None, kill: str = ""
+    ) -> LocalDriver:
+        """The next epoch, that knows `latest` as the controller's index would."""
+        monkeypatch.setenv("KILL", kill)
+        config = {"spark_conf": self._conf, "checkpointing": OFTEN}
+        if self._driver is None:
+            self._driver = LocalDriver(self.home, APP, *self._arguments, **config)
+        else:
+            self._driver.record = latest
+            exact = latest is not None and latest.scenario is not None
+            self._driver = self._driver.next_epoch(APP, *self._arguments, exact=exact, **config)
+        return self._driver
+
+    def seen(self) -> list[list[Row]]:
+        """Rows that are visible in each sink."""
+        files: list[Row] = []
+        if (self.home / "files" / "_spark_metadata").exists():
+            files = [tuple(r) for r in self.spark.read.parquet(str(self.home / "files")).collect()]
+        rows = self.server.sql("SELECT start, k, n, s FROM windows")
+        return [sorted(files), sorted((int(a), k, int(n), int(s)) for a, k, n, s in rows)]
+
+    def due(self, record: CheckpointRecord) -> list[list[Row]]:
+        """What has come out of each query's batches up to the record's: the batch's watermark is that of the batch before."""
+        found = []
+        for stage in record.stages:
+            batch = stage.tasks[0].batch
+            read = sorted(self.feed.source.glob("*.json"))[: (batch or 0) + 1]
+            found.append(self.rows(read) if record.drained else self._closed(read))
+        return found
+
+    def rows(self, files: list[Path]) -> list[Row]:
+        frame = windows(self.spark.read.schema(SCHEMA).json([str(f) for f in files]))
+        return sorted(
+            tuple(r) for r in frame.selectExpr("unix_seconds(window.start)", "k", "n", "s").collect()
+        )
+
+    def _closed(self, read: list[Path]) -> list[Row]:
+        """A file is a minute, the watermark ten minutes behind the last row of the batch before."""
+        watermark = self.rows(read)[0][0] + 60 * (len(read) - 2) + 50 - 600
+        return [row for row in self.rows(read) if row[0] + 300 <= watermark]
+
+
+def periodic(after: int = 0, batch: int = 17):  # type: ignore[no-untyped-def]
+    def reached(status: DriverStatus) -> bool:
+        c = status.completed
+        return (
+            c is not None and c.checkpoint > after and all((s.tasks[0].batch or 0) >= batch for s in c.stages)
+        )
+
+    return reached
+
+
+def complete_and_die(driver: LocalDriver, record: CheckpointRecord) -> None:
+    with contextlib.suppress(http.client.HTTPException, OSError):  # it dies before it answers, or after
+        driver.complete(record.checkpoint)
+    assert driver.process.wait(60) == -signal.SIGKILL
+
+
+def test_row5_what_is_visible_is_what_has_completed(
+    spark: SparkSession, feed: Feed, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(spark, feed, tmp_path, postgres)
+    feed.add(20)
+    with job.start(monkeypatch, kill="before NotifyComplete 3") as first:
+        one = first.wait_for(periodic()).completed
+        assert one is not None
+        assert one.uncommitted
+        assert job.seen() == [[], []], "it is durable, and not yet in the index"
+        first.complete(one.checkpoint)
+        eventually(lambda: job.seen() == job.due(one), "the rows of the first checkpoint")
+        assert all(job.due(one))
+        feed.add(10)
+        two = first.wait_for(periodic(one.checkpoint, 27)).completed
+        assert two is not None
+        complete_and_die(first, two)  # SIGKILL between the index and the commit, of one sink or of both
+    with job.start(monkeypatch, latest=two, kill="before AnnounceCheckpoint") as second:
+        assert second.process.wait(90) == -signal.SIGKILL  # between the pre-commit and the index
+    assert job.seen() == job.due(two), "the second checkpoint is committed, and no later one"
+    feed.add(4)
+    with job.start(monkeypatch, latest=two, kill="before NotifyComplete") as third:
+        third.running(30)
+        third.terminate(Mode.STOP, "first")
+        stopped = third.wait_for(
+            lambda s: s.completed is not None and s.completed.savepoint is not None
+        ).completed
+        assert stopped is not None
+        complete_and_die(third, stopped)  # in the index, not committed
+    with job.start(monkeypatch, latest=stopped) as fourth:
+        eventually(lambda: job.seen() == job.due(stopped), "what the stop had left to commit")
+        feed.add(3)
+        fourth.running(36)
+        drained = fourth.finish(Mode.DRAIN)
+    everything = job.rows(sorted(feed.source.glob("*.json")))
+    assert job.seen() == [everything, everything]
+    assert drained.drained
+    assert postgres.sql("SELECT gid FROM pg_prepared_xacts") == []
+    assert postgres.sql("SELECT count(*) FROM windows_streamjob_rows") == [["0"]]
