@@ -84,7 +84,7 @@ def test_stop_go_on_and_drain_from_a_shell(spark: SparkSession, feed: Feed, tmp_
     assert code == 0, shown
     stopped = index(state).latest
     assert stopped is not None
-    assert f"checkpoint 1, savepoint {stopped.savepoint}: the next start goes on from it" in shown
+    assert f"checkpoint {stopped.checkpoint}, savepoint {stopped.savepoint}: the next start goes on from it" in shown
     code, shown = Terminal(state, "--restore", str(stopped.savepoint), feed=feed).ended()
     assert (code, "has checkpoints of its own" in shown) == (2, True), shown
     code, shown = Terminal(state, feed=feed).running(5).interrupt().ended()
@@ -92,11 +92,8 @@ def test_stop_go_on_and_drain_from_a_shell(spark: SparkSession, feed: Feed, tmp_
     code, shown = Terminal(state, "--drain", feed=feed).ended()
     assert code == 0, shown
     assert "drained, nothing is left to resume" in shown
-    assert [(r.checkpoint, r.drained) for r in index(state).checkpoints] == [
-        (1, False),
-        (2, False),
-        (3, True),
-    ]
+    ends = [r for r in index(state).checkpoints if r.scenario is not None]
+    assert [r.drained for r in ends] == [False, False, True]
     assert feed.output(spark) == feed.expected(spark)
 
 
@@ -108,9 +105,10 @@ def test_the_second_interrupt_cancels_and_nothing_is_lost(feed: Feed, tmp_path: 
     first.shows("Stop: WritingSavepoint", str(obstacle))
     code, shown = first.interrupt().ended()
     assert (code, "cancelled" in shown) == (130, True), shown
-    assert index(tmp_path).latest is None
+    assert not [r for r in index(tmp_path).checkpoints if r.scenario is not None]
     obstacle.unlink()
     code, shown = Terminal(tmp_path, "--drain", feed=feed).ended()
     assert code == 0, shown
-    (record,) = index(tmp_path).checkpoints
+    record = index(tmp_path).latest
+    assert record is not None
     assert record.drained

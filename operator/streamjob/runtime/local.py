@@ -21,6 +21,7 @@ from ..protocol.errors import StreamJobError
 from ..protocol.index import Index
 from ..protocol.messages import (
     Application,
+    CheckpointSettings,
     DriverConfig,
     DriverPhase,
     DriverStatus,
@@ -33,6 +34,8 @@ from . import config, signals
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
+
+CHECKPOINT_SECONDS = 10.0  # between two checkpoints; what a transactional sink holds back waits no longer
 
 
 class StateInUse(StreamJobError):
@@ -145,6 +148,7 @@ def settings_for(
         checkpoints=place.uri("checkpoints"),
         next_checkpoint=index.next_id,
         restore=Restore(latest, exact, restore, allow_drained),
+        checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
         # Spark's 200 partitions are for clusters: on a laptop each of them is a state store and a file to write.
         spark_conf={"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(os.cpu_count() or 2)},
@@ -169,6 +173,9 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
             continue
         index = indices.add(index, record)
         place.write_index(index)
+        if record.scenario is None:
+            driver.complete(record.checkpoint)
+            continue
         ended = "drained, nothing is left to resume" if record.drained else "the next start goes on from it"
         where = f", savepoint {record.savepoint}" if record.savepoint else ""
         print(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}", flush=True)
