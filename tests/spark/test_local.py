@@ -84,7 +84,10 @@ def test_stop_go_on_and_drain_from_a_shell(spark: SparkSession, feed: Feed, tmp_
     assert code == 0, shown
     stopped = index(state).latest
     assert stopped is not None
-    assert f"checkpoint {stopped.checkpoint}, savepoint {stopped.savepoint}: the next start goes on from it" in shown
+    assert (
+        f"checkpoint {stopped.checkpoint}, savepoint {stopped.savepoint}: the next start goes on from it"
+        in shown
+    )
     code, shown = Terminal(state, "--restore", str(stopped.savepoint), feed=feed).ended()
     assert (code, "has checkpoints of its own" in shown) == (2, True), shown
     code, shown = Terminal(state, feed=feed).running(5).interrupt().ended()

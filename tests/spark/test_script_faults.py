@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages import Mode, TerminationRequest
 
 pytestmark = pytest.mark.any_spark
 HEAD = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
@@ -59,6 +59,20 @@ def test_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
     assert problem is not None
     assert (problem.reason, problem.retryable) == (reason, retryable)
     assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize("fault", ["raises", "no query"])
+def test_a_termination_that_waits_does_not_keep_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
+    """An earlier epoch was asked to end and died; this one finds nothing that it could end."""
+    source, reason, *_ = FAULTS[fault]
+    script = tmp_path / "app.py"
+    script.write_text(source)
+    asked = TerminationRequest("stop-1-2", 1, Mode.STOP, (tmp_path / "savepoint").as_uri())
+    with LocalDriver(tmp_path, script, epoch=2, termination=asked) as driver:
+        assert driver.wait(60) == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert problem.reason == reason
 
 
 def test_an_unreachable_checkpoint_location(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def settings_for(
     """As the controller's: exactly at the newest checkpoint if no driver has run since."""
     epoch = place.next_epoch()
     latest = index.latest
-    exact = latest is not None and latest.epoch == epoch - 1
+    exact = latest is not None and latest.scenario is not None and latest.epoch == epoch - 1
     request = TerminationRequest(
         f"drain-{epoch}", epoch, Mode.DRAIN, place.uri("savepoints", f"drain-{epoch}")
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pyspark import SparkContext
 
+from ..protocol.ending import UpstreamTooLate
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig, DriverPhase, DriverStatus, Problem
 from . import capture, script
@@ -38,8 +39,9 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
         driver.await_end()
     except StreamJobError as e:
         problem = problem_of(e)
-        if driver.ending:
-            # Whatever a script does after its query was asked to end, it does not cut the end short.
+        if driver.ending and driver.stages and isinstance(e, (script.ScriptFailed, UpstreamTooLate)):
+            # Whatever a script does after its query was asked to end, it does not cut the end short. A query that cannot
+            # start where it should is another matter: without it, the checkpoint would not be the job's.
             log.warning("the script ended with: %s", e)
             driver.await_end()
     exits.problem = driver.failure or problem
