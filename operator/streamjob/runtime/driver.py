@@ -12,10 +12,12 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from .. import job
 from ..protocol.coordinator import TerminationConflict
+from ..protocol.errors import StreamJobError
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
-from . import edges, signals, start
+from . import declared, edges, signals, start
 from .board import StatusBoard
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
@@ -37,6 +39,8 @@ class Driver:
         self.stages = self._loop.stages
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
+        self._loop.before_settled = self._warn_of_unknown
+        job.watch_edges(self._edge_declared)
         if config.termination is not None:
             # An earlier epoch died while it carried this out: go on with the same request.
             self.terminate(replace(config.termination, epoch=config.epoch))
@@ -94,11 +98,13 @@ class Driver:
         upstream, readers = self._neighbours(uid, found)
         with self._loop.lock:
             for reader in readers:
-                self._coordinator.reads(reader.uid, uid)
+                self._coordinator.reads(reader, uid)
             self._coordinator.refuse_start(uid, upstream)
         entry = start.enter(engine, self.config, uid, writer, said)
-        stage = Stage(uid, engine, entry.directory, restart, ends=found, finished=entry.finished)
-        start.refuse_unfinished_before_finished(stage, [self.stages[u] for u in upstream], readers)
+        stage = Stage(
+            uid, engine, entry.directory, restart, ends=found, finished=entry.finished, state=entry.state
+        )
+        start.refuse_unfinished_before_finished(stage, self._started(upstream), self._started(readers))
         if entry.finished or entry.drained or self._coordinator.request is not None:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
             jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
@@ -122,10 +128,18 @@ class Driver:
         self._loop.started()
         return self._engine
 
-    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
-        others = [s for s in self.stages.values() if s.uid != uid]
-        upstream = [s.uid for s in others if found.read(s.ends)]
-        return upstream, [s for s in others if s.ends.read(found)]
+    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[str]]:
+        others = {s.uid: s.ends for s in self.stages.values() if s.uid != uid}
+        return edges.neighbours(uid, found, others, job.edges())
+
+    def _started(self, uids: list[str]) -> list[Stage]:
+        return [self.stages[uid] for uid in uids if uid in self.stages]
+
+    def _edge_declared(self, writer: str, reader: str) -> None:
+        """One that has not started hears of it when it does."""
+        if reader in self.stages:
+            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
+            log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         uid, c = stage.uid, self._coordinator
@@ -135,7 +149,8 @@ class Driver:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
                 return
-            self._loop.take(lambda: c.task_started(uid, upstream, commits=False))
+            union = stage.state.union if stage.state else ()
+            self._loop.take(lambda: c.task_started(uid, upstream, commits=False, union=union))
             if drained:
                 self._loop.take(lambda: c.input_ended(uid))
 
@@ -180,9 +195,21 @@ class Driver:
         return ended if timeout is not None else None
 
     def script_waits(self, timeout: float | None) -> None:
-        """The script waits for a query, without end: it will not start another one before."""
+        """The script waits for a query, without end: it will not start another one before.
+
+        :raises QueryNotStarted, StateNotKept: it has declared something for a query that is not there.
+        """
         if timeout is None:
+            if not self.ending and self.failure is None:
+                declared.refuse_unknown(self.stages)
             self._loop.take(self._coordinator.all_started)
+
+    def _warn_of_unknown(self) -> None:
+        """Of a script that never waits without end, there is nobody to raise it to."""
+        try:
+            declared.refuse_unknown(self.stages)
+        except StreamJobError as e:
+            log.warning("%s", e)
 
     def await_end(self) -> None:
         """Wait until every stage is over and the final checkpoint has completed, or the job has failed."""

@@ -1,4 +1,5 @@
-"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table.
+"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table. What they do not
+show (foreachBatch, a topic from a column) the script declares.
 
 Sinks are known from what the script has said of the writer (`written`); sources from the leaves of the query's logical plan
 (StreamingRelation, StreamingRelationV2 and UnresolvedRelation of org.apache.spark.sql).
@@ -9,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,20 @@ class Ends:
     def read(self, other: Ends) -> bool:
         """Something of what the other one writes."""
         return any(feeds(other.sink, source) for source in self.sources)
+
+
+def neighbours(
+    uid: str, ends: Ends, others: Mapping[str, Ends], declared: Collection[tuple[str, str]] = ()
+) -> tuple[list[str], list[str]]:
+    """Whom query `uid` reads from, and who reads from it.
+
+    :param others: the queries that have started. :param declared: pairs (writer, reader), also of queries that have not.
+    """
+    upstream = [other for other, found in others.items() if ends.read(found) or (other, uid) in declared]
+    upstream += [writer for writer, reader in declared if reader == uid and writer not in others]
+    return upstream, [
+        other for other, found in others.items() if found.read(ends) or (uid, other) in declared
+    ]
 
 
 def feeds(sink: Channel | None, source: Channel) -> bool:

@@ -28,7 +28,8 @@ SETTLED_SECONDS = 30.0  # without a new query; what has not started by then is n
 
 
 class Loop:
-    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so."""
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `before_settled` is
+    called when no query has started for so long that none is expected any more."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
@@ -46,6 +47,7 @@ class Loop:
         self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
         self._board = board
         self._last_start = time.monotonic()
+        self.before_settled: Callable[[], None] = lambda: None
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
         """Give the coordinator an event and carry out what it wants, each task's effects in order, tasks side by side."""
@@ -79,6 +81,8 @@ class Loop:
     def fail(self, stage: Stage | None, error: Exception) -> None:
         """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
         the script starts them again."""
+        if stage is not None and stage.state is not None and stage.state.failure is not None:
+            error = stage.state.failure
         with self.lock:
             self.notes.fail(error, stage.uid if stage else "the job")
             others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]
@@ -148,6 +152,7 @@ class Loop:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:
                 settled = True
+                self.before_settled()
                 self.take(self.coordinator.all_started)
 
 

@@ -17,8 +17,9 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import StageRecord, TaskRecord
 from ..protocol.recovery import AlreadyDrained, unfinished_before_finished
-from . import sinklog
+from . import driverstate, sinklog
 from .checkpointdir import CheckpointDir
+from .driverstate import StateKeeper
 from .files import HadoopFiles
 from .internals import Internals
 from .reopen import reopen
@@ -50,12 +51,14 @@ class StageNotInSavepoint(StreamJobError):
 @dataclass(frozen=True)
 class Entry:
     """:param drained: the max watermark is in the offset log already: no more data may be read.
-    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10)."""
+    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
+    :param state: the driver-side state that the script has declared for it."""
 
     directory: CheckpointDir
     drained: bool
     finished: bool
     description: str
+    state: StateKeeper | None = None
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -122,7 +125,8 @@ def enter(
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
     _prepare_sink(config, directory, written)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    return Entry(directory, directory.is_drained(), finished, description)
+    state = driverstate.keep(directory, uid, written.each_batch)
+    return Entry(directory, directory.is_drained(), finished, description, state)
 
 
 def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:
