@@ -27,7 +27,7 @@ class Storage:
         self.content: dict[str, bytes] = {}
         self.full = False
         self.spark = self
-        self.conf = {"spark.sql.streaming.minBatchesToRetain": "3"}
+        self.conf = {"spark.sql.streaming.minBatchesToRetain": "10"}
 
     def list(self, uri: str) -> list[FileInfo]:
         found = [p.removeprefix(f"{uri}/") for p in self.content if p.startswith(f"{uri}/")]
@@ -148,13 +148,13 @@ def test_a_file_is_written_only_when_the_state_has_changed_and_old_ones_go(
 ) -> None:
     query.run(0)
     query.do = lambda batch: None
-    query.run(*range(1, 8))
+    query.run(*range(1, 18))
     assert storage.batches == [0]
     query.do = lambda batch: query.seen.replace([str(batch)])
-    query.run(8, 9)
-    assert storage.batches == [0, 8, 9], "batches from 6 on can be resumed, and 0 has the state of 6 and 7"
-    query.run(10, 11, 12)
-    assert storage.batches == [9, 10, 11, 12]
+    query.run(18, 19)
+    assert storage.batches == [0, 18, 19], "batches from 9 on can be resumed, and 0 has their state"
+    query.run(*range(20, 31))
+    assert storage.batches == list(range(20, 31))
 
 
 def test_a_state_that_nobody_has_ever_filled_leaves_no_file(
@@ -256,8 +256,8 @@ def test_a_full_disk_fails_the_batch_and_an_old_file_that_stays_does_not(
         raise StorageError(uri, "delete", "not now")
 
     monkeypatch.setattr(storage, "delete", refuse)
-    query.run(*range(7))
-    assert len(storage.batches) == 7
+    query.run(*range(20))
+    assert len(storage.batches) == 20
 
 
 def test_state_of_a_query_without_a_function_is_refused(storage: Storage, query: Query) -> None:

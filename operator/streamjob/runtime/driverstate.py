@@ -24,6 +24,7 @@ from .written import BatchFunction
 log = logging.getLogger("streamjob")
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
+LEAST_RETAINED = 10  # a checkpoint's record is made while the next batches run
 BEFORE_THE_FIRST = -1  # the batch before batch 0
 
 Step = Callable[[int], object]
@@ -60,7 +61,7 @@ def keep(
             remedy="Declare it for a query that writes with foreachBatch, or not at all",
         )
     retained = int(directory.files.spark.conf.get(RETAINED) or 100)
-    keeper = StateKeeper(uid, directory, states, dealt or {}, retained)
+    keeper = StateKeeper(uid, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
     last = directory.latest_commit()
     keeper.load(BEFORE_THE_FIRST if last is None else last)
     # A writer that is started again has the steps of the time before.

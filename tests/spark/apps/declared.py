@@ -19,7 +19,7 @@ def main(source: str, home: str, when: str = "before") -> None:
         job.edge("loader", "windows")
 
     def load(frame: DataFrame, batch: int) -> None:
-        frame.write.mode("overwrite").json(f"{home}/loaded/batch={batch}")
+        frame.write.mode("append").json(f"{home}/loaded")
 
     loaded = spark.readStream.schema(SCHEMA).json(f"{home}/loaded")
     reader = windows(loaded).writeStream.queryName("windows").format("json").option("path", f"{home}/windows")
