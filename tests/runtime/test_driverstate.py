@@ -12,9 +12,9 @@ from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.records import OperatorKind
 from streamjob.runtime import driverstate
 from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.declared import QueryNotStarted, refuse_unknown
 from streamjob.runtime.driverstate import StateKeeper, StateNotKept, StateTooLarge
 from streamjob.runtime.files import FileExists, FileInfo, NotFound, StorageError
+from streamjob.runtime.unknown import QueryNotStarted, refuse_unknown
 from streamjob.runtime.written import BatchFunction
 
 ROOT = "file:/checkpoint"
@@ -181,13 +181,16 @@ def test_row9_a_new_task_begins_with_what_is_dealt_out_to_it(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(storage, monkeypatch, dealt={"seen": ("from", "others")})
+    assert query.keeper.as_of(None)["seen"] == ("from", "others"), (
+        "also if it is stopped before its first batch"
+    )
     query.run(0)
     assert query.saw == ["from", "others"]
     assert list(query.rules) == ["initial"]
 
 
 def test_row9_a_record_has_the_state_of_its_batch_not_that_of_now(storage: Storage, query: Query) -> None:
-    assert query.keeper.as_of(None) == {}
+    assert query.keeper.as_of(None) == {"seen": (), "rules": ("initial",)}
     query.run(0, 1, 2)
     assert query.keeper.as_of(1) == {"seen": ("b0", "b1"), "rules": ("initial",)}
     assert query.keeper.as_of(99)["seen"] == ("b0", "b1", "b2")
@@ -270,17 +273,17 @@ def test_state_of_a_query_without_a_function_is_refused(storage: Storage, query:
 def test_what_is_declared_for_no_query_is_refused_by_name(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_unknown(["main"])
+    refuse_unknown(["main"], ["main"])
     monkeypatch.setattr(job, "_edges", {})
     job.edge("clean", "widows")
     with pytest.raises(QueryNotStarted, match=r"'widows'.*has started main, clean") as e:
-        refuse_unknown(["main", "clean"])
+        refuse_unknown(["main", "clean"], ["main", "clean"])
     assert isinstance(e.value, StreamJobError)
-    refuse_unknown(["main", "clean", "widows"])
+    refuse_unknown(["clean", "widows"], ["main", "widows/0"])
     job.list_state("late")
     with pytest.raises(StateNotKept, match="'late'"):
-        refuse_unknown(["main", "clean", "widows"])
+        refuse_unknown(["clean", "widows"], ["main", "widows/0"])
     job.list_state("late").hold()
     job.list_state("seen", "mian")
     with pytest.raises(QueryNotStarted, match="'mian'"):
-        refuse_unknown(["main", "clean", "widows"])
+        refuse_unknown(["clean", "widows"], ["main", "widows/0"])

@@ -63,13 +63,13 @@ def test_neighbours_are_found_or_declared() -> None:
     )
     loader = Ends((topics("orders"),), sink_of(Written("foreachBatch"), str))
     totals = Ends((files("file:/loaded"),), files("file:/totals"))
-    others = {"router": router, "totals": totals}
+    others = [("router", router), ("totals", totals)]
     assert neighbours("loader", loader, others) == ([], [])
     declared = [("router", "loader"), ("loader", "totals"), ("router", "audit")]
     assert neighbours("loader", loader, others, declared) == (["router"], ["totals"])
-    assert neighbours("router", router, {}, declared) == ([], [])
-    assert neighbours("audit", Ends(), {}, declared) == (["router"], []), "the writer may start later"
+    assert neighbours("router", router, [], declared) == ([], [])
+    assert neighbours("audit", Ends(), [], declared) == (["router"], []), "the writer may start later"
     shown = Ends((files("file:/totals"), topics("orders")))
-    assert neighbours("shown", shown, others, [("router", "shown")]) == (["router", "totals"], []), (
+    assert neighbours("shown", shown, others, [("router", "shown")]) == (["totals", "router"], []), (
         "found and declared"
     )

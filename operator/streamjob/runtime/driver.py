@@ -17,11 +17,12 @@ from ..protocol.coordinator import TerminationConflict
 from ..protocol.errors import StreamJobError
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
-from . import declared, edges, signals, start
+from . import edges, signals, start
 from .board import StatusBoard
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .stage import Engine, Stage
+from .unknown import refuse_unknown
 from .written import written
 
 log = logging.getLogger("streamjob")
@@ -98,13 +99,13 @@ class Driver:
         upstream, readers = self._neighbours(uid, found)
         with self._loop.lock:
             for reader in readers:
-                self._coordinator.reads(reader, uid)
+                self._coordinator.reads(reader.uid, uid)
             self._coordinator.refuse_start(uid, upstream)
         entry = start.enter(engine, self.config, uid, writer, said)
         stage = Stage(
-            uid, engine, entry.directory, restart, ends=found, finished=entry.finished, state=entry.state
+            uid, engine, entry.directory, restart, ends=found, finished=entry.finished, keeper=entry.keeper
         )
-        start.refuse_unfinished_before_finished(stage, self._started(upstream), self._started(readers))
+        start.refuse_unfinished_before_finished(stage, self._started(upstream), readers)
         if entry.finished or entry.drained or self._coordinator.request is not None:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
             jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
@@ -128,16 +129,18 @@ class Driver:
         self._loop.started()
         return self._engine
 
-    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[str]]:
-        others = {s.uid: s.ends for s in self.stages.values() if s.uid != uid}
-        return edges.neighbours(uid, found, others, job.edges())
+    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
+        """Upstream also what is declared and has not started."""
+        others = [(s.uid, s.ends) for s in self.stages.values() if s.uid != uid]
+        upstream, readers = edges.neighbours(uid, found, others, job.edges())
+        return upstream, self._started(readers)
 
     def _started(self, uids: list[str]) -> list[Stage]:
-        return [self.stages[uid] for uid in uids if uid in self.stages]
+        return [s for s in self.stages.values() if s.uid in uids]
 
     def _edge_declared(self, writer: str, reader: str) -> None:
         """One that has not started hears of it when it does."""
-        if reader in self.stages:
+        if self._started([reader]):
             self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
@@ -149,7 +152,7 @@ class Driver:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
                 return
-            union = stage.state.union if stage.state else ()
+            union = stage.keeper.union if stage.keeper else ()
             self._loop.take(lambda: c.task_started(uid, upstream, commits=False, union=union))
             if drained:
                 self._loop.take(lambda: c.input_ended(uid))
@@ -201,13 +204,17 @@ class Driver:
         """
         if timeout is None:
             if not self.ending and self.failure is None:
-                declared.refuse_unknown(self.stages)
+                self._refuse_unknown()
             self._loop.take(self._coordinator.all_started)
+
+    def _refuse_unknown(self) -> None:
+        started = list(dict.fromkeys(s.uid for s in self.stages.values()))
+        refuse_unknown(started, started)
 
     def _warn_of_unknown(self) -> None:
         """Of a script that never waits without end, there is nobody to raise it to."""
         try:
-            declared.refuse_unknown(self.stages)
+            self._refuse_unknown()
         except StreamJobError as e:
             log.warning("%s", e)
 

@@ -42,7 +42,7 @@ class StateTooLarge(StreamJobError):
 
 def keep(
     directory: CheckpointDir,
-    uid: str,
+    query: str,
     each_batch: BatchFunction | None,
     dealt: Mapping[str, Sequence[str]] | None = None,
 ) -> StateKeeper | None:
@@ -51,17 +51,17 @@ def keep(
     :param dealt: what it begins with in a new directory, instead of what the script put in: `recovery.TaskPlan.state`.
     :raises StateNotKept: the query has no foreachBatch function. :raises StorageError, FormatError: it cannot be read.
     """
-    states = state.of(uid)
+    states = state.of(query)
     if not states:
         return None
     if each_batch is None:
         raise StateNotKept(
-            f"state {states[0].name!r} is declared for query {uid!r}, which does not write with foreachBatch: nothing would "
+            f"state {states[0].name!r} is declared for query {query!r}, which does not write with foreachBatch: nothing would "
             "change it together with a batch",
             remedy="Declare it for a query that writes with foreachBatch, or not at all",
         )
     retained = int(directory.files.spark.conf.get(RETAINED) or 100)
-    keeper = StateKeeper(uid, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
+    keeper = StateKeeper(query, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
     last = directory.latest_commit()
     keeper.load(BEFORE_THE_FIRST if last is None else last)
     # A writer that is started again has the steps of the time before.
@@ -84,14 +84,14 @@ class StateKeeper:
 
     def __init__(
         self,
-        uid: str,
+        query: str,
         directory: CheckpointDir,
         states: Sequence[State],
         dealt: Mapping[str, Sequence[str]],
         retained: int,
     ) -> None:
         self.failure: StreamJobError | None = None
-        self._uid = uid
+        self._query = query
         self._files: HadoopFiles = directory.files
         self._folder = f"{directory.uri}/{formats.FOLDER}"
         self._states = tuple(states)
@@ -111,9 +111,9 @@ class StateKeeper:
         return tuple(OperatorRecord(s.name, s.kind, s.name, finished) for s in self._states)
 
     def as_of(self, batch: int | None) -> Entries:
-        """The states after a committed batch, from storage; one that no batch has changed yet is left out."""
+        """The states after a committed batch, from storage; of one that no batch has changed what it began with."""
         found = self._read(self._list(), BEFORE_THE_FIRST if batch is None else batch)
-        return {s.name: found[s.name] for s in self._states if s.name in found}
+        return {name: found.get(name, begun) for name, begun in self._initial.items()}
 
     def load(self, batch: int) -> None:
         """Let the script see the state after `batch`."""
@@ -121,9 +121,9 @@ class StateKeeper:
         self._saved = self._read(self._numbers, batch)
         self._entries = {**self._initial, **self._saved}
         self._batch = batch
-        self.sizes[self._uid] = formats.size(self._entries)
+        self.sizes[self._query] = formats.size(self._entries)
         for name in self._entries.keys() - self._initial.keys():
-            log.info("stage %s: state %s is declared no more; it is kept as it is", self._uid, name)
+            log.info("stage %s: state %s is declared no more; it is kept as it is", self._query, name)
         for one in self._states:
             one.open(self._entries[one.name])
             one.close()
@@ -149,11 +149,11 @@ class StateKeeper:
         self._entries, self._batch = entries, batch
 
     def _refuse_too_large(self, entries: Entries) -> None:
-        self.sizes[self._uid] = formats.size(entries)
+        self.sizes[self._query] = formats.size(entries)
         total = sum(self.sizes.values())
         if total > formats.SIZE_LIMIT:
             raise StateTooLarge(
-                f"the driver-side state of query {self._uid!r} has grown to {self.sizes[self._uid]} bytes, that of the whole "
+                f"the driver-side state of query {self._query!r} has grown to {self.sizes[self._query]} bytes, that of the whole "
                 f"job to {total}: more than the {formats.SIZE_LIMIT} that a checkpoint's record can hold",
                 remedy="Keep only small things in it; what grows with the data belongs in Spark's state or in a store",
             )
@@ -167,7 +167,7 @@ class StateKeeper:
             for old in formats.superfluous(self._numbers, batch, self._retained):
                 self._delete(old)
         except StorageError as e:
-            log.warning("stage %s: an old file of its state stays: %s", self._uid, e)
+            log.warning("stage %s: an old file of its state stays: %s", self._query, e)
 
     def _delete(self, batch: int) -> None:
         self._files.delete(self._uri(batch))

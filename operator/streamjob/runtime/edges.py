@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,17 +48,18 @@ class Ends:
 
 
 def neighbours(
-    uid: str, ends: Ends, others: Mapping[str, Ends], declared: Collection[tuple[str, str]] = ()
+    uid: str, ends: Ends, others: Iterable[tuple[str, Ends]], declared: Collection[tuple[str, str]] = ()
 ) -> tuple[list[str], list[str]]:
-    """Whom query `uid` reads from, and who reads from it.
+    """Which stages `uid` reads from, and which read from it.
 
-    :param others: the queries that have started. :param declared: pairs (writer, reader), also of queries that have not.
+    :param others: the queries that have started, each with the uid of its stage.
+    :param declared: pairs (writer, reader), also of stages that have not started.
     """
-    upstream = [other for other, found in others.items() if ends.read(found) or (other, uid) in declared]
-    upstream += [writer for writer, reader in declared if reader == uid and writer not in others]
-    return upstream, [
-        other for other, found in others.items() if found.read(ends) or (uid, other) in declared
-    ]
+    found = list(others)
+    upstream = [other for other, theirs in found if ends.read(theirs)]
+    upstream += [writer for writer, reader in declared if reader == uid]
+    readers = [other for other, theirs in found if theirs.read(ends) or (uid, other) in declared]
+    return list(dict.fromkeys(upstream)), list(dict.fromkeys(readers))
 
 
 def feeds(sink: Channel | None, source: Channel) -> bool:

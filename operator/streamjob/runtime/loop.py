@@ -81,8 +81,8 @@ class Loop:
     def fail(self, stage: Stage | None, error: Exception) -> None:
         """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
         the script starts them again."""
-        if stage is not None and stage.state is not None and stage.state.failure is not None:
-            error = stage.state.failure
+        if stage is not None and stage.keeper is not None and stage.keeper.failure is not None:
+            error = stage.keeper.failure
         with self.lock:
             self.notes.fail(error, stage.uid if stage else "the job")
             others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]

@@ -53,7 +53,7 @@ class Stage:
 
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
-    :param state: what its foreachBatch function remembers, None if nothing.
+    :param keeper: of what its foreachBatch function remembers, None if nothing.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Stage:
         *,
         ends: Ends | None = None,
         finished: bool = False,
-        state: StateKeeper | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self.uid = uid
         self.directory = directory
         self.ends = ends or Ends()
         self.finished = finished
-        self.state = state
+        self.keeper = keeper
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
@@ -145,13 +145,13 @@ class Stage:
         :param running: the last committed batch counts; otherwise it has to stand at a boundary.
         """
         batch = self.directory.latest_commit() if running else self.directory.boundary()
-        state = self.state.as_of(batch) if self.state else {}
+        state = self.keeper.as_of(batch) if self.keeper else {}
         task = TaskRecord(0, self.directory.uri, batch, finished, state=state)
         return StageRecord(self.uid, (task,), self.operators(finished))
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
         found = tuple(OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators())
-        return found + (self.state.operators(finished) if self.state else ())
+        return found + (self.keeper.operators(finished) if self.keeper else ())
 
     def sample(self) -> None:
         """Renew the figures; one call into the JVM, more only until the operators are known."""

@@ -52,13 +52,13 @@ class StageNotInSavepoint(StreamJobError):
 class Entry:
     """:param drained: the max watermark is in the offset log already: no more data may be read.
     :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
-    :param state: the driver-side state that the script has declared for it."""
+    :param keeper: of the driver-side state that the script has declared for it."""
 
     directory: CheckpointDir
     drained: bool
     finished: bool
     description: str
-    state: StateKeeper | None = None
+    keeper: StateKeeper | None = None
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -125,8 +125,8 @@ def enter(
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
     _prepare_sink(config, directory, written)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    state = driverstate.keep(directory, uid, written.each_batch)
-    return Entry(directory, directory.is_drained(), finished, description, state)
+    keeper = driverstate.keep(directory, uid, written.each_batch)
+    return Entry(directory, directory.is_drained(), finished, description, keeper)
 
 
 def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:

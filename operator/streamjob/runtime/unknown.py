@@ -20,21 +20,21 @@ class QueryNotStarted(StreamJobError):
     reason: ClassVar[str] = "QueryNotStarted"
 
 
-def refuse_unknown(started: Collection[str]) -> None:
-    """:param started: names of the queries that the script has started.
+def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
+    """:param stages: uids of what the script has started: edges are between stages. :param queries: names: states are of queries.
 
     :raises QueryNotStarted: an edge or a state is of another one. :raises StateNotKept: a state came after its query.
     """
-    have = f"the script has started {', '.join(started) or 'none'}"
+    have = f"the script has started {', '.join(queries) or 'none'}"
     for pair in job.edges():
         for name in pair:
-            if name not in started:
+            if name not in stages:
                 raise QueryNotStarted(
                     f"job.edge{pair!r} names {name!r}, which is no query of the job: {have}",
                     remedy="Correct the name; an edge to a query that starts later is declared when it starts",
                 )
     for one in state.every():
-        if one.query not in started:
+        if one.query not in queries:
             raise QueryNotStarted(
                 f"state {one.name!r} is declared for query {one.query!r}, which is no query of the job: {have}",
                 remedy="Declare it with query=NAME, the query's queryName",
