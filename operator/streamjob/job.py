@@ -1,17 +1,20 @@
-"""For scripts that want to do something of their own when a query ends. Optional: a script without it behaves the same.
+"""For scripts that want more than plain PySpark. Optional: a script without it behaves the same.
 
     from streamjob import job
 
-    @job.on_finish("orders")
+    @job.on_finish("orders")                            # code of its own when a query ends
     def push_out():
         client.flush()
+
+    seen = job.list_state("seen", query="orders")       # what a foreachBatch function remembers, kept with the batch
+    job.edge("orders", "totals")                        # who reads what whom writes, where the queries do not show it
 
 The order, for each query (FLIP-147, endInput, finish and close): last row → event-time timers → `on_end_of_data` →
 `on_finish` → final checkpoint → `on_close`. On a plain stop the query will go on later, so it has not finished: only
 `on_close` is called. What raises fails the job, and the next attempt calls it again: until the final checkpoint has completed,
 a hook may be called more than once.
 
-`python app.py` without the runtime calls no hook.
+`python app.py` without the runtime calls no hook, keeps state in memory only, and knows no edges.
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from enum import Enum
+
+from . import state
+from .protocol.records import OperatorKind
+from .state import State
 
 Hook = Callable[[], object]
 ONLY_QUERY = "main"  # the name of a query that the script gave none
@@ -31,6 +38,8 @@ class Moment(str, Enum):
 
 
 _hooks: dict[tuple[str, Moment], list[Hook]] = defaultdict(list)
+_edges: dict[tuple[str, str], None] = {}
+_watchers: list[Callable[[str, str], object]] = []
 
 
 def on_end_of_data(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
@@ -46,6 +55,48 @@ def on_finish(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
 def on_close(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
     """The final checkpoint has completed: give back what is held. Called on every orderly end, also on a stop."""
     return _register(query, Moment.CLOSE)
+
+
+def list_state(name: str, query: str = ONLY_QUERY) -> State:
+    """State of the query's foreachBatch function. Its entries may be dealt out anew to another number of tasks.
+
+    Small things only: all states of a job together hold 64 KiB. With one task the three kinds are the same.
+
+    :raises StateNameTaken: the query has something else of this name.
+    """
+    return state.declare(OperatorKind.LIST, name, query)
+
+
+def union_state(name: str, query: str = ONLY_QUERY) -> State:
+    """As `list_state`; with another number of tasks, each gets the entries of all."""
+    return state.declare(OperatorKind.UNION, name, query)
+
+
+def broadcast_state(name: str, query: str = ONLY_QUERY) -> State:
+    """As `list_state`; the same in every task, so that another number of tasks gets a copy each."""
+    return state.declare(OperatorKind.BROADCAST, name, query)
+
+
+def edge(writer: str, reader: str) -> None:
+    """Query `reader` reads what query `writer` writes, so it ends after it and takes all that it has left.
+
+    For what the queries do not show: foreachBatch, or a Kafka topic from a column. Before or after either has started.
+
+    :raises GraphCycle: they read from each other in a circle. :raises EdgeTooLate: the reader is ending already.
+    """
+    for watcher in _watchers:
+        watcher(writer, reader)
+    _edges[writer, reader] = None
+
+
+def edges() -> list[tuple[str, str]]:
+    """All that were declared, as (writer, reader)."""
+    return list(_edges)
+
+
+def watch_edges(watcher: Callable[[str, str], object]) -> None:
+    """Be told of each edge when it is declared; what raises refuses it."""
+    _watchers.append(watcher)
 
 
 def call(query: str, moment: Moment) -> int:

@@ -3,6 +3,7 @@
     row 4: what happens, in words
       start A
       start B < A               its upstream; also: commits=no, union=NAME
+      edge B < A                declared when B runs
       end A                     its input ends, and all that is asked of A is done until its data has ended
       boundary B 7 => FireMaxWatermark B
       do Finish B => -          carry out an effect that was asked for; `=>`: exactly these effects come back, `-` is none
@@ -141,6 +142,9 @@ class Script:
         return self.driver.tell(
             "task_restored_finished", task, tuple(u for u in rest if u != "<"), _value(batch)
         )
+
+    def do_edge(self, uid: str, _: str, upstream: str) -> list[Any]:
+        return self.driver.tell("edge_declared", uid, upstream)
 
     def do_stop(self) -> list[Any]:
         return self.driver.tell("termination_requested", STOP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.edges import Channel, Ends, feeds, sink_of
+from streamjob.runtime.edges import Channel, Ends, feeds, neighbours, sink_of
 from streamjob.runtime.written import Written
 
 
@@ -54,3 +54,22 @@ def test_where_a_writer_writes() -> None:
     )
     assert sink_of(Written(table="lake.t"), qualify) == Channel("table", frozenset({"lake.t"}))
     assert sink_of(Written("console"), qualify) is None
+
+
+def test_neighbours_are_found_or_declared() -> None:
+    """`router` chooses the topic by a column, `loader` writes with foreachBatch: neither shows where it writes."""
+    router = Ends(
+        (files("file:/in"),), sink_of(Written("kafka", {"kafka.bootstrap.servers": "k1:9092"}), str)
+    )
+    loader = Ends((topics("orders"),), sink_of(Written("foreachBatch"), str))
+    totals = Ends((files("file:/loaded"),), files("file:/totals"))
+    others = [("router", router), ("totals", totals)]
+    assert neighbours("loader", loader, others) == ([], [])
+    declared = [("router", "loader"), ("loader", "totals"), ("router", "audit")]
+    assert neighbours("loader", loader, others, declared) == (["router"], ["totals"])
+    assert neighbours("router", router, [], declared) == ([], [])
+    assert neighbours("audit", Ends(), [], declared) == (["router"], []), "the writer may start later"
+    shown = Ends((files("file:/totals"), topics("orders")))
+    assert neighbours("shown", shown, others, [("router", "shown")]) == (["totals", "router"], []), (
+        "found and declared"
+    )

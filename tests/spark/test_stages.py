@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dev.localdriver import LocalDriver
@@ -17,6 +18,7 @@ from .feeds import eventually
 from .job import Feed
 
 APP = Path(__file__).parent / "apps" / "stages.py"
+DECLARED = Path(__file__).parent / "apps" / "declared.py"
 STAGES = {"clean", "windows", "totals"}
 
 
@@ -101,3 +103,19 @@ def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
         read = feed.read_files(tmp_path / "checkpoints" / stage / "0")
         assert len(read) == files
         assert output(spark, tmp_path)[name] == expected(spark, read)[name]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_row4_a_declared_edge_takes_all_that_a_foreach_batch_function_wrote(
+    spark: SparkSession, feed: Feed, tmp_path: Path, when: str
+) -> None:
+    """The reader looks once an hour: what comes out, it has taken when it was told that its upstream has ended."""
+    feed.add(6)
+    with LocalDriver(tmp_path, DECLARED, str(feed.source), str(tmp_path), when) as driver:
+        driver.wait_for(lambda s: any(g.uid == "loader" and (g.tasks[0].batch or 0) >= 2 for g in s.stages))
+        drained = driver.finish(Mode.DRAIN)
+    assert drained.drained
+    read = feed.read_files(tmp_path / "checkpoints" / "loader" / "0")
+    assert len(read) >= 3
+    everything = windows(spark.read.schema(SCHEMA).json(read))
+    assert lines(spark.read.json(str(tmp_path / "windows"))) == lines(everything)

@@ -106,6 +106,19 @@ class Coordinator:
         """A task that has started reads from a stage that is about to. :raises GraphCycle: it reads from itself."""
         self._ending.flow.connect(self._ending.graph.add(task, [upstream]))
 
+    def edge_declared(self, uid: str, upstream: str) -> list[Effect]:
+        """A stage that runs reads from another one, started or not, and the queries did not show it.
+
+        :raises EdgeTooLate: the end of the stage has begun. :raises GraphCycle: it reads from itself.
+        """
+        edges = self._ending.declare(uid, upstream)
+        if not edges:
+            return []
+        effects = self._flight.give_up(f"stage {uid} reads from {upstream}")
+        for task in self._ending.graph.stages[uid].tasks:
+            effects += self._ending.begin_if_due(task)
+        return effects + self._flight.trigger()
+
     def downstream_first(self) -> list[str]:
         """The uids of all stages, each after those that read from it."""
         return self._ending.graph.downstream_first()

@@ -29,6 +29,12 @@ class UpstreamTooLate(StreamJobError):
     reason = "UpstreamStartedTooLate"
 
 
+class EdgeTooLate(StreamJobError):
+    """An edge is declared to a stage that is ending: it did not wait for what is upstream of it now."""
+
+    reason = "EdgeTooLate"
+
+
 @dataclass
 class Ending:
     """The tasks by id and the graph. Every change of a task goes through here, so that the sums stay right.
@@ -82,6 +88,23 @@ class Ending:
             before = EXPECTED
         self.tasks[name] = task
         self.flow.change(parse_task_id(name)[0], before, task.tally())
+
+    def declare(self, uid: str, upstream: str) -> list[tuple[Stage, Stage]]:
+        """An edge to a stage that has started; the edges that exist from now on.
+
+        :raises EdgeTooLate: see there. :raises GraphCycle: see `Graph.add`.
+        """
+        stage = self.graph.stages[uid]
+        if upstream in stage.named:
+            return []
+        if any(self.tasks[t].step is not None and not self.tasks[t].can_start_again for t in stage.tasks):
+            raise EdgeTooLate(
+                f"stage {uid!r} is declared to read from {upstream!r} when its end has begun",
+                remedy="Declare the edge before either of them ends, best before they start",
+            )
+        edges = self.graph.add(next(iter(stage.tasks)), [upstream])
+        self.flow.connect(edges)
+        return edges
 
     def expect_no_more(self) -> list[Effect]:
         """What has not started by now is no part of the job."""

@@ -12,7 +12,9 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from .. import job
 from ..protocol.coordinator import TerminationConflict
+from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
@@ -23,6 +25,7 @@ from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .stage import Engine, Stage
 from .transactions import Transactions, owner_of
+from .unknown import refuse_unknown
 from .written import Written, written
 
 log = logging.getLogger("streamjob")
@@ -40,6 +43,8 @@ class Driver:
         self.stages = self._loop.stages
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
+        self._loop.before_settled = self._warn_of_unknown
+        job.watch_edges(self._edge_declared)
         if config.termination is not None:
             # An earlier epoch died while it carried this out: go on with the same request.
             self.terminate(replace(config.termination, epoch=config.epoch))
@@ -109,8 +114,9 @@ class Driver:
             ends=found,
             finished=entry.finished,
             transactions=transactions,
+            keeper=entry.keeper,
         )
-        sources = [self.stages[u] for u in upstream]
+        sources = self._started(upstream)
         start.refuse_unfinished_before_finished(stage, sources, readers)
         start.refuse_transactional_upstream(stage, sources, readers)
         if transactions is not None:
@@ -153,9 +159,19 @@ class Driver:
         return Transactions(sink, owner_of(self.config.job, task_id(uid)))
 
     def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
-        others = [s for s in self.stages.values() if s.uid != uid]
-        upstream = [s.uid for s in others if found.read(s.ends)]
-        return upstream, [s for s in others if s.ends.read(found)]
+        """Upstream also what is declared and has not started."""
+        others = [(s.uid, s.ends) for s in self.stages.values() if s.uid != uid]
+        upstream, readers = edges.neighbours(uid, found, others, job.edges())
+        return upstream, self._started(readers)
+
+    def _started(self, uids: list[str]) -> list[Stage]:
+        return [s for s in self.stages.values() if s.uid in uids]
+
+    def _edge_declared(self, writer: str, reader: str) -> None:
+        """One that has not started hears of it when it does."""
+        if self._started([reader]):
+            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
+            log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         uid, c = stage.uid, self._coordinator
@@ -166,7 +182,8 @@ class Driver:
                 self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
                 return
             commits = stage.transactions is not None
-            self._loop.take(lambda: c.task_started(uid, upstream, commits=commits))
+            union = stage.keeper.union if stage.keeper else ()
+            self._loop.take(lambda: c.task_started(uid, upstream, commits=commits, union=union))
             if drained:
                 self._loop.take(lambda: c.input_ended(uid))
 
@@ -211,9 +228,25 @@ class Driver:
         return ended if timeout is not None else None
 
     def script_waits(self, timeout: float | None) -> None:
-        """The script waits for a query, without end: it will not start another one before."""
+        """The script waits for a query, without end: it will not start another one before.
+
+        :raises QueryNotStarted, StateNotKept: it has declared something for a query that is not there.
+        """
         if timeout is None:
+            if not self.ending and self.failure is None:
+                self._refuse_unknown()
             self._loop.take(self._coordinator.all_started)
+
+    def _refuse_unknown(self) -> None:
+        started = list(dict.fromkeys(s.uid for s in self.stages.values()))
+        refuse_unknown(started, started)
+
+    def _warn_of_unknown(self) -> None:
+        """Of a script that never waits without end, there is nobody to raise it to."""
+        try:
+            self._refuse_unknown()
+        except StreamJobError as e:
+            log.warning("%s", e)
 
     def await_end(self) -> None:
         """Wait until every stage is over and the final checkpoint has completed, or the job has failed."""

@@ -1,4 +1,5 @@
-"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table.
+"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table. What they do not
+show (foreachBatch, a topic from a column) the script declares.
 
 Sinks are known from what the script has said of the writer (`written`); sources from the leaves of the query's logical plan
 (StreamingRelation, StreamingRelationV2 and UnresolvedRelation of org.apache.spark.sql).
@@ -9,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,21 @@ class Ends:
     def read(self, other: Ends) -> bool:
         """Something of what the other one writes."""
         return any(feeds(other.sink, source) for source in self.sources)
+
+
+def neighbours(
+    uid: str, ends: Ends, others: Iterable[tuple[str, Ends]], declared: Collection[tuple[str, str]] = ()
+) -> tuple[list[str], list[str]]:
+    """Which stages `uid` reads from, and which read from it.
+
+    :param others: the queries that have started, each with the uid of its stage.
+    :param declared: pairs (writer, reader), also of stages that have not started.
+    """
+    found = list(others)
+    upstream = [other for other, theirs in found if ends.read(theirs)]
+    upstream += [writer for writer, reader in declared if reader == uid]
+    readers = [other for other, theirs in found if theirs.read(ends) or (uid, other) in declared]
+    return list(dict.fromkeys(upstream)), list(dict.fromkeys(readers))
 
 
 def feeds(sink: Channel | None, source: Channel) -> bool:

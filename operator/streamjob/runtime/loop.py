@@ -29,7 +29,8 @@ SETTLED_SECONDS = 30.0  # without a new query; what has not started by then is n
 
 
 class Loop:
-    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so."""
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `before_settled` is
+    called when no query has started for so long that none is expected any more."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
@@ -48,6 +49,7 @@ class Loop:
         self._lanes: dict[str, queue.SimpleQueue[Effect]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
+        self.before_settled: Callable[[], None] = lambda: None
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
         """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
@@ -91,6 +93,8 @@ class Loop:
     def fail(self, stage: Stage | None, error: Exception) -> None:
         """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
         the script starts them again."""
+        if stage is not None and stage.keeper is not None and stage.keeper.failure is not None:
+            error = stage.keeper.failure
         with self.lock:
             self.notes.fail(error, stage.uid if stage else "the job")
             others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]
@@ -173,6 +177,7 @@ class Loop:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:
                 settled = True
+                self.before_settled()
                 self.take(self.coordinator.all_started)
 
 

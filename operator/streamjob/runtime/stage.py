@@ -17,6 +17,7 @@ from .boundary import run_to_end, stop_at_boundary
 from .causes import one_line
 from .checkpointdir import CheckpointDir
 from .drain import DrainResult, run_max_watermark_batch, write_max_watermark
+from .driverstate import StateKeeper
 from .edges import Ends
 from .files import HadoopFiles
 from .internals import Internals
@@ -54,6 +55,7 @@ class Stage:
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
     :param transactions: of its sink; None if that is durable at each batch.
+    :param keeper: of what its foreachBatch function remembers, None if nothing.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class Stage:
         ends: Ends | None = None,
         finished: bool = False,
         transactions: Transactions | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self.uid = uid
         self.directory = directory
         self.ends = ends or Ends()
         self.finished = finished
         self.transactions = transactions
+        self.keeper = keeper
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
@@ -149,11 +153,13 @@ class Stage:
         batch = self.directory.latest_commit() if running else self.directory.boundary()
         if self.transactions is not None:
             batch, transactions = noted, self.transactions.up_to(checkpoint)
-        task = TaskRecord(0, self.directory.uri, batch, finished, transactions=transactions)
+        state = self.keeper.as_of(batch) if self.keeper else {}
+        task = TaskRecord(0, self.directory.uri, batch, finished, state=state, transactions=transactions)
         return StageRecord(self.uid, (task,), self.operators(finished))
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
-        return tuple(OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators())
+        found = tuple(OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators())
+        return found + (self.keeper.operators(finished) if self.keeper else ())
 
     def sample(self) -> None:
         """Renew the figures; one call into the JVM, more only until the operators are known."""

@@ -17,8 +17,9 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
 from ..protocol.records import StageRecord, TaskRecord
 from ..protocol.recovery import AlreadyDrained, unfinished_before_finished
-from . import sinklog
+from . import driverstate, sinklog
 from .checkpointdir import CheckpointDir
+from .driverstate import StateKeeper
 from .files import HadoopFiles
 from .internals import Internals
 from .reopen import reopen
@@ -57,13 +58,15 @@ class StageNotInSavepoint(StreamJobError):
 class Entry:
     """:param drained: the max watermark is in the offset log already: no more data may be read.
     :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
-    :param transactions: that checkpoint's, to be committed if they are not."""
+    :param transactions: that checkpoint's, to be committed if they are not.
+    :param keeper: of the driver-side state that the script has declared for it."""
 
     directory: CheckpointDir
     drained: bool
     finished: bool
     description: str
     transactions: tuple[str, ...]
+    keeper: StateKeeper | None = None
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -131,7 +134,8 @@ def enter(
         description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
     _prepare_sink(config, directory, written)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    return Entry(directory, directory.is_drained(), finished, description, transactions)
+    keeper = driverstate.keep(directory, uid, written.each_batch)
+    return Entry(directory, directory.is_drained(), finished, description, transactions, keeper)
 
 
 def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:
