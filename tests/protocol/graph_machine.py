@@ -69,8 +69,7 @@ class Job(RuleBasedStateMachine):
         self.timers: list[fx.StartTimer] = []
         self.failed = False
         self.savepoints = 0
-        if request is not None:
-            self.tell("termination_requested", request)
+        self.asked = request  # by an attempt before this one: the driver takes it up when all has started
         self.to_start = list(self.world.tasks if tasks is None else tasks)
         self.random.shuffle(self.to_start)
         while plan is None and self.to_start:
@@ -119,6 +118,8 @@ class Job(RuleBasedStateMachine):
             self.tell("task_started", task, shape.upstream, commits=shape.commits)
         if not self.to_start:
             self.tell("all_started")
+            if self.asked is not None and not self.c.request and not self.c.canceled:
+                self.tell("termination_requested", self.asked)
 
     @rule(seed=seeds, everything=rarely)
     def input_ends(self, seed: int, everything: bool) -> None:

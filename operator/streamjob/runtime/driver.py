@@ -43,16 +43,25 @@ class Driver:
         self.stages = self._loop.stages
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
-        self._loop.before_settled = self._warn_of_unknown
+        self._loop.on_settled = self._settled
         job.watch_edges(self._edge_declared)
-        if config.termination is not None:
-            # An earlier epoch died while it carried this out: go on with the same request.
-            self.terminate(replace(config.termination, epoch=config.epoch))
+        # An earlier epoch died while it carried this out. It is taken up when all queries have started: not before is it known
+        # which of them reads from which, and one that was drained too early would never read what its upstream has left.
+        self._early = config.termination and replace(config.termination, epoch=config.epoch)
 
     # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
+        if self._early is not None:
+            if self._early.request_id == request.request_id:
+                return
+            raise TerminationConflict(
+                f"termination {self._early.request_id} comes first", remedy="Wait for it"
+            )
+        self._terminate(request)
+
+    def _terminate(self, request: TerminationRequest) -> None:
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
         self._loop.take(lambda: self._coordinator.termination_requested(request))
 
@@ -121,7 +130,7 @@ class Driver:
         start.refuse_transactional_upstream(stage, sources, readers)
         if transactions is not None:
             transactions.recover(entry.directory.latest_commit(), entry.transactions)
-        if entry.finished or entry.drained or self._coordinator.request is not None:
+        if entry.finished or entry.drained or self._asked_to_end:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
             jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
         else:
@@ -235,18 +244,26 @@ class Driver:
         if timeout is None:
             if not self.ending and self.failure is None:
                 self._refuse_unknown()
+            self._all_started()
+
+    def _all_started(self) -> None:
+        with self._loop.lock:
             self._loop.take(self._coordinator.all_started)
+            early, self._early = self._early, None
+            if early is not None:
+                self._terminate(early)
 
     def _refuse_unknown(self) -> None:
         started = list(dict.fromkeys(s.uid for s in self.stages.values()))
         refuse_unknown(started, started)
 
-    def _warn_of_unknown(self) -> None:
+    def _settled(self) -> None:
         """Of a script that never waits without end, there is nobody to raise it to."""
         try:
             self._refuse_unknown()
         except StreamJobError as e:
             log.warning("%s", e)
+        self._all_started()
 
     def await_end(self) -> None:
         """Wait until every stage is over and the final checkpoint has completed, or the job has failed."""
@@ -261,9 +278,13 @@ class Driver:
 
     @property
     def ending(self) -> bool:
-        """A termination is under way or done."""
+        """A termination is asked for, under way or done."""
         with self._loop.lock:
-            return self._coordinator.terminating or self._coordinator.terminated
+            return self._asked_to_end or self._coordinator.terminating or self._coordinator.terminated
+
+    @property
+    def _asked_to_end(self) -> bool:
+        return self._early is not None or self._coordinator.request is not None
 
     @property
     def failure(self) -> Problem | None:

@@ -29,7 +29,7 @@ SETTLED_SECONDS = 30.0  # without a new query; what has not started by then is n
 
 
 class Loop:
-    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `before_settled` is
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_settled` is
     called when no query has started for so long that none is expected any more."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
@@ -49,7 +49,7 @@ class Loop:
         self._lanes: dict[str, queue.SimpleQueue[Effect]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
-        self.before_settled: Callable[[], None] = lambda: None
+        self.on_settled: Callable[[], None] = lambda: None
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
         """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
@@ -177,8 +177,7 @@ class Loop:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:
                 settled = True
-                self.before_settled()
-                self.take(self.coordinator.all_started)
+                self.on_settled()
 
 
 def expected(config: DriverConfig) -> list[str]:
