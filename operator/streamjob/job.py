@@ -12,6 +12,8 @@ The order, for each query (FLIP-147, endInput, finish and close): last row → e
 a hook may be called more than once.
 
 `python app.py` without the runtime calls no hook.
+
+`job.shards(uid, parallelism)` declares a stage of several queries, see `shards`; a hook of its uid is called for each of them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from enum import Enum
+
+from .shards import Shard, shards
+
+__all__ = [
+    "ONLY_QUERY",
+    "Hook",
+    "Moment",
+    "Shard",
+    "call",
+    "on_close",
+    "on_end_of_data",
+    "on_finish",
+    "shards",
+]
 
 Hook = Callable[[], object]
 ONLY_QUERY = "main"  # the name of a query that the script gave none

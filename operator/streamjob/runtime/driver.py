@@ -17,6 +17,7 @@ from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
 from . import edges, signals, start
 from .board import StatusBoard
+from .declared import DeclaredStages
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .stage import Engine, Stage
@@ -35,6 +36,7 @@ class Driver:
         self._coordinator = self._loop.coordinator
         self._engine: Engine | None = None
         self.stages = self._loop.stages
+        self.declared = DeclaredStages(config, self._expect)
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
         if config.termination is not None:
@@ -86,7 +88,8 @@ class Driver:
         began = time.monotonic()
         engine = self._prepare(writer)
         said = written(writer, original, args, kwargs)
-        uid = start.stage_name(said.name, self.stages)
+        name = start.stage_name(said.name, self.stages, self.declared)
+        uid, task = name.uid, name.task
         restart = start.restarter(writer, original, args, kwargs)
         found = edges.Ends(
             edges.sources_of(writer, engine.files.qualify), edges.sink_of(said, engine.files.qualify)
@@ -94,25 +97,43 @@ class Driver:
         upstream, readers = self._neighbours(uid, found)
         with self._loop.lock:
             for reader in readers:
-                self._coordinator.reads(reader.uid, uid)
-            self._coordinator.refuse_start(uid, upstream)
-        entry = start.enter(engine, self.config, uid, writer, said)
-        stage = Stage(uid, engine, entry.directory, restart, ends=found, finished=entry.finished)
-        start.refuse_unfinished_before_finished(stage, [self.stages[u] for u in upstream], readers)
+                self._coordinator.reads(reader.task, uid)
+            self._coordinator.refuse_start(task, list(upstream))
+        _, sharded = self.declared.find(said.name) or (None, None)
+        entry = start.enter(engine, self.config, name, sharded, writer, said)
+        stage = Stage(
+            name,
+            engine,
+            entry.directory,
+            restart,
+            ends=found,
+            finished=entry.finished,
+            all_finished=entry.finished if sharded is None else not sharded.plan.started,
+            state=sharded.state(name.index) if sharded else None,
+        )
+        start.refuse_unfinished_before_finished(stage, upstream.values(), readers)
         if entry.finished or entry.drained or self._coordinator.request is not None:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
-            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
+            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", name.name)
         else:
             stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
-        self._enter(stage, upstream, drained=entry.drained)
+        self._enter(stage, list(upstream), drained=entry.drained)
         how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"
-        log.info("stage %s %s, from %s", uid, how, entry.description)
+        log.info("stage %s %s, from %s", task, how, entry.description)
         for other in upstream:
-            log.info("stage %s reads what stage %s writes", uid, other)
+            log.info("stage %s reads what stage %s writes", task, other)
         if stage.query is not None:
-            threading.Thread(target=self._loop.watch, args=(stage,), name=f"watch-{uid}", daemon=True).start()
+            threading.Thread(
+                target=self._loop.watch, args=(stage,), name=f"watch-{task}", daemon=True
+            ).start()
         return ManagedQuery(jsq, stage, self)
+
+    def _expect(self, uid: str, parallelism: int) -> None:
+        """:raises DuplicateStage: the name is taken."""
+        with self._loop.lock:
+            start.refuse_shards(uid, parallelism, self.stages)
+            self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
 
     def _prepare(self, writer: DataStreamWriter) -> Engine:
         if self._engine is None:
@@ -122,22 +143,23 @@ class Driver:
         self._loop.started()
         return self._engine
 
-    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
+    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[dict[str, Stage], list[Stage]]:
+        """A task of each stage that it reads from, by uid, and all that read from it."""
         others = [s for s in self.stages.values() if s.uid != uid]
-        upstream = [s.uid for s in others if found.read(s.ends)]
+        upstream = {s.uid: s for s in others if found.read(s.ends)}
         return upstream, [s for s in others if s.ends.read(found)]
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        uid, c = stage.uid, self._coordinator
+        task, c = stage.task, self._coordinator
         with self._loop.lock:
-            self.stages[uid] = stage
+            self.stages[task] = stage
             if stage.finished:
                 batch = stage.directory.latest_commit()
-                self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
+                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
                 return
-            self._loop.take(lambda: c.task_started(uid, upstream, commits=False))
+            self._loop.take(lambda: c.task_started(task, upstream, commits=False))
             if drained:
-                self._loop.take(lambda: c.input_ended(uid))
+                self._loop.take(lambda: c.input_ended(task))
 
     # --- what the script does: stop and wait ------------------------------------------------------------------
 
@@ -147,7 +169,7 @@ class Driver:
         If they are the last ones, it also waits for their final checkpoint, for after it the script may end.
         """
         for stage in stages:
-            self._loop.take(lambda uid=stage.uid: self._coordinator.script_stopped(uid))  # type: ignore[misc]
+            self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
         if in_callback():
             return
         with self._loop.changed:
@@ -180,8 +202,13 @@ class Driver:
         return ended if timeout is not None else None
 
     def script_waits(self, timeout: float | None) -> None:
-        """The script waits for a query, without end: it will not start another one before."""
+        """The script waits for a query, without end: it will not start another one before.
+
+        :raises ShardMissing: it has declared shards and not started them all.
+        """
         if timeout is None:
+            if not self.ending and self.failure is None:
+                start.refuse_missing(self.declared, self.stages)
             self._loop.take(self._coordinator.all_started)
 
     def await_end(self) -> None:
@@ -210,4 +237,4 @@ class Driver:
         if stage.over.is_set():
             return True
         running = any(t.state is TaskState.RUNNING for t in self._coordinator.tasks.values())
-        return self._coordinator.tasks[stage.uid].state is not TaskState.RUNNING and running
+        return self._coordinator.tasks[stage.task].state is not TaskState.RUNNING and running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..protocol.records import OperatorRecord, StageRecord, TaskRecord
+from ..protocol import splits
+from ..protocol.graph import task_id
+from ..protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from .boundary import run_to_end, stop_at_boundary
 from .causes import one_line
 from .checkpointdir import CheckpointDir
@@ -20,6 +22,7 @@ from .drain import DrainResult, run_max_watermark_batch, write_max_watermark
 from .edges import Ends
 from .files import HadoopFiles
 from .internals import Internals
+from .leftover import left_at
 from .progress import rows_per_second, state_rows, watermark
 
 log = logging.getLogger("streamjob")
@@ -47,33 +50,56 @@ class Figures:
     operators: tuple[OperatorRecord, ...] = ()
 
 
+@dataclass(frozen=True)
+class TaskName:
+    """Which task of the job a query is: `index` of the `parallelism` tasks of stage `uid`; `name` is the query's."""
+
+    uid: str
+    name: str
+    index: int = 0
+    parallelism: int = 1
+
+    @property
+    def task(self) -> str:
+        """The engine's name of it."""
+        return task_id(self.uid, self.index, self.parallelism)
+
+
 class Stage:
-    """A stage of one task (parallelism 1).
+    """A stage of one task (parallelism 1), or one of the tasks of a stage that the script has declared with `job.shards`.
 
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
+    :param all_finished: and so have all other tasks of the stage.
+    :param state: driver-side state that it starts with. Under `splits` is its share of the input, which it reads off.
     """
 
     def __init__(
         self,
-        uid: str,
+        name: TaskName,
         engine: Engine,
         directory: CheckpointDir,
         restart: Restart,
         *,
         ends: Ends | None = None,
         finished: bool = False,
+        all_finished: bool = False,
+        state: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        self.uid = uid
+        self.name = name
+        self.uid = name.uid
+        self.task = name.task
         self.directory = directory
         self.ends = ends or Ends()
         self.finished = finished
+        self.all_finished = all_finished
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
         self.released = False  # the script stopped it and has been answered
         self._engine = engine
         self._restart = restart
+        self._state = dict(state or {})
         self.figures = Figures()
 
     @property
@@ -96,7 +122,7 @@ class Stage:
         )
         log.info(
             "stage %s: at the boundary after batch %s in %.3f s, %s",
-            self.uid,
+            self.task,
             boundary.batch,
             boundary.seconds,
             boundary.how.value,
@@ -112,7 +138,7 @@ class Stage:
         batch = self.stop_at_boundary(on_wait)
         if self.directory.is_drained():
             return batch  # by an earlier driver, when it had caught up
-        on_wait(f"stage {self.uid}: processing what its upstream has left")
+        on_wait(f"stage {self.task}: processing what its upstream has left")
         run_to_end(lambda: self._restart(availableNow=True))
         return self.directory.boundary()
 
@@ -122,7 +148,7 @@ class Stage:
             if self.query is not None:
                 self.query.stop()
         except (Py4JError, PySparkException) as e:
-            log.info("stage %s: while it was interrupted: %s", self.uid, one_line(e))
+            log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
 
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
@@ -134,18 +160,23 @@ class Stage:
             return None
         return run_max_watermark_batch(self._once, self.directory, batch)
 
-    def record(self, finished: bool, *, running: bool = False) -> StageRecord:
-        """The stage's part of a checkpoint.
+    def record(self, finished: bool, *, running: bool = False) -> TaskRecord:
+        """The task's part of a checkpoint.
 
         :param finished: its operators' `finish()` ran.
         :param running: the last committed batch counts; otherwise it has to stand at a boundary.
         """
         batch = self.directory.latest_commit() if running else self.directory.boundary()
-        task = TaskRecord(0, self.directory.uri, batch, finished)
-        return StageRecord(self.uid, (task,), self.operators(finished))
+        state = dict(self._state)
+        if splits.OPERATOR in state:
+            state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
+        return TaskRecord(self.name.index, self.directory.uri, batch, finished, state=state)
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
-        return tuple(OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators())
+        found = [OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators()]
+        if splits.OPERATOR in self._state:
+            found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
+        return tuple(found)
 
     def sample(self) -> None:
         """Renew the figures; one call into the JVM, more only until the operators are known."""
@@ -177,3 +208,16 @@ class Stage:
         if self.directory.latest_offset() != self.directory.latest_commit():
             run_to_end(self._once)
         return self.directory.boundary()
+
+
+def stage_record(tasks: Sequence[Stage], finished: Collection[str], *, running: bool = False) -> StageRecord:
+    """A stage's part of a checkpoint.
+
+    :param tasks: all of the stage. :param finished: ids of the tasks whose `finish()` ran. :param running: as `Stage.record`.
+    """
+    ordered = sorted(tasks, key=lambda t: t.name.index)
+    records = tuple(t.record(t.task in finished, running=running) for t in ordered)
+    all_finished = all(r.finished for r in records)
+    # A task that has not run a batch yet shows no stateful operator.
+    operators = max((t.operators(all_finished) for t in ordered), key=len)
+    return StageRecord(ordered[0].uid, records, operators)
