@@ -17,7 +17,8 @@ from .written import Written
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 COMPACT = ".compact"
-NOTHING = b"v1"  # an entry of a batch that wrote no file
+VERSION = "v1"  # the first line of an entry; all of it, if the batch wrote no file
+LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder
 
 
 class SinkAhead(StreamJobError):
@@ -51,16 +52,32 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
 
 def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
     """Let the log begin after `batch`, where a query goes on that ran elsewhere: entries that say that the batches before it
-    wrote nothing here. May be repeated; what the log has is left as it is."""
+    wrote nothing here. May be repeated; what the log has is left as it is, and stays in what readers see."""
     found = _entries(files, folder)
     every = int(files.spark.conf.get(INTERVAL) or 10)
     compacted = max((n for n, name in found.items() if name.endswith(COMPACT) and n <= batch), default=None)
-    first = compacted if compacted is not None else max(0, (batch + 1) // every * every - 1)
-    for number in range(first, batch + 1):
-        if number in found:
-            continue
-        name = f"{number}{COMPACT}" if (number + 1) % every == 0 else str(number)
-        files.write_new(f"{folder}/_spark_metadata/{name}", NOTHING)
+    last = max((batch + 1) // every * every - 1, -1 if compacted is None else compacted)
+    if last >= 0 and last not in found:
+        # Readers begin with the newest compacted entry, so it has to have all before it.
+        before = range(0 if compacted is None else compacted, last)
+        lines = [
+            line
+            for n in before
+            if n in found
+            for line in _lines(files, f"{folder}/_spark_metadata/{found[n]}")
+        ]
+        _write(files, folder, f"{last}{COMPACT}", lines)
+    for number in range(last + 1, batch + 1):
+        if number not in found:
+            _write(files, folder, str(number), [])
+
+
+def _write(files: HadoopFiles, folder: str, name: str, lines: list[str]) -> None:
+    files.write_new(f"{folder}/_spark_metadata/{name}", "\n".join([VERSION, *lines]).encode())
+
+
+def _lines(files: HadoopFiles, uri: str) -> list[str]:
+    return files.read_bytes(uri, LIMIT).decode().splitlines()[1:]
 
 
 def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:
