@@ -193,10 +193,18 @@ def test_row9_splits_that_nobody_would_read_are_refused(job: Job) -> None:
     with pytest.raises(BadShards, match="1 more partitions"):
         kafka(job.stage(2), 3)
     assert kafka(job.stage(2), 2) == [[["t", 0, 1]], [["t", 1, None]]]
+    uneven = job.stage(2)
+    kafka(uneven, 2)
+    uneven.deal(0, "kafka:u", lambda: topic(2))
+    uneven.begin(0)
+    with pytest.raises(BadShards, match="shard 1 of stage 'in' does not read kafka:u"):
+        uneven.begin(1)
+    with pytest.raises(BadShards, match="shard 0 of stage 'in' does not read kafka:v"):
+        uneven.deal(1, "kafka:v", lambda: topic(2))
     other = job.stage(3)
     other.deal(0, "kafka:u", lambda: topic(0))
     with pytest.raises(StateCannotMove, match="kafka:t"):
-        other.refuse_left_over()
+        other.begin(0)
 
 
 def test_row9_the_files_of_a_finished_stage_are_not_dealt_anew(job: Job) -> None:
@@ -222,7 +230,7 @@ def test_row9_the_files_of_a_finished_stage_are_not_dealt_anew(job: Job) -> None
     )
     more = job.stage(3)
     assert [list(more.deal(i, "files", lambda: ["a", "b"])) for i in range(3)] == [[], [], []]
-    more.refuse_left_over()
+    more.begin(0)
 
 
 def test_row9_a_new_query_begins_behind_the_batches_of_another(job: Job) -> None:

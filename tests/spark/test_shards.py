@@ -13,8 +13,10 @@ from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, 
 from streamjob.protocol.records import CheckpointRecord, FinishedStatus, OperatorKind
 
 APP = Path(__file__).parent / "apps" / "shards.py"
-SLOW = "0.7"  # seconds for a file, of all shards but the first
-EVERY = {"checkpointing": CheckpointSettings(interval=0.5)}
+SLOW = "0.7"  # seconds for a row, of all shards but the first
+# A slot for the tasks of each query: with fewer, the slow ones would hold up the first.
+SLOTS = {"spark_conf": {"spark.master": "local[4]"}}
+EVERY = {"checkpointing": CheckpointSettings(interval=1), **SLOTS}
 
 
 def add(source: Path, first: int, files: int) -> None:
@@ -80,7 +82,7 @@ def test_row9_what_unfinished_shards_have_left_is_dealt_to_two_to_four_and_to_th
     assert len(ended.stages[0].tasks) == 4
     assert sorted(before + output(spark, fork / "out")) == list(range(48))
 
-    with first.next_epoch(APP, str(source), str(out), "2", SLOW) as second:
+    with first.next_epoch(APP, str(source), str(out), "2", SLOW, **SLOTS) as second:
         second.wait_for(lambda s: any((t.batch or 0) > 8 for g in s.stages for t in g.tasks))
         again = second.finish(Mode.STOP)
     assert set(left(again)) == {0, 1}
@@ -99,7 +101,7 @@ def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
     source, out = tmp_path / "in", tmp_path / "out"
     add(source, 0, 24)
     arguments = (str(source), str(out), "3", SLOW)
-    with LocalDriver(tmp_path, APP, *arguments) as first:
+    with LocalDriver(tmp_path, APP, *arguments, **SLOTS) as first:
         first.wait_for(lambda s: len(states(s)) == 3 and all((t.batch or 0) >= 1 for t in s.stages[0].tasks))
         first.kill()
     for n in range(3):
@@ -110,7 +112,7 @@ def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
         second.record = status.completed
         second.complete(status.completed.checkpoint)
         second.kill()
-    with second.next_epoch(APP, *arguments, exact=False) as third:
+    with second.next_epoch(APP, *arguments, exact=False, **SLOTS) as third:
         third.wait_for(lambda s: len(states(s)) == 3)
         assert states(third.status())[0] is TaskState.CLOSED
         assert "stage copy/0 has finished" in third.log.read_text()

@@ -23,7 +23,7 @@ from ..shards import BadShards, Entries
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles, NotFound
 from .leftover import as_of_now
-from .restored import from_savepoint, restored, root_of, stage_of
+from .restored import from_savepoint, root_of, stage_of, stage_to_restore
 
 NAMES = "names"
 LIMIT = 64 << 20  # bytes of a file of shares
@@ -45,6 +45,8 @@ class ShardedStage:
         self._config = config
         self._open = files
         self._dealt: dict[str, Shares] = {}
+        self._taken: set[tuple[int, str]] = set()
+        self._begun: set[int] = set()
         self._root = root_of(config, uid)
 
     # --- where the tasks start from ---------------------------------------------------------------------------
@@ -52,8 +54,7 @@ class ShardedStage:
     @cached_property
     def plan(self) -> StagePlan:
         """:raises StateCannotMove: the stage cannot have this parallelism. :raises AlreadyDrained: nothing is left."""
-        record = restored(self._files, self._config)
-        stage = stage_of(record, self.uid)
+        stage = stage_to_restore(self._files, self._config, self.uid)
         plan = stage_plan(self.uid, self.parallelism, stage)
         if stage is not None and any(t.start is Start.REDISTRIBUTED for t in plan.tasks):
             now, self.like = as_of_now(self._files, self._config, stage)
@@ -115,7 +116,10 @@ class ShardedStage:
     def deal(self, index: int, key: str, all_of: Callable[[], Entries]) -> Entries:
         """As `shards.Dealer.deal`. :raises BadShards: what there is, is not what the tasks have."""
         if key not in self._dealt:
+            if self._begun:
+                raise self._not_taken(min(self._begun), key)
             self._dealt[key] = self._shares(key, all_of)
+        self._taken.add((index, key))
         return self._dealt[key][index]
 
     def state(self, index: int) -> dict[str, tuple[str, ...]]:
@@ -129,8 +133,15 @@ class ShardedStage:
             found[splits.OPERATOR] = tuple(e for key in keys for e in self._dealt[key][index])
         return found
 
-    def refuse_left_over(self) -> None:
-        """:raises StateCannotMove: the tasks of another parallelism do not read what is left."""
+    def begin(self, index: int) -> None:
+        """A task starts, with what it has been dealt.
+
+        :raises BadShards: it does not read what the others do. :raises StateCannotMove: nobody reads what is left.
+        """
+        for key in self._dealt:
+            if (index, key) not in self._taken:
+                raise self._not_taken(index, key)
+        self._begun.add(index)
         if not any(t.start is Start.REDISTRIBUTED for t in self.plan.tasks):
             return
         missing = sorted({splits.key(e) for e in self._everything()} - set(self._dealt))
@@ -140,6 +151,12 @@ class ShardedStage:
                 + (f" of {', '.join(missing)}" if missing else ""),
                 remedy="Read it with shard.kafka() or shard.files(), as before",
             )
+
+    def _not_taken(self, index: int, key: str) -> BadShards:
+        return BadShards(
+            f"shard {index} of stage {self.uid!r} does not read {key} and others do: nobody would read its share",
+            remedy="Let all shards of a stage read the same",
+        )
 
     def _everything(self) -> list[str]:
         return [e for t in self.plan.tasks for e in t.state.get(splits.OPERATOR, ())]
@@ -179,7 +196,7 @@ class ShardedStage:
     @cached_property
     def _known(self) -> list[str]:
         """Also of tasks that have finished."""
-        stage = stage_of(restored(self._files, self._config), self.uid)
+        stage = stage_to_restore(self._files, self._config, self.uid)
         return [e for t in stage.tasks for e in t.state.get(splits.OPERATOR, ())] if stage else []
 
     def _same(self, key: str, shares: Shares, now: Entries) -> Shares:

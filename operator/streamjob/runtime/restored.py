@@ -22,6 +22,10 @@ class CheckpointMoved(StreamJobError):
     reason = "CheckpointMoved"
 
 
+class StageNotInSavepoint(StreamJobError):
+    reason = "StageNotInSavepoint"
+
+
 def from_savepoint(config: DriverConfig) -> str | None:
     """The savepoint that the job begins with, if it has no checkpoint of its own yet."""
     return config.restore.savepoint if config.restore.latest is None else None
@@ -54,6 +58,19 @@ def restored(files: HadoopFiles, config: DriverConfig) -> CheckpointRecord | Non
 
 def stage_of(record: CheckpointRecord | None, uid: str) -> StageRecord | None:
     return next((s for s in record.stages if s.uid == uid), None) if record else None
+
+
+def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> StageRecord | None:
+    """What the job goes on from of one stage. :raises StageNotInSavepoint: the job begins with a savepoint that has it not.
+    :raises StreamJobError: as `restored`."""
+    record, savepoint = restored(files, config), from_savepoint(config)
+    stage = stage_of(record, uid)
+    if record is not None and stage is None and savepoint is not None:
+        raise StageNotInSavepoint(
+            f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(s.uid for s in record.stages)}",
+            remedy="Give the query the name it had, or start without restoreFrom",
+        )
+    return stage
 
 
 def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskRecord) -> CheckpointDir:

@@ -26,7 +26,7 @@ from .files import HadoopFiles
 from .internals import Internals
 from .leftover import begin_behind
 from .reopen import reopen
-from .restored import from_savepoint, refuse_other, restored, root_of, stage_of
+from .restored import from_savepoint, refuse_other, root_of, stage_to_restore
 from .savepoint import restore
 from .stage import Engine, Restart, Stage, TaskName
 from .written import Written
@@ -46,10 +46,6 @@ class ShardMissing(StreamJobError):
 
 class ShardLocation(StreamJobError):
     reason = "ShardLocation"
-
-
-class StageNotInSavepoint(StreamJobError):
-    reason = "StageNotInSavepoint"
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def enter(
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     if stage is not None:
-        stage.refuse_left_over()
+        stage.begin(task.index)
         if plan.start is Start.REDISTRIBUTED and stage.like is not None:
             begin_behind(directory, stage.like)
     description = _come_to(config, task, directory, plan)
@@ -172,14 +168,7 @@ def enter(
 
 
 def _only_task(files: HadoopFiles, config: DriverConfig, uid: str) -> TaskPlan:
-    record = restored(files, config)
-    stage = stage_of(record, uid)
-    savepoint = from_savepoint(config)
-    if record is not None and stage is None and savepoint is not None:
-        raise StageNotInSavepoint(
-            f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(s.uid for s in record.stages)}",
-            remedy="Give the query the name it had, or start without restoreFrom",
-        )
+    stage = stage_to_restore(files, config, uid)
     plan = stage_plan(uid, 1, stage).tasks[0]
     if plan.start is Start.REDISTRIBUTED and stage is not None:
         raise StateCannotMove(
