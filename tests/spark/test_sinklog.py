@@ -67,6 +67,7 @@ def test_a_query_goes_on_in_a_folder_that_has_its_first_batches_only(
     try:
         stream.run(7, "out")
         before = stream.rows("out")
+        begin_after(files, str(tmp_path / "elsewhere"), 6)
         stream.run(elsewhere, "elsewhere")
         for _ in range(2):
             begin_after(files, str(tmp_path / "out"), 6 + elsewhere)

@@ -54,22 +54,34 @@ def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
     """Let the log begin after `batch`, where a query goes on that ran elsewhere: entries that say that the batches before it
     wrote nothing here. May be repeated; what the log has is left as it is, and stays in what readers see."""
     found = _entries(files, folder)
-    every = int(files.spark.conf.get(INTERVAL) or 10)
-    compacted = max((n for n, name in found.items() if name.endswith(COMPACT) and n <= batch), default=None)
-    last = max((batch + 1) // every * every - 1, -1 if compacted is None else compacted)
-    if last >= 0 and last not in found:
-        # Readers begin with the newest compacted entry, so it has to have all before it.
-        before = range(0 if compacted is None else compacted, last)
-        lines = [
-            line
-            for n in before
-            if n in found
-            for line in _lines(files, f"{folder}/_spark_metadata/{found[n]}")
-        ]
-        _write(files, folder, f"{last}{COMPACT}", lines)
-    for number in range(last + 1, batch + 1):
-        if number not in found:
+    compacted = sorted(n for n, name in found.items() if name.endswith(COMPACT))
+    every = _interval(int(files.spark.conf.get(INTERVAL) or 10), compacted)
+    last = (batch + 1) // every * every - 1
+    # Spark takes the distance of two compacted entries for the interval: behind one, there are all.
+    whole = [n for n in range(every - 1, batch + 1, every) if n == last or (compacted and n > compacted[-1])]
+    needed = [*whole, *range(last + 1, batch + 1)]
+    lines: list[str] = []  # readers begin with the newest compacted entry, so it has to have all before it
+    for number in range(compacted[-1] if compacted else 0, batch + 1):
+        if all(n in found for n in needed if n >= number):
+            return
+        if number in found:
+            told = _lines(files, f"{folder}/_spark_metadata/{found[number]}")
+            lines = told if found[number].endswith(COMPACT) else lines + told
+        elif number in whole:
+            _write(files, folder, f"{number}{COMPACT}", lines)
+        elif number in needed:
             _write(files, folder, str(number), [])
+
+
+def _interval(default: int, compacted: list[int]) -> int:
+    """As CompactibleFileStreamLog.compactInterval: what the log was compacted with has precedence."""
+    if len(compacted) > 1:
+        return compacted[-1] - compacted[-2]
+    if not compacted:
+        return default
+    size = compacted[0] + 1
+    divisors = (n for n in range(default, size // 2 + 1) if size % n == 0)
+    return next(divisors, size) if default < size / 2 else size
 
 
 def _write(files: HadoopFiles, folder: str, name: str, lines: list[str]) -> None:
