@@ -15,6 +15,8 @@ The order, for each query (FLIP-147, endInput, finish and close): last row → e
 a hook may be called more than once.
 
 `python app.py` without the runtime calls no hook, keeps state in memory only, and knows no edges.
+
+`job.shards(uid, parallelism)` declares a stage of several queries, see `shards`; a hook of its uid is called for each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,27 @@ from enum import Enum
 
 from . import state
 from .protocol.records import OperatorKind
+from .shards import Shard, shards
 from .state import State
+
+__all__ = [
+    "ONLY_QUERY",
+    "Hook",
+    "Moment",
+    "Shard",
+    "State",
+    "broadcast_state",
+    "call",
+    "edge",
+    "edges",
+    "list_state",
+    "on_close",
+    "on_end_of_data",
+    "on_finish",
+    "shards",
+    "union_state",
+    "watch_edges",
+]
 
 Hook = Callable[[], object]
 ONLY_QUERY = "main"  # the name of a query that the script gave none

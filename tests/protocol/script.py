@@ -131,6 +131,9 @@ class Script:
 
     # --- events -----------------------------------------------------------------------------------------------
 
+    def do_shards(self, uid: str, parallelism: str) -> list[Any]:
+        return self.driver.tell("expect", uid, int(parallelism))
+
     def do_start(self, task: str, *rest: str) -> list[Any]:
         upstream = tuple(u for u in rest if u != "<" and "=" not in u)
         options: dict[str, Any] = {"commits": False} if "commits=no" in rest else {}

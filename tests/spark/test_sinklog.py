@@ -59,6 +59,25 @@ def test_a_query_goes_on_in_a_new_folder_over_two_compactions(
     assert stream.rows("old") * more == stream.rows("new") * batches > 0
 
 
+@pytest.mark.parametrize("elsewhere", [2, 7, 16])
+def test_a_query_goes_on_in_a_folder_that_has_its_first_batches_only(
+    spark: SparkSession, files: HadoopFiles, stream: Stream, tmp_path: Path, elsewhere: int
+) -> None:
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "5")
+    try:
+        stream.run(7, "out")
+        before = stream.rows("out")
+        begin_after(files, str(tmp_path / "elsewhere"), 6)
+        stream.run(elsewhere, "elsewhere")
+        for _ in range(2):
+            begin_after(files, str(tmp_path / "out"), 6 + elsewhere)
+        assert stream.rows("out") == before > 0
+        stream.run(7, "out")
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    assert stream.rows("out") == 2 * before
+
+
 def test_what_the_folder_has_is_left_alone(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
     stream.run(12, "out")
     before = {p.name: p.read_bytes() for p in (tmp_path / "out" / "_spark_metadata").iterdir()}

@@ -31,6 +31,7 @@ from .effects import (
 from .ending import Ending
 from .errors import StreamJobError
 from .flight import Flight
+from .graph import task_id
 from .lifecycle import Scenario, TaskState
 from .messages import Mode, Step, TerminationRequest
 from .task import Task
@@ -96,6 +97,13 @@ class Coordinator:
         self._said_terminated = self._flight.backing_off = False
         effects = self._flight.give_up(f"task {task} started")
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
+
+    def expect(self, uid: str, parallelism: int) -> list[Effect]:
+        """The stage will have so many tasks. Until each has started, or is told as finished, no checkpoint is taken and
+        nothing downstream of them ends: one that ends early does not end the stage (row 9)."""
+        if not self.canceled:
+            self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
+        return []
 
     def refuse_start(self, task: str, upstream: Iterable[str] = ()) -> None:
         """Nothing changes. :raises UpstreamTooLate, GraphCycle: as `task_started` would."""

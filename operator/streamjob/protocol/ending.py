@@ -106,6 +106,17 @@ class Ending:
         self.flow.connect(edges)
         return edges
 
+    def expect(self, uid: str, names: Iterable[str]) -> None:
+        """The stage will have these tasks, whatever was expected of it before."""
+        self.flow.connect(self.graph.expect(uid))
+        wanted = dict.fromkeys(names)
+        for name in [n for n in wanted if n not in self.tasks and n not in self.expected]:
+            self.expected[name] = None
+            self.flow.change(uid, NOTHING, EXPECTED)
+        for name in [n for n in self.expected if parse_task_id(n)[0] == uid and n not in wanted]:
+            del self.expected[name]
+            self.flow.change(uid, EXPECTED, NOTHING)
+
     def expect_no_more(self) -> list[Effect]:
         """What has not started by now is no part of the job."""
         absent, self.expected = self.expected, {}

@@ -51,9 +51,12 @@ class Graph:
     stages: dict[str, Stage] = field(default_factory=dict)
     readers: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def expect(self, uid: str) -> None:
-        """The stage will start; what names it as its upstream has to wait for it."""
-        self.stages.setdefault(uid, Stage(uid))
+    def expect(self, uid: str) -> list[tuple[Stage, Stage]]:
+        """The stage will start; what names it as its upstream has to wait for it. The edges that exist from now on."""
+        if uid in self.stages:
+            return []
+        stage = self.stages[uid] = Stage(uid)
+        return [(stage, self.stages[r]) for r in self.readers.get(uid, ()) if r in self.stages]
 
     def add_stage(self, uid: str, parallelism: int = 1, upstream: Iterable[str] = ()) -> None:
         """Declare a stage with all its tasks. :raises GraphCycle: as `add`."""

@@ -137,6 +137,14 @@ def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> U
     )
 
 
+def stage_plan(uid: str, parallelism: int, record: StageRecord | None) -> StagePlan:
+    """What starts of one stage, which may be all that is known of the job so far.
+
+    :param record: what the checkpoint has of it, None if nothing. :raises StateCannotMove: see there.
+    """
+    return _stage(uid, [task_id(uid, index, parallelism) for index in range(parallelism)], record)
+
+
 def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StagePlan:
     names = tuple(tasks)
     if record is None or not record.tasks:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from .. import shards
 from ..protocol.errors import StreamJobError
 from .written import remember
 
@@ -40,6 +41,7 @@ class ConnectUnsupported(StreamJobError):
 def install(driver: Driver) -> None:
     """Wrap pyspark for the life of this process."""
     _refuse_connect()
+    shards.deal_with(driver.declared)
     remember()
     _check_trigger()
     _wrap_start("start", driver)

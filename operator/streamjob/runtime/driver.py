@@ -15,15 +15,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from .. import job
 from ..protocol.coordinator import TerminationConflict
 from ..protocol.errors import StreamJobError
-from ..protocol.graph import task_id
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
 from ..sinks.transactional import TransactionalSink
 from . import edges, signals, start
 from .board import StatusBoard
+from .declared import DeclaredStages
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
-from .stage import Engine, Stage
+from .stage import Engine, Stage, TaskName
 from .transactions import Transactions, owner_of
 from .unknown import refuse_unknown
 from .written import Written, written
@@ -41,6 +41,7 @@ class Driver:
         self._coordinator = self._loop.coordinator
         self._engine: Engine | None = None
         self.stages = self._loop.stages
+        self.declared = DeclaredStages(config, self._expect)
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
         self._loop.on_settled = self._settled
@@ -103,7 +104,8 @@ class Driver:
         began = time.monotonic()
         engine = self._prepare(writer)
         said = written(writer, original, args, kwargs)
-        uid = start.stage_name(said.name, self.stages)
+        name = start.stage_name(said.name, self.stages, self.declared)
+        uid, task = name.uid, name.task
         restart = start.restarter(writer, original, args, kwargs)
         found = edges.Ends(
             edges.sources_of(writer, engine.files.qualify), edges.sink_of(said, engine.files.qualify)
@@ -111,17 +113,20 @@ class Driver:
         upstream, readers = self._neighbours(uid, found)
         with self._loop.lock:
             for reader in readers:
-                self._coordinator.reads(reader.uid, uid)
-            self._coordinator.refuse_start(uid, upstream)
-        entry = start.enter(engine, self.config, uid, writer, said)
-        transactions = self._transactions(uid, said)
+                self._coordinator.reads(reader.task, uid)
+            self._coordinator.refuse_start(task, upstream)
+        _, sharded = self.declared.find(said.name) or (None, None)
+        entry = start.enter(engine, self.config, name, sharded, writer, said)
+        transactions = self._transactions(name, said)
         stage = Stage(
-            uid,
+            name,
             engine,
             entry.directory,
             restart,
             ends=found,
             finished=entry.finished,
+            all_finished=entry.finished if sharded is None else not sharded.plan.started,
+            state=sharded.state(name.index) if sharded else None,
             transactions=transactions,
             keeper=entry.keeper,
         )
@@ -129,21 +134,30 @@ class Driver:
         start.refuse_unfinished_before_finished(stage, sources, readers)
         start.refuse_transactional_upstream(stage, sources, readers)
         if transactions is not None:
+            start.inherit(engine.files, self.config, name, sharded, transactions.sink)
             transactions.recover(entry.directory.latest_commit(), entry.transactions)
         if entry.finished or entry.drained or self._asked_to_end:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
-            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", uid)
+            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", name.name)
         else:
             stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
         self._enter(stage, upstream, drained=entry.drained)
         how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"
-        log.info("stage %s %s, from %s", uid, how, entry.description)
+        log.info("stage %s %s, from %s", task, how, entry.description)
         for other in upstream:
-            log.info("stage %s reads what stage %s writes", uid, other)
+            log.info("stage %s reads what stage %s writes", task, other)
         if stage.query is not None:
-            threading.Thread(target=self._loop.watch, args=(stage,), name=f"watch-{uid}", daemon=True).start()
+            threading.Thread(
+                target=self._loop.watch, args=(stage,), name=f"watch-{task}", daemon=True
+            ).start()
         return ManagedQuery(jsq, stage, self)
+
+    def _expect(self, uid: str, parallelism: int) -> None:
+        """:raises DuplicateStage: the name is taken."""
+        with self._loop.lock:
+            start.refuse_shards(uid, parallelism, self.stages)
+            self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
 
     def _prepare(self, writer: DataStreamWriter) -> Engine:
         if self._engine is None:
@@ -153,7 +167,7 @@ class Driver:
         self._loop.started()
         return self._engine
 
-    def _transactions(self, uid: str, said: Written) -> Transactions | None:
+    def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
         """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
         if said.each_batch is None or not isinstance(said.each_batch.function, TransactionalSink):
             return None
@@ -163,9 +177,9 @@ class Driver:
             log.warning(
                 "stage %s: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
                 "only when it ends",
-                uid,
+                name.task,
             )
-        return Transactions(sink, owner_of(self.config.job, task_id(uid)))
+        return Transactions(sink, owner_of(self.config.job, name.task))
 
     def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
         """Upstream also what is declared and has not started."""
@@ -178,23 +192,24 @@ class Driver:
 
     def _edge_declared(self, writer: str, reader: str) -> None:
         """One that has not started hears of it when it does."""
-        if self._started([reader]):
+        if found := self._started([reader]):
+            start.refuse_transactional_upstream(found[0], self._started([writer]), [])
             self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        uid, c = stage.uid, self._coordinator
+        task, c = stage.task, self._coordinator
         with self._loop.lock:
-            self.stages[uid] = stage
+            self.stages[task] = stage
             if stage.finished:
                 batch = stage.directory.latest_commit()
-                self._loop.take(lambda: c.task_restored_finished(uid, upstream, batch))
+                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
                 return
             commits = stage.transactions is not None
             union = stage.keeper.union if stage.keeper else ()
-            self._loop.take(lambda: c.task_started(uid, upstream, commits=commits, union=union))
+            self._loop.take(lambda: c.task_started(task, upstream, commits=commits, union=union))
             if drained:
-                self._loop.take(lambda: c.input_ended(uid))
+                self._loop.take(lambda: c.input_ended(task))
 
     # --- what the script does: stop and wait ------------------------------------------------------------------
 
@@ -204,7 +219,7 @@ class Driver:
         If they are the last ones, it also waits for their final checkpoint, for after it the script may end.
         """
         for stage in stages:
-            self._loop.take(lambda uid=stage.uid: self._coordinator.script_stopped(uid))  # type: ignore[misc]
+            self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
         if in_callback():
             return
         with self._loop.changed:
@@ -239,7 +254,7 @@ class Driver:
     def script_waits(self, timeout: float | None) -> None:
         """The script waits for a query, without end: it will not start another one before.
 
-        :raises QueryNotStarted, StateNotKept: it has declared something for a query that is not there.
+        :raises QueryNotStarted, StateNotKept, ShardMissing: it has declared something for a query that is not there.
         """
         if timeout is None:
             if not self.ending and self.failure is None:
@@ -254,8 +269,9 @@ class Driver:
                 self._terminate(early)
 
     def _refuse_unknown(self) -> None:
-        started = list(dict.fromkeys(s.uid for s in self.stages.values()))
-        refuse_unknown(started, started)
+        start.refuse_missing(self.declared, self.stages)
+        started = list(self.stages.values())
+        refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
     def _settled(self) -> None:
         """Of a script that never waits without end, there is nobody to raise it to."""
@@ -295,4 +311,4 @@ class Driver:
         if stage.over.is_set():
             return True
         running = any(t.state is TaskState.RUNNING for t in self._coordinator.tasks.values())
-        return self._coordinator.tasks[stage.uid].state is not TaskState.RUNNING and running
+        return self._coordinator.tasks[stage.task].state is not TaskState.RUNNING and running

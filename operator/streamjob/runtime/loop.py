@@ -34,7 +34,7 @@ class Loop:
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
-        self.stages: dict[str, Stage] = {}
+        self.stages: dict[str, Stage] = {}  # by task id
         self.notes = Notes()
         self.terminated = threading.Event()
         self.lock = threading.RLock()
@@ -88,7 +88,7 @@ class Loop:
         except Exception as e:  # its own, or the JVM is gone
             self.fail(stage, e)
         else:
-            self.take(lambda: self.coordinator.input_ended(stage.uid))
+            self.take(lambda: self.coordinator.input_ended(stage.task))
 
     def fail(self, stage: Stage | None, error: Exception) -> None:
         """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
@@ -96,20 +96,20 @@ class Loop:
         if stage is not None and stage.keeper is not None and stage.keeper.failure is not None:
             error = stage.keeper.failure
         with self.lock:
-            self.notes.fail(error, stage.uid if stage else "the job")
+            self.notes.fail(error, stage.task if stage else "the job")
             others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]
             for one in [stage, *others] if stage else others:
-                self.coordinator.task_failed(one.uid)
+                self.coordinator.task_failed(one.task)
                 one.failure = one.failure or error
                 one.over.set()
             self.publish()
         for other in others:
-            threading.Thread(target=other.interrupt, name=f"interrupt-{other.uid}", daemon=True).start()
+            threading.Thread(target=other.interrupt, name=f"interrupt-{other.task}", daemon=True).start()
 
     def publish(self) -> None:
         with self.lock:
-            for uid, stage in self.stages.items():
-                if closed(self.coordinator, uid):
+            for task, stage in self.stages.items():
+                if closed(self.coordinator, task):
                     stage.over.set()
             self.changed.notify_all()
             self._board.update(
@@ -172,7 +172,7 @@ class Loop:
                 try:
                     stage.sample()
                 except Exception as e:  # figures never end a job
-                    log.warning("no figures of stage %s: %r", stage.uid, e)
+                    log.warning("no figures of stage %s: %r", stage.task, e)
             with self.lock:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ..protocol.coordinator import Coordinator
 from ..protocol.errors import StreamJobError
-from ..protocol.lifecycle import OperatorState, Scenario, TaskState
+from ..protocol.lifecycle import Scenario, TaskState
 from ..protocol.messages import (
     DriverPhase,
     Mode,
@@ -20,6 +21,7 @@ from .causes import one_line
 from .stage import Stage
 
 STEPS = list(Step)
+N = TypeVar("N", int, float)
 
 
 @dataclass
@@ -57,22 +59,36 @@ def phase(coordinator: Coordinator) -> DriverPhase:
 
 
 def stage_statuses(coordinator: Coordinator, stages: dict[str, Stage]) -> tuple[StageStatus, ...]:
-    statuses = []
-    for uid, stage in stages.items():
-        task = coordinator.tasks[uid]
+    """:param stages: by task id; those of one uid are one stage."""
+    by_uid: dict[str, list[Stage]] = {}
+    for stage in stages.values():
+        by_uid.setdefault(stage.uid, []).append(stage)
+    return tuple(_stage_status(coordinator, uid, tasks) for uid, tasks in by_uid.items())
+
+
+def _stage_status(coordinator: Coordinator, uid: str, stages: list[Stage]) -> StageStatus:
+    tasks, figures = [], [stage.figures for stage in stages]
+    for stage in stages:
+        task = coordinator.tasks[stage.task]
         batch = task.batch if task.batch is not None else stage.figures.batch
-        finished = task.operator is not OperatorState.RUNNING and task.scenario is not Scenario.STOP
-        statuses.append(
-            StageStatus(
-                uid=uid,
-                tasks=(TaskStatus(0, task.state, batch),),
-                operators=tuple(replace(o, finished=finished) for o in stage.figures.operators),
-                watermark=stage.figures.watermark,
-                input_rows_per_second=stage.figures.rows_per_second,
-                state_rows=stage.figures.state_rows,
-            )
-        )
-    return tuple(statuses)
+        tasks.append(TaskStatus(stage.name.index, task.state, batch))
+    finished = all(coordinator.tasks[s.task].operators_finished for s in stages)
+    operators = max((f.operators for f in figures), key=len)
+    watermarks = [f.watermark for f in figures if f.watermark is not None]
+    return StageStatus(
+        uid=uid,
+        tasks=tuple(sorted(tasks, key=lambda t: t.index)),
+        operators=tuple(replace(o, finished=finished) for o in operators),
+        watermark=min(watermarks, default=None),
+        input_rows_per_second=_sum([f.rows_per_second for f in figures]),
+        state_rows=_sum([f.state_rows for f in figures]),
+    )
+
+
+def _sum(values: list[N | None]) -> N | None:
+    """None if nobody knows."""
+    known = [v for v in values if v is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> TerminationStatus | None:
@@ -97,5 +113,5 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
     )
 
 
-def closed(coordinator: Coordinator, uid: str) -> bool:
-    return coordinator.tasks[uid].state is TaskState.CLOSED
+def closed(coordinator: Coordinator, task: str) -> bool:
+    return coordinator.tasks[task].state is TaskState.CLOSED

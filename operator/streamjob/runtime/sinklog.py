@@ -16,15 +16,15 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ..protocol.errors import StreamJobError
-from .files import HadoopFiles, NotFound
+from .files import FileExists, HadoopFiles, NotFound
 from .written import Written
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 COMPACT = ".compact"
-NOTHING = b"v1"  # an entry of a batch that wrote no file
+VERSION = "v1"  # the first line of an entry; all of it, if the batch wrote no file
 APPEND_INTERVAL = 10  # as Spark's default; a reader finds it out from the log
-LIMIT = 1 << 30  # bytes of an entry
+LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder
 
 
 class SinkAhead(StreamJobError):
@@ -58,16 +58,48 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
 
 def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
     """Let the log begin after `batch`, where a query goes on that ran elsewhere: entries that say that the batches before it
-    wrote nothing here. May be repeated; what the log has is left as it is."""
+    wrote nothing here. May be repeated; what the log has is left as it is, and stays in what readers see."""
     found = _entries(files, folder)
-    every = int(files.spark.conf.get(INTERVAL) or 10)
-    compacted = max((n for n, name in found.items() if name.endswith(COMPACT) and n <= batch), default=None)
-    first = compacted if compacted is not None else max(0, (batch + 1) // every * every - 1)
-    for number in range(first, batch + 1):
+    compacted = sorted(n for n, name in found.items() if name.endswith(COMPACT))
+    every = _interval(int(files.spark.conf.get(INTERVAL) or 10), compacted)
+    last = (batch + 1) // every * every - 1
+    # Spark takes the distance of two compacted entries for the interval: behind one, there are all.
+    whole = [n for n in range(every - 1, batch + 1, every) if n == last or (compacted and n > compacted[-1])]
+    needed = [*whole, *range(last + 1, batch + 1)]
+    lines: list[str] = []  # readers begin with the newest compacted entry, so it has to have all before it
+    for number in range(compacted[-1] if compacted else 0, batch + 1):
+        if all(n in found for n in needed if n >= number):
+            return
         if number in found:
-            continue
-        name = f"{number}{COMPACT}" if (number + 1) % every == 0 else str(number)
-        files.write_new(f"{folder}/_spark_metadata/{name}", NOTHING)
+            told = _lines(files, _uri(folder, found[number]))
+            lines = told if found[number].endswith(COMPACT) else lines + told
+        elif number in whole:
+            _write(files, folder, f"{number}{COMPACT}", lines)
+        elif number in needed:
+            _write(files, folder, str(number), [])
+
+
+def _interval(default: int, compacted: list[int]) -> int:
+    """As CompactibleFileStreamLog.compactInterval: what the log was compacted with has precedence."""
+    if len(compacted) > 1:
+        return compacted[-1] - compacted[-2]
+    if not compacted:
+        return default
+    size = compacted[0] + 1
+    divisors = (n for n in range(default, size // 2 + 1) if size % n == 0)
+    return next(divisors, size) if default < size / 2 else size
+
+
+def _write(files: HadoopFiles, folder: str, name: str, lines: list[str]) -> None:
+    files.write_new(_uri(folder, name), "\n".join([VERSION, *lines]).encode())
+
+
+def _uri(folder: str, name: str) -> str:
+    return f"{folder}/_spark_metadata/{name}"
+
+
+def _lines(files: HadoopFiles, uri: str) -> list[str]:
+    return files.read_bytes(uri, LIMIT).decode().splitlines()[1:]
 
 
 def line(path: str, size: int, modified_ms: int) -> str:
@@ -87,31 +119,28 @@ def line(path: str, size: int, modified_ms: int) -> str:
 def lines(files: HadoopFiles, folder: str) -> set[str]:
     """All files that the log has, a line each."""
     found = _entries(files, folder)
-    return {text for number in _valid(found) for text in _read(files, folder, found[number])}
+    return {text for number in _valid(found) for text in _lines(files, _uri(folder, found[number]))}
 
 
 def append(files: HadoopFiles, folder: str, added: Sequence[str]) -> None:
-    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it.
-
-    :raises FileExists: another writer was faster; nothing was added.
-    """
-    found = _entries(files, folder)
-    number = max(found, default=-1) + 1
-    name, entry = str(number), list(added)
-    if (number + 1) % APPEND_INTERVAL == 0:
-        name += COMPACT
-        entry = [text for n in _valid(found) for text in _read(files, folder, found[n])] + entry
-    files.write_new(f"{folder}/_spark_metadata/{name}", "\n".join(["v1", *entry]).encode())
+    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it."""
+    while True:
+        found = _entries(files, folder)
+        number = max(found, default=-1) + 1
+        whole = (number + 1) % APPEND_INTERVAL == 0
+        before = (
+            [text for n in _valid(found) for text in _lines(files, _uri(folder, found[n]))] if whole else []
+        )
+        try:
+            return _write(files, folder, f"{number}{COMPACT if whole else ''}", [*before, *added])
+        except FileExists:
+            continue  # another task of the stage was faster
 
 
 def _valid(found: Mapping[int, str]) -> list[int]:
     """The newest compacted entry and those after it."""
     first = max((n for n, name in found.items() if name.endswith(COMPACT)), default=0)
     return sorted(n for n in found if n >= first)
-
-
-def _read(files: HadoopFiles, folder: str, name: str) -> list[str]:
-    return files.read_bytes(f"{folder}/_spark_metadata/{name}", LIMIT).decode().splitlines()[1:]
 
 
 def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:

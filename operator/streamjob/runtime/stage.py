@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..protocol.records import OperatorRecord, StageRecord, TaskRecord
+from ..protocol import splits
+from ..protocol.effects import StoreCheckpoint
+from ..protocol.graph import task_id
+from ..protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from .boundary import run_to_end, stop_at_boundary
 from .causes import one_line
 from .checkpointdir import CheckpointDir
@@ -21,6 +24,7 @@ from .driverstate import StateKeeper
 from .edges import Ends
 from .files import HadoopFiles
 from .internals import Internals
+from .leftover import left_at
 from .progress import rows_per_second, state_rows, watermark
 from .transactions import Transactions
 
@@ -49,31 +53,53 @@ class Figures:
     operators: tuple[OperatorRecord, ...] = ()
 
 
+@dataclass(frozen=True)
+class TaskName:
+    """Which task of the job a query is: `index` of the `parallelism` tasks of stage `uid`; `name` is the query's."""
+
+    uid: str
+    name: str
+    index: int = 0
+    parallelism: int = 1
+
+    @property
+    def task(self) -> str:
+        """The engine's name of it."""
+        return task_id(self.uid, self.index, self.parallelism)
+
+
 class Stage:
-    """A stage of one task (parallelism 1).
+    """A stage of one task (parallelism 1), or one of the tasks of a stage that the script has declared with `job.shards`.
 
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
+    :param all_finished: and so have all other tasks of the stage.
+    :param state: driver-side state that it starts with. Under `splits` is its share of the input, which it reads off.
     :param transactions: of its sink; None if that is durable at each batch.
     :param keeper: of what its foreachBatch function remembers, None if nothing.
     """
 
     def __init__(
         self,
-        uid: str,
+        name: TaskName,
         engine: Engine,
         directory: CheckpointDir,
         restart: Restart,
         *,
         ends: Ends | None = None,
         finished: bool = False,
+        all_finished: bool = False,
+        state: Mapping[str, tuple[str, ...]] | None = None,
         transactions: Transactions | None = None,
         keeper: StateKeeper | None = None,
     ) -> None:
-        self.uid = uid
+        self.name = name
+        self.uid = name.uid
+        self.task = name.task
         self.directory = directory
         self.ends = ends or Ends()
         self.finished = finished
+        self.all_finished = all_finished
         self.transactions = transactions
         self.keeper = keeper
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
@@ -82,6 +108,7 @@ class Stage:
         self.released = False  # the script stopped it and has been answered
         self._engine = engine
         self._restart = restart
+        self._state = dict(state or {})
         self.figures = Figures()
 
     @property
@@ -104,7 +131,7 @@ class Stage:
         )
         log.info(
             "stage %s: at the boundary after batch %s in %.3f s, %s",
-            self.uid,
+            self.task,
             boundary.batch,
             boundary.seconds,
             boundary.how.value,
@@ -120,7 +147,7 @@ class Stage:
         batch = self.stop_at_boundary(on_wait)
         if self.directory.is_drained():
             return batch  # by an earlier driver, when it had caught up
-        on_wait(f"stage {self.uid}: processing what its upstream has left")
+        on_wait(f"stage {self.task}: processing what its upstream has left")
         run_to_end(lambda: self._restart(availableNow=True))
         return self.directory.boundary()
 
@@ -130,7 +157,7 @@ class Stage:
             if self.query is not None:
                 self.query.stop()
         except (Py4JError, PySparkException) as e:
-            log.info("stage %s: while it was interrupted: %s", self.uid, one_line(e))
+            log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
 
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
@@ -142,8 +169,8 @@ class Stage:
             return None
         return run_max_watermark_batch(self._once, self.directory, batch)
 
-    def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> StageRecord:
-        """The stage's part of a checkpoint.
+    def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
+        """The task's part of a checkpoint.
 
         :param finished: its operators' `finish()` ran.
         :param noted: the batch at its snapshot, with which a transactional sink was pre-committed.
@@ -153,13 +180,18 @@ class Stage:
         batch = self.directory.latest_commit() if running else self.directory.boundary()
         if self.transactions is not None:
             batch, transactions = noted, self.transactions.up_to(checkpoint)
-        state = self.keeper.as_of(batch) if self.keeper else {}
-        task = TaskRecord(0, self.directory.uri, batch, finished, state=state, transactions=transactions)
-        return StageRecord(self.uid, (task,), self.operators(finished))
+        state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
+        if splits.OPERATOR in state:
+            state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
+        return TaskRecord(
+            self.name.index, self.directory.uri, batch, finished, state=state, transactions=transactions
+        )
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
-        found = tuple(OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators())
-        return found + (self.keeper.operators(finished) if self.keeper else ())
+        found = [OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators()]
+        if splits.OPERATOR in self._state:
+            found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
+        return (*found, *(self.keeper.operators(finished) if self.keeper else ()))
 
     def sample(self) -> None:
         """Renew the figures; one call into the JVM, more only until the operators are known."""
@@ -191,3 +223,17 @@ class Stage:
         if self.directory.latest_offset() != self.directory.latest_commit():
             run_to_end(self._once)
         return self.directory.boundary()
+
+
+def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord:
+    """A stage's part of a checkpoint. :param tasks: all of the stage."""
+    ordered = sorted(tasks, key=lambda t: t.name.index)
+    running = effect.scenario is None
+    records = tuple(
+        t.record(effect.number, t.task in effect.finished, effect.batches.get(t.task), running=running)
+        for t in ordered
+    )
+    all_finished = all(r.finished for r in records)
+    # A task that has not run a batch yet shows no stateful operator, and tasks may remember different things.
+    operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
+    return StageRecord(ordered[0].uid, records, tuple(operators.values()))

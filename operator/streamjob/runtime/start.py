@@ -14,17 +14,25 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..job import ONLY_QUERY
 from ..protocol.errors import StreamJobError
+from ..protocol.graph import task_id
 from ..protocol.messages import DriverConfig
-from ..protocol.records import StageRecord, TaskRecord
-from ..protocol.recovery import AlreadyDrained, unfinished_before_finished
+from ..protocol.records import TaskRecord
+from ..protocol.recovery import Start, StateCannotMove, TaskPlan, stage_plan, unfinished_before_finished
+from ..shards import Shard
+from ..sinks.transactional import TransactionalSink
 from . import driverstate, sinklog
 from .checkpointdir import CheckpointDir
+from .dealing import ShardedStage
+from .declared import DeclaredStages
 from .driverstate import StateKeeper
 from .files import HadoopFiles
 from .internals import Internals
+from .leftover import begin_behind
 from .reopen import reopen
-from .savepoint import read_manifest, restore
-from .stage import Engine, Restart, Stage
+from .restored import directory_of, from_savepoint, refuse_other, root_of, stage_to_restore
+from .savepoint import restore
+from .stage import Engine, Restart, Stage, TaskName
+from .transactions import Transactions, owner_of
 from .written import Written
 
 
@@ -36,12 +44,8 @@ class UnnamedStage(StreamJobError):
     reason = "QueryNameMissing"
 
 
-class CheckpointLost(StreamJobError):
-    reason = "CheckpointLost"
-
-
-class CheckpointMoved(StreamJobError):
-    reason = "CheckpointMoved"
+class ShardMissing(StreamJobError):
+    reason = "ShardMissing"
 
 
 class TransactionalUpstream(StreamJobError):
@@ -50,8 +54,8 @@ class TransactionalUpstream(StreamJobError):
     reason = "TransactionalUpstream"
 
 
-class StageNotInSavepoint(StreamJobError):
-    reason = "StageNotInSavepoint"
+class ShardLocation(StreamJobError):
+    reason = "ShardLocation"
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Entry:
     drained: bool
     finished: bool
     description: str
-    transactions: tuple[str, ...]
+    transactions: tuple[str, ...] = ()
     keeper: StateKeeper | None = None
 
 
@@ -88,12 +92,12 @@ def restarter(
     return restart
 
 
-def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
-    """The query's name.
+def stage_name(name: str | None, stages: Mapping[str, Stage], declared: DeclaredStages) -> TaskName:
+    """Which task of the job a query of this name is.
 
     :raises DuplicateStage, UnnamedStage: it cannot be told from the job's other queries.
     """
-    running = {uid: s for uid, s in stages.items() if s.failure is None}
+    running = {s.name.name for s in stages.values() if s.failure is None}
     if name in running:
         raise DuplicateStage(
             f"the script starts two queries with the name {name!r}",
@@ -104,48 +108,138 @@ def stage_name(name: str | None, stages: Mapping[str, Stage]) -> str:
             "the script starts several queries and one has no name: a savepoint could not tell them apart",
             remedy="Give each query a queryName",
         )
-    return name or ONLY_QUERY
+    found = declared.find(name)
+    if found is not None:
+        shard, _ = found
+        return TaskName(shard.uid, shard.name, shard.index, shard.parallelism)
+    uid = name or ONLY_QUERY
+    if uid in declared:
+        raise DuplicateStage(
+            f"the script starts a query {uid!r} and declares shards of that name",
+            remedy="Give each shard's query the name shard.name, and others names of their own",
+        )
+    return TaskName(uid, uid)
+
+
+def refuse_shards(uid: str, parallelism: int, stages: Mapping[str, Stage]) -> None:
+    """:raises DuplicateStage: a query runs under the name of the stage, or of one of its shards."""
+    names = {uid, *(Shard(uid, index, parallelism).name for index in range(parallelism))}
+    for stage in stages.values():
+        if stage.name.name in names and stage.failure is None:
+            raise DuplicateStage(
+                f"the script declares shards of {uid!r} and has a query {stage.name.name!r} already",
+                remedy="Give each query a name of its own",
+            )
+
+
+def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> None:
+    """:raises ShardMissing: nobody reads the share of a shard."""
+    started = {stage.name.name for stage in stages.values()}
+    for shard in declared.shards():
+        if shard.name not in started:
+            raise ShardMissing(
+                f"shard {shard.index} of stage {shard.uid!r} was not started: nobody would read its share",
+                remedy=f"Start a query with the name {shard.name!r}, as for each shard that job.shards() gives",
+            )
 
 
 def enter(
-    engine: Engine, config: DriverConfig, uid: str, writer: DataStreamWriter, written: Written
+    engine: Engine,
+    config: DriverConfig,
+    task: TaskName,
+    stage: ShardedStage | None,
+    writer: DataStreamWriter,
+    written: Written,
 ) -> Entry:
-    """Find the stage's checkpoint directory and make it what the job should start from.
+    """Find the task's checkpoint directory and make it what it should start from.
 
+    :param stage: None for a query that is a stage of its own.
     :raises StreamJobError: it is not, and cannot be made so.
     """
+    plan = stage.plan.tasks[task.index] if stage else _only_task(engine.files, config, task.uid)
     location, said_by = written.location, "the script's checkpointLocation"
+    if stage is not None and location is not None:
+        raise ShardLocation(
+            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move when its "
+            "parallelism changes",
+            remedy="Take the option away; for runs without the runtime set spark.sql.streaming.checkpointLocation",
+        )
     if location is None:
-        location, said_by = f"{config.checkpoints.rstrip('/')}/{uid}/0", "spec.storage.checkpoints"
+        location = stage.location(task.index) if stage else f"{root_of(config, task.uid)}/0"
+        said_by = "spec.storage.checkpoints"
         writer.option("checkpointLocation", location)
     # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
-    expected = _expected(config, uid)
-    finished = False
-    transactions: tuple[str, ...] = ()
-    if expected is not None:
-        description = _resume(config, uid, directory, expected.tasks[0])
-        finished, transactions = expected.finished, expected.tasks[0].transactions
-    elif config.restore.savepoint is not None and config.restore.latest is None:
-        description, finished, transactions = _restore(engine.files, config, uid, directory)
-    else:
-        latest = directory.latest_offset()
-        description = "nothing" if latest is None else f"batch {latest} of {directory.uri}"
-    _prepare_sink(config, directory, written)
+    if stage is not None:
+        stage.begin(task.index)
+        if plan.start is Start.REDISTRIBUTED and stage.like is not None:
+            begin_behind(directory, stage.like)
+    description = _come_to(config, task, directory, plan)
+    _prepare_sink(config, directory, written, new=plan.start is Start.REDISTRIBUTED)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
-    keeper = driverstate.keep(directory, uid, written.each_batch)
+    finished = plan.start is Start.FINISHED
+    transactions = plan.record.transactions if plan.record else ()
+    keeper = driverstate.keep(directory, task.name, written.each_batch, plan.state)
     return Entry(directory, directory.is_drained(), finished, description, transactions, keeper)
 
 
-def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written) -> None:
-    """:raises SinkAhead: see `sinklog`."""
+def inherit(
+    files: HadoopFiles,
+    config: DriverConfig,
+    task: TaskName,
+    stage: ShardedStage | None,
+    sink: TransactionalSink,
+) -> None:
+    """The stage has another parallelism: what its tasks of before have written and not committed becomes visible now, for their
+    positions are where the new ones begin. Each new task does it for some of them. :raises SinkFailed: see there."""
+    if stage is None or stage.plan.tasks[task.index].start is not Start.REDISTRIBUTED:
+        return
+    record = stage_to_restore(files, config, task.uid)
+    for old in record.tasks if record else ():
+        if old.index % stage.parallelism == task.index:
+            assert record is not None
+            owner = owner_of(config.job, task_id(task.uid, old.index, len(record.tasks)))
+            transactions = Transactions(sink, owner)
+            batch = directory_of(files, config, task.uid, old).latest_commit()
+            transactions.recover(batch, old.transactions)
+            transactions.pre_commit(0, batch)
+            transactions.commit(0)
+
+
+def _only_task(files: HadoopFiles, config: DriverConfig, uid: str) -> TaskPlan:
+    stage = stage_to_restore(files, config, uid)
+    plan = stage_plan(uid, 1, stage).tasks[0]
+    if plan.start is Start.REDISTRIBUTED and stage is not None:
+        raise StateCannotMove(
+            f"stage {uid!r} had {len(stage.tasks)} tasks and is one query now, which would read all of its input again",
+            remedy=f"Declare it with job.shards({uid!r}, 1), or give the query another name",
+        )
+    return plan
+
+
+def _come_to(config: DriverConfig, task: TaskName, directory: CheckpointDir, plan: TaskPlan) -> str:
+    """Bring the directory to where the task goes on; in words."""
+    savepoint = from_savepoint(config)
+    if plan.record is None:
+        latest = directory.latest_offset()
+        if plan.start is Start.REDISTRIBUTED:
+            return f"what is left of {savepoint or f'checkpoint {_number(config)}'}"
+        return "nothing" if latest is None else f"batch {latest} of {directory.uri}"
+    if savepoint is not None:
+        restore(directory.files, savepoint, task.uid, task.index, directory.uri, amend=reopen)
+        return f"savepoint {savepoint}"
+    return _resume(config, task, directory, plan.record)
+
+
+def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written, *, new: bool) -> None:
+    """:param new: the query begins behind batches that others ran. :raises SinkAhead: see `sinklog`."""
     folder = sinklog.folder_of(directory.files, written)
     if folder is None:
         return
     sinklog.refuse_ahead(directory.files, folder, directory.latest_offset())
     committed = directory.latest_commit()
-    if config.restore.savepoint is not None and config.restore.latest is None and committed is not None:
+    if (new or from_savepoint(config) is not None) and committed is not None:
         sinklog.begin_after(directory.files, folder, committed)
 
 
@@ -154,7 +248,7 @@ def refuse_unfinished_before_finished(
 ) -> None:
     """:raises UnfinishedBeforeFinished: what one stage would produce, another one will never read (row 10)."""
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
-        if reader.finished and not source.finished:
+        if reader.all_finished and not source.all_finished:
             raise unfinished_before_finished(source.uid, reader.uid)
 
 
@@ -169,60 +263,19 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
             )
 
 
-def _expected(config: DriverConfig, uid: str) -> StageRecord | None:
-    record = config.restore.latest
-    return next((s for s in record.stages if s.uid == uid), None) if record else None
-
-
-def _resume(config: DriverConfig, uid: str, directory: CheckpointDir, expected: TaskRecord) -> str:
+def _resume(config: DriverConfig, task: TaskName, directory: CheckpointDir, expected: TaskRecord) -> str:
     """Go on in the directory of the latest checkpoint, which holds its batch or, after a crash, a later one."""
-    record = config.restore.latest
+    record, found = config.restore.latest, directory.latest_commit()
     assert record is not None
-    settled = config.restore.exact and not record.uncommitted
-    if record.drained and settled and not config.restore.allow_drained:
-        raise AlreadyDrained(
-            f"checkpoint {record.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
-            remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
-        )
-    found = directory.latest_commit()
     if expected.batch is None:
         return "nothing"
-    if found is None or found < expected.batch:
-        if config.restore.exact and record.savepoint is not None and found is None:
-            restore(directory.files, record.savepoint, uid, 0, directory.uri)
-            return f"savepoint {record.savepoint}: its checkpoint directory was gone"
-        raise CheckpointLost(
-            f"{directory.uri} should hold batch {expected.batch} of checkpoint {record.checkpoint} and holds "
-            + ("none" if found is None else f"only batch {found}"),
-            remedy="Put the directory back, or make a new StreamJob with spec.restoreFrom.savepoint",
-        )
-    if config.restore.exact and found > expected.batch:
-        raise CheckpointMoved(
-            f"{directory.uri} is at batch {found}, checkpoint {record.checkpoint} ended at {expected.batch}: "
-            "somebody else ran this query from it",
-            remedy="Stop that query; then make a new StreamJob, or restore a savepoint into one",
-        )
+    if config.restore.exact and record.savepoint is not None and found is None:
+        restore(directory.files, record.savepoint, task.uid, task.index, directory.uri)
+        return f"savepoint {record.savepoint}: its checkpoint directory was gone"
+    refuse_other(config, directory, expected, found)
     return f"batch {found} of {directory.uri}"
 
 
-def _restore(
-    files: HadoopFiles, config: DriverConfig, uid: str, directory: CheckpointDir
-) -> tuple[str, bool, tuple[str, ...]]:
-    """The job's first start from a savepoint; done already if an earlier epoch of the job got that far."""
-    savepoint = config.restore.savepoint
-    assert savepoint is not None
-    manifest = read_manifest(files, savepoint)
-    if manifest.checkpoint.drained and not config.restore.allow_drained:
-        raise AlreadyDrained(
-            f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
-            remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
-        )
-    known = {s.uid: s for s in manifest.checkpoint.stages}
-    if uid not in known:
-        raise StageNotInSavepoint(
-            f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(known)}",
-            remedy="Give the query the name it had, or start without restoreFrom",
-        )
-    restore(files, savepoint, uid, 0, directory.uri, amend=reopen)
-    finished = known[uid].finished and not manifest.checkpoint.drained
-    return f"savepoint {savepoint}", finished, known[uid].tasks[0].transactions
+def _number(config: DriverConfig) -> int:
+    assert config.restore.latest is not None
+    return config.restore.latest.checkpoint

@@ -22,7 +22,7 @@ from .board import StatusBoard
 from .causes import one_line
 from .reporting import Notes, problem_of
 from .savepoint import write_savepoint
-from .stage import Stage
+from .stage import Stage, stage_record
 
 log = logging.getLogger("streamjob")
 
@@ -124,8 +124,10 @@ class Work:
 
     def _call(self, task: str, moment: Moment) -> None:
         """:raises HookFailed: what it should do may not have been done, so the task does not go on."""
+        name = self._stages[task].name
         try:
-            if called := job.call(task, moment):
+            # A shard's own hooks come after those of the stage, which each of its tasks calls.
+            if called := sum(job.call(n, moment) for n in dict.fromkeys((name.uid, name.name))):
                 log.info("stage %s: %s, %d called", task, moment.value, called)
         except Exception as e:
             log.exception("stage %s: %s", task, moment.value)
@@ -188,7 +190,7 @@ class Work:
         )
         if target is None:
             return record
-        directories = {(uid, 0): stage.directory for uid, stage in self._stages.items()}
+        directories = {(s.uid, s.name.index): s.directory for s in self._stages.values()}
         first = next(iter(self._stages.values()))
         say = self._say("")
         manifest = write_savepoint(first.files, self._config.job, record, directories, target, progress=say)
@@ -201,15 +203,15 @@ class Work:
         """The cut, downstream first: when a stage's batch is read, what it was made from has been committed upstream long
         since, so nothing in the cut stems from what is not in it. Upstream may be ahead: what is between two stages is
         durable (files, a topic), and is read after a restore. No query has to be held for it."""
-        running = effect.scenario is None
+        by_uid: dict[str, list[Stage]] = {}
+        for stage in list(self._stages.values()):
+            by_uid.setdefault(stage.uid, []).append(stage)
         records = {
-            uid: self._stages[uid].record(
-                effect.number, uid in effect.finished, effect.batches.get(uid), running=running
-            )
+            uid: stage_record(by_uid[uid], effect)
             for uid in self._coordinator.downstream_first()
-            if uid in self._stages
+            if uid in by_uid
         }
-        return tuple(records[uid] for uid in self._stages if uid in records)
+        return tuple(records[uid] for uid in by_uid if uid in records)
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
         record = self._records.pop(effect.number)
