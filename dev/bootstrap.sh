@@ -3,7 +3,7 @@
 #
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
 #     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
-#     dev/bootstrap.sh servers     what the tests of the sinks need: PostgreSQL and its driver for Java
+#     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, and Spark's connectors for both
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -39,8 +39,19 @@ java_release() {
 }
 
 if [ "${1:-main}" = servers ]; then
-    if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || [ ! -e /usr/share/java/postgresql.jar ]; then
-        need "the tests of the PostgreSQL sink need its server" postgresql libpostgresql-jdbc-java
+    if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+        need "the tests of the PostgreSQL sink need its server" postgresql
+    fi
+    jars="$HOME/.cache/streamjob/jars"
+    wanted=$(cat dev/images/jars/pom.xml dev/kafka/pom.xml | sha256sum | cut -d' ' -f1)
+    if [ "$(cat "$jars/.stamp" 2>/dev/null)" != "$wanted" ]; then
+        command -v mvn >/dev/null 2>&1 || need "Kafka and the connectors come through Maven" maven
+        say "jars of Kafka and the connectors"
+        rm -rf "$jars"
+        mvn --batch-mode --quiet -Dstyle.color=never -f dev/images/jars/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars/spark"
+        mvn --batch-mode --quiet -Dstyle.color=never -f dev/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+            -DoutputDirectory="$jars/kafka"
+        echo "$wanted" >"$jars/.stamp"
     fi
     exit 0
 fi

@@ -9,22 +9,19 @@ from pathlib import Path
 
 from dev.localdriver import free_port
 
-JDBC = Path("/usr/share/java/postgresql.jar")
 USER = "postgres"  # the server refuses to run as root
 
 
 class Postgres:
     """Started at once; `stop()` ends it and removes the folder.
 
-    :raises FileNotFoundError: it is not installed (Debian: postgresql, libpostgresql-jdbc-java).
+    :raises FileNotFoundError: it is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._programs = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)
-        if self._programs is None or not JDBC.exists():
-            raise FileNotFoundError(
-                "PostgreSQL is not installed (Debian: postgresql libpostgresql-jdbc-java)"
-            )
+        if self._programs is None:
+            raise FileNotFoundError("PostgreSQL is not installed: run dev/bootstrap.sh servers")
         self._folder = folder
         self._data = folder / "data"
         self._port = free_port()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.postgres import JDBC, Postgres
+from dev.broker import CONNECTOR, Kafka
+from dev.postgres import Postgres
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
 
@@ -38,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.jars", str(JDBC) if JDBC.exists() else "")
+        .config("spark.jars", CONNECTOR)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -53,6 +54,14 @@ def postgres() -> Iterator[Postgres]:
         server = Postgres(Path(folder) / "postgres")
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Kafka(Path(folder) / "kafka")
+        yield broker
+        broker.stop()
 
 
 @pytest.fixture

@@ -252,6 +252,20 @@ def test_a_constraint_is_checked_before_the_checkpoint_completes(table: Target) 
     assert refused.value.retryable
 
 
+@pytest.mark.timeout(100)
+def test_a_prepared_transaction_holds_up_nobody(table: Target) -> None:
+    sink, _ = table.recovered(None)
+    table.write(sink, 0, 1)
+    sink.pre_commit(Transaction(OWNER, 0, 1))
+    other, _ = table.recovered(None, "shop.orders.main_1.0123456789ab")
+    table.write(other, 0, 2)
+    other.pre_commit(Transaction("shop.orders.main_1.0123456789ab", 0, 1))
+    table.write(sink, 1, 3)
+    for transaction in (Transaction(OWNER, 0, 1), Transaction("shop.orders.main_1.0123456789ab", 0, 1)):
+        sink.commit(transaction)
+    assert table.seen() == [1, 2]
+
+
 def test_prepared_transactions_survive_the_server(table: Target, postgres: Postgres) -> None:
     sink, _ = table.recovered(None)
     table.write(sink, 0, 1)

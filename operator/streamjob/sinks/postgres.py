@@ -133,14 +133,14 @@ class PostgresSink(TransactionalSink):
         key = f"{self._rows.rpartition('.')[2]}_key"
         with self._connection(commit=False) as run:
             run("SELECT pg_advisory_xact_lock(hashtext(?))", self._rows)  # IF NOT EXISTS alone loses races
-            run(
-                f"CREATE TABLE IF NOT EXISTS {self._commits} (owner text, batch bigint, PRIMARY KEY (owner, batch))"
-            )
-            run(
-                f"CREATE TABLE IF NOT EXISTS {self._rows} AS SELECT {names}, {ours} FROM {self._table} WITH NO DATA"
-            )
-            run(f"CREATE UNIQUE INDEX IF NOT EXISTS {key} ON {self._rows} ({OWNER}, {BATCH}, {ROW})")
-            run("COMMIT")
+            # And it locks what exists: a prepared transaction, of another shard, would hold us up.
+            if not self._exists(run):
+                run(
+                    f"CREATE TABLE IF NOT EXISTS {self._commits} (owner text, batch bigint, PRIMARY KEY (owner, batch))"
+                )
+                run(f"CREATE TABLE {self._rows} AS SELECT {names}, {ours} FROM {self._table} WITH NO DATA")
+                run(f"CREATE UNIQUE INDEX {key} ON {self._rows} ({OWNER}, {BATCH}, {ROW})")
+                run("COMMIT")
         self._created = True
 
     def _exists(self, run: Run) -> bool:

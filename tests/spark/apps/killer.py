@@ -1,11 +1,16 @@
 """Kills its own process, JVM included, at a point that the environment names: `KILL="before NotifyComplete"`, `KILL="after
-StoreCheckpoint 2"` (the second time). For scripts of tests: they import it before they start a query."""
+StoreCheckpoint 2"` (the second time); in a batch, between the write and the commit: `KILL="in batch"`, or, an error instead,
+`KILL="throw in the last batch"`. For scripts of tests: they import it before they start a query."""
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from streamjob.runtime.work import Work
+from streamjob.sinks import Transaction, TransactionalSink
 
 
 def now() -> None:
@@ -20,6 +25,7 @@ def install() -> None:
 
     def carry_out(work: Work, asked: Any) -> Any:
         nonlocal left
+        Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith("totals")
         hit = type(asked).__name__ == effect
         left -= hit
         if hit and left == 0 and when == "before":
@@ -30,3 +36,37 @@ def install() -> None:
         return event
 
     Work.carry_out = carry_out  # type: ignore[method-assign]
+
+
+class Deadly(TransactionalSink):
+    """A sink that does what another one does, and kills."""
+
+    batches = 0  # of all such sinks
+
+    def __init__(self, sink: TransactionalSink) -> None:
+        self._sink = sink
+
+    def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
+        return self._sink.recover(owner, batch)
+
+    def begin(self, batch: int) -> None:
+        self._sink.begin(batch)
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        self._sink.write(frame, batch)
+        Deadly.batches += 1
+        if os.environ.get("KILL") == "in batch" and Deadly.batches == 4:
+            now()
+        if os.environ.get("KILL") == "throw in the last batch" and Deadly.draining:
+            raise RuntimeError("the last batch fails")
+
+    draining = False
+
+    def pre_commit(self, transaction: Transaction) -> None:
+        self._sink.pre_commit(transaction)
+
+    def commit(self, transaction: Transaction) -> None:
+        self._sink.commit(transaction)
+
+    def abort(self, transaction: Transaction) -> None:
+        self._sink.abort(transaction)
