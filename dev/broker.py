@@ -10,7 +10,12 @@ from pathlib import Path
 from dev.localdriver import free_port
 
 JARS = Path.home() / ".cache" / "streamjob" / "jars"  # made by dev/bootstrap.sh servers
-CONNECTOR = ",".join(str(jar) for jar in sorted((JARS / "spark").glob("*.jar")))  # for spark.jars
+CONNECTORS = ",".join(
+    str(jar) for jar in sorted((JARS / "spark").glob("*.jar"))
+)  # for spark.jars, of Spark 4.1
+JDBC = ",".join(
+    str(jar) for jar in (JARS / "spark").glob("postgresql-*.jar")
+)  # of these, what suits any Spark
 KAFKA = Path(__file__).parent / "kafka"
 
 

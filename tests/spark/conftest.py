@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.broker import CONNECTOR, Kafka
+from dev.broker import CONNECTORS, JDBC, Kafka
 from dev.postgres import Postgres
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
@@ -39,7 +40,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.jars", CONNECTOR)
+        .config("spark.jars", CONNECTORS if pyspark.__version__ >= "4.1" else JDBC)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
@@ -12,6 +13,7 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
 from streamjob.protocol.records import CheckpointRecord, FinishedStatus, OperatorKind
 
+pytestmark = pytest.mark.any_spark
 APP = Path(__file__).parent / "apps" / "shards.py"
 SLOW = "0.7"  # seconds for a row, of all shards but the first
 # A slot for the tasks of each query: with fewer, the slow ones would hold up the first.

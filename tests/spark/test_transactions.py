@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.broker import CONNECTOR
+from dev.broker import JDBC
 from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
@@ -35,7 +35,7 @@ class Job:
             "CREATE TABLE windows (start bigint, k text, n bigint, s bigint, PRIMARY KEY (start, k))"
         )
         self._arguments = (str(feed.source), str(home), server.url)
-        self._conf = {"spark.jars": CONNECTOR}
+        self._conf = {"spark.jars": JDBC}
         self._driver: LocalDriver | None = None
 
     def start(
