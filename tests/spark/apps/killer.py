@@ -20,7 +20,7 @@ def now() -> None:
 def install() -> None:
     when, _, rest = os.environ.get("KILL", "").partition(" ")
     effect, _, times = rest.partition(" ")
-    left = int(times or 1)
+    left = int(times or 1) if when in ("before", "after") else 0
     original = Work.carry_out
 
     def carry_out(work: Work, asked: Any) -> Any:
