@@ -216,6 +216,7 @@ class Job(RuleBasedStateMachine):
             self.savepoints += 1
             self.tell("savepoint_requested", f"s{self.savepoints}", "file:/savepoints/s")
 
+    @precondition(lambda self: not self.to_start)  # as the driver: see `asked`
     @rule(request=st.sampled_from([STOP, DRAIN]), now=rarely)
     def terminate(self, request: Any, now: bool) -> None:
         if now and not self.c.request and not self.c.canceled:

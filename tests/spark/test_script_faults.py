@@ -36,6 +36,14 @@ FAULTS = {
         "queryName",
     ),
     "no names": (f"{HEAD}for _ in 'ab': {RATE}.start()", "QueryNameMissing", False, "queryName"),
+    "shared sink": (
+        f"{HEAD}from streamjob.sinks import FileSink\nsink = FileSink('/tmp/shared-sink')\n"
+        "rows = spark.readStream.format('rate').load()\n"
+        "for n in 'ab': rows.writeStream.foreachBatch(sink).queryName(n).start()",
+        "SinkShared",
+        False,
+        "for each query",
+    ),
     "a circle": (
         f"{HEAD}import os\nfor n in 'ab': os.makedirs('/tmp/circle/' + n, exist_ok=True)\n"
         "for a, b in ('ab', 'ba'):\n"

@@ -317,6 +317,11 @@ class Coordinator:
         return self._flight.final
 
     @property
+    def awaits_tasks(self) -> bool:
+        """Something of the restored checkpoint has yet to start."""
+        return bool(self._ending.expected)
+
+    @property
     def terminated(self) -> bool:
         """Every task is closed, and a checkpoint that was triggered after the last end has completed."""
         total = self._ending.flow.total

@@ -30,6 +30,10 @@ from .written import Written, written
 
 log = logging.getLogger("streamjob")
 
+# Seconds without a new query, of a script that never waits for one: what has not started by then is no part of the job any more.
+PATIENCE = 30.0
+HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing
+
 
 class Driver:
     """All stages of the job. Thread-safe."""
@@ -46,20 +50,27 @@ class Driver:
         self.durable = self._loop.work.durable
         self._loop.on_settled = self._settled
         job.watch_edges(self._edge_declared)
-        # An earlier epoch died while it carried this out. It is taken up when all queries have started: not before is it known
-        # which of them reads from which, and one that was drained too early would never read what its upstream has left.
+        # A termination that an earlier epoch was carrying out, or that comes while the script still starts its queries. It is
+        # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
+        # early would never read what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        self._have_all_started = False
+        self._loop.patience = lambda: (
+            HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
+        )
 
     # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
-        if self._early is not None:
-            if self._early.request_id == request.request_id:
+        with self._loop.lock:
+            if self._early is not None and self._early.request_id != request.request_id:
+                raise TerminationConflict(
+                    f"termination {self._early.request_id} comes first", remedy="Wait for it"
+                )
+            if not self._have_all_started:
+                self._early = request
                 return
-            raise TerminationConflict(
-                f"termination {self._early.request_id} comes first", remedy="Wait for it"
-            )
         self._terminate(request)
 
     def _terminate(self, request: TerminationRequest) -> None:
@@ -169,9 +180,10 @@ class Driver:
 
     def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
         """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
-        if said.each_batch is None or not isinstance(said.each_batch.function, TransactionalSink):
+        sink = said.each_batch.given if said.each_batch else None
+        if said.each_batch is None or not isinstance(sink, TransactionalSink):
             return None
-        sink = said.each_batch.function
+        start.refuse_shared(sink, name, self.stages.values())
         said.each_batch.function = sink.write_batch
         if not self.config.checkpointing.interval:
             log.warning(
@@ -263,6 +275,7 @@ class Driver:
 
     def _all_started(self) -> None:
         with self._loop.lock:
+            self._have_all_started = True
             self._loop.take(self._coordinator.all_started)
             early, self._early = self._early, None
             if early is not None:

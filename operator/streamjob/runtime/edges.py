@@ -77,7 +77,7 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
 def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
     """Where a query writes; None for a sink that is not known, such as a function of foreachBatch."""
     if written.each_batch is not None:
-        function = written.each_batch.function
+        function = written.each_batch.given
         return (
             Channel("files", frozenset({qualify(function.folder)}))
             if isinstance(function, FileSink)

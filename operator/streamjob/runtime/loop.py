@@ -7,6 +7,7 @@ a thread for each task, and comes back as an event.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -25,12 +26,11 @@ from .work import Work
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
-SETTLED_SECONDS = 30.0  # without a new query; what has not started by then is no part of the job any more
 
 
 class Loop:
     """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_settled` is
-    called when no query has started for so long that none is expected any more."""
+    called when no query has started for `patience` seconds."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
@@ -50,6 +50,7 @@ class Loop:
         self._board = board
         self._last_start = time.monotonic()
         self.on_settled: Callable[[], None] = lambda: None
+        self.patience: Callable[[], float] = lambda: math.inf
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
         """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
@@ -175,7 +176,7 @@ class Loop:
                     log.warning("no figures of stage %s: %r", stage.task, e)
             with self.lock:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
-            if not settled and time.monotonic() - self._last_start > SETTLED_SECONDS:
+            if not settled and time.monotonic() - self._last_start > self.patience():
                 settled = True
                 self.on_settled()
 

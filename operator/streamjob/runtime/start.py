@@ -54,6 +54,10 @@ class TransactionalUpstream(StreamJobError):
     reason = "TransactionalUpstream"
 
 
+class SinkShared(StreamJobError):
+    reason = "SinkShared"
+
+
 class ShardLocation(StreamJobError):
     reason = "ShardLocation"
 
@@ -260,6 +264,17 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
                 f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its last rows become "
                 f"visible with the checkpoint that ends both, and {reader.uid!r} would never read them",
                 remedy=f"Give {source.uid!r} a sink that is durable at each batch, such as Spark's own for files or Kafka",
+            )
+
+
+def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stage]) -> None:
+    """:raises SinkShared: another query writes to this very object, which knows one query's transactions."""
+    for other in stages:
+        if other.transactions is not None and other.transactions.sink is sink and other.task != task.task:
+            raise SinkShared(
+                f"queries {other.name.name!r} and {task.name!r} write to one {type(sink).__name__} object, which keeps the "
+                "transactions of one query",
+                remedy="Make a sink for each query; several may write to the same place",
             )
 
 

@@ -20,7 +20,10 @@ class BatchFunction:
     micro-batch, so that Spark commits it only when all of that is done, and runs it again if any of it raises."""
 
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
-        self.function = function
+        self.given = function
+        self.function = (
+            function  # what is called; a transactional sink's is another than the script has given
+        )
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
 
