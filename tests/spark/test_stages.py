@@ -105,6 +105,7 @@ def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
         assert output(spark, tmp_path)[name] == expected(spark, read)[name]
 
 
+@pytest.mark.any_spark
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_row4_a_declared_edge_takes_all_that_a_foreach_batch_function_wrote(
     spark: SparkSession, feed: Feed, tmp_path: Path, when: str
