@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import signal
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
 from streamjob.protocol.records import CheckpointRecord
+from streamjob.runtime.checkpointdir import CheckpointDir
+from streamjob.runtime.files import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually
@@ -62,12 +65,16 @@ class Job:
         return [sorted(files), sorted((int(a), k, int(n), int(s)) for a, k, n, s in rows)]
 
     def due(self, record: CheckpointRecord) -> list[list[Row]]:
-        """What has come out of each query's batches up to the record's: the batch's watermark is that of the batch before."""
+        """What has come out of each query's batches up to the record's: windows that end before that batch's watermark."""
+        files = HadoopFiles(self.spark)
         found = []
         for stage in record.stages:
-            batch = stage.tasks[0].batch
-            read = sorted(self.feed.source.glob("*.json"))[: (batch or 0) + 1]
-            found.append(self.rows(read) if record.drained else self._closed(read))
+            (task,) = stage.tasks
+            assert task.batch is not None
+            _, metadata, (source,) = CheckpointDir(files, task.location).entry(task.batch)
+            read = sorted(self.feed.source.glob("*.json"))[: json.loads(source)["logOffset"] + 1]
+            closed = metadata["batchWatermarkMs"] / 1000
+            found.append([row for row in self.rows(read) if row[0] + 300 <= closed])
         return found
 
     def rows(self, files: list[Path]) -> list[Row]:
@@ -75,11 +82,6 @@ class Job:
         return sorted(
             tuple(r) for r in frame.selectExpr("unix_seconds(window.start)", "k", "n", "s").collect()
         )
-
-    def _closed(self, read: list[Path]) -> list[Row]:
-        """A file is a minute, the watermark ten minutes behind the last row of the batch before."""
-        watermark = self.rows(read)[0][0] + 60 * (len(read) - 2) + 50 - 600
-        return [row for row in self.rows(read) if row[0] + 300 <= watermark]
 
 
 def periodic(after: int = 0, batch: int = 17):  # type: ignore[no-untyped-def]
