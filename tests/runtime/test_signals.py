@@ -55,3 +55,35 @@ def test_the_callback_runs_while_another_library_holds_the_main_thread() -> None
 
 def test_more_signals_change_nothing() -> None:
     assert run("seen.wait()", signals=3) == (0, "saved\n")
+
+
+def test_in_local_mode_no_thread_takes_the_interrupt_from_the_one_that_waits_for_it(tmp_path: Path) -> None:
+    """Also none of numpy's, which comes with pyspark."""
+    script = tmp_path / "app.py"
+    script.write_text(
+        "import os, signal\n"
+        "for task in os.listdir('/proc/self/task'):\n"
+        "    status = dict(l.split(':', 1) for l in open(f'/proc/self/task/{task}/status') if ':' in l)\n"
+        "    blocked = int(status['SigBlk'], 16) & 1 << signal.SIGINT - 1\n"
+        "    print('blocked' if blocked else 'open', flush=True)\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "streamjob.runtime",
+            "--local",
+            "--state",
+            str(tmp_path / "state"),
+            str(script),
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])},
+        timeout=120,
+        check=False,
+    )
+    threads = [line for line in done.stdout.splitlines() if line in ("blocked", "open")]
+    assert len(threads) > 2, done.stdout + done.stderr
+    # One is let through to the thread that waits for the signal: `sigwait` opens it for as long as it waits.
+    assert threads.count("open") <= 1, threads

@@ -48,7 +48,7 @@ class Terminal:
         )
 
     def running(self, batches: int) -> Terminal:
-        self.shows("Ctrl-C stops")
+        self.shows("streamjob: Running")
         commits = self.state / "checkpoints" / "main" / "0" / "commits"
         eventually((commits / str(batches)).exists, f"batch {batches}")
         return self

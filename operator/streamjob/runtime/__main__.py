@@ -10,24 +10,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
-import threading
-import time
-from dataclasses import replace
 from pathlib import Path
 
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
-from . import config, local, signals
-from .board import StatusBoard
-from .driver import Driver
-from .process import Exit, run_script
-from .server import ControlServer
+from ..protocol.messages import Application
+from . import signals
 
-log = logging.getLogger("streamjob")
-
-INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
 EXAMPLES = """
 In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:
     args: ["python", "-m", "streamjob.runtime", "/app/orders.py"]
@@ -47,9 +36,14 @@ def main(arguments: list[str]) -> int:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
+    if options.local:
+        signals.block_interrupt()
+    # Only now: with pyspark comes numpy, whose threads would take the signal, and the script would be interrupted.
+    from . import config, local, pod  # noqa: PLC0415
+
     try:
         if not options.local:
-            return run_in_pod(application)
+            return pod.run(application)
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
         place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
@@ -78,47 +72,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("script", nargs="?")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
     return p
-
-
-def run_in_pod(application: Application | None) -> int:
-    """:raises StreamJobError: this is no driver pod."""
-    settings = config.load(os.environ)
-    if application is not None:
-        settings = replace(settings, application=application)
-    place = config.Place.of(os.environ)
-    credentials = config.credentials(place.secrets)
-    config.adopt_spark_defaults(settings)
-    board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
-    driver = Driver(settings, board)
-    ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
-    exits = Exit(board, driver, lambda status: write_report(status, place.termination_log))
-    signals.on_sigterm(lambda: evict(settings, driver, exits))
-    threading.Thread(target=exits.after_tail, name="streamjob-tail", daemon=True).start()
-    run_script(settings, driver, exits)
-    return exits.leave()
-
-
-def write_report(status: DriverStatus, termination_log: Path) -> None:
-    try:
-        termination_log.write_text(report(status))
-    except OSError as e:
-        log.warning("cannot write %s: %s", termination_log, e)
-
-
-def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
-    """SIGTERM: save what can be saved within the grace period, then go."""
-    deadline = time.monotonic() + max(settings.grace - 3, 1)
-    log.info("SIGTERM: stopping with savepoint, %d s of grace", settings.grace)
-    driver.evict()
-    if not driver.stages:
-        exits.leave()  # nothing has begun, nothing is lost
-    if driver.durable.wait(deadline - time.monotonic()):
-        exits.report()
-        # The index may be long in coming (the controller may be on the same node). The report stands in for it.
-        driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
-        driver.complete_announced()
-        driver.terminated.wait(max(deadline - time.monotonic(), 0))
-        exits.leave()
 
 
 if __name__ == "__main__":

@@ -30,13 +30,17 @@ def on_sigterm(callback: Callable[[], None]) -> None:
     threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
 
 
+def block_interrupt() -> None:
+    """For this thread and all that come later, and Spark's processes: to be called before any other thread is there. Otherwise
+    the signal would reach the handler that a SparkContext installs, which cancels all jobs."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
 def on_interrupt(*callbacks: Callable[[], None]) -> None:
     """Call the first callback at the first Ctrl-C, the second at the second, in a thread of their own.
 
-    To be called before any other thread is there: those that come later, and Spark's processes, inherit that the signal is
-    blocked. Otherwise it would reach the handler that a SparkContext installs, which cancels all jobs.
+    :func:`block_interrupt` has to have been called.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
     def watch() -> None:
         for callback in callbacks:

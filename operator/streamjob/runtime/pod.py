@@ -1,0 +1,62 @@
+"""A driver in its pod: the control endpoint, SIGTERM, the report that it leaves."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
+from . import config, signals
+from .board import StatusBoard
+from .driver import Driver
+from .process import Exit, run_script
+from .server import ControlServer
+
+log = logging.getLogger("streamjob")
+
+INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
+
+
+def run(application: Application | None) -> int:
+    """:raises StreamJobError: this is no driver pod."""
+    settings = config.load(os.environ)
+    if application is not None:
+        settings = replace(settings, application=application)
+    place = config.Place.of(os.environ)
+    credentials = config.credentials(place.secrets)
+    config.adopt_spark_defaults(settings)
+    board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
+    driver = Driver(settings, board)
+    ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
+    exits = Exit(board, driver, lambda status: write_report(status, place.termination_log))
+    signals.on_sigterm(lambda: evict(settings, driver, exits))
+    threading.Thread(target=exits.after_tail, name="streamjob-tail", daemon=True).start()
+    run_script(settings, driver, exits)
+    return exits.leave()
+
+
+def write_report(status: DriverStatus, termination_log: Path) -> None:
+    try:
+        termination_log.write_text(report(status))
+    except OSError as e:
+        log.warning("cannot write %s: %s", termination_log, e)
+
+
+def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
+    """SIGTERM: save what can be saved within the grace period, then go."""
+    deadline = time.monotonic() + max(settings.grace - 3, 1)
+    log.info("SIGTERM: stopping with savepoint, %d s of grace", settings.grace)
+    driver.evict()
+    if not driver.stages:
+        exits.leave()  # nothing has begun, nothing is lost
+    if driver.durable.wait(deadline - time.monotonic()):
+        exits.report()
+        # The index may be long in coming (the controller may be on the same node). The report stands in for it.
+        driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
+        driver.complete_announced()
+        driver.terminated.wait(max(deadline - time.monotonic(), 0))
+        exits.leave()
