@@ -13,7 +13,7 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
 from streamjob.protocol.records import CheckpointRecord, FinishedStatus, OperatorKind
 
-pytestmark = pytest.mark.any_spark
+pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "shards.py"
 SLOW = "0.7"  # seconds for a row, of all shards but the first
 # A slot for the tasks of each query: with fewer, the slow ones would hold up the first.

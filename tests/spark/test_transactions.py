@@ -23,7 +23,7 @@ from .apps.windows import SCHEMA, windows
 from .feeds import eventually
 from .job import Feed
 
-pytestmark = pytest.mark.any_spark
+pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "sinks.py"
 OFTEN = CheckpointSettings(interval=1.0)
 Row = tuple[int, str, int, int]
