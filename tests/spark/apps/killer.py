@@ -28,10 +28,11 @@ def install() -> None:
         Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith("totals")
         hit = type(asked).__name__ == effect
         left -= hit
-        if hit and left == 0 and when == "before":
+        last = hit and left == 0  # others may be carried out meanwhile
+        if last and when == "before":
             now()
         event = original(work, asked)
-        if hit and left == 0 and when == "after":
+        if last and when == "after":
             now()
         return event
 
