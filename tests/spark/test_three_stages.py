@@ -146,9 +146,12 @@ def test_row1_to_row12_the_output_is_that_of_the_batch_wherever_the_driver_dies(
     # The final checkpoint: durable, and in the index, and not committed (D12: all stages of it are finished)
     dies("after StoreCheckpoint", drain)
     dies("before Close", drain)
-    with job.start(monkeypatch, asked=drain) as driver:
-        job.play(driver)
-        assert driver.process.returncode == 0, driver.tail()
+    if (
+        not job.index.drained or job.index.uncommitted
+    ):  # else it is over, and the controller starts nothing more
+        with job.start(monkeypatch, asked=drain) as driver:
+            job.play(driver)
+            assert driver.process.returncode == 0, driver.tail()
     assert len(points) == 11
     assert job.index.drained
     for seen, expected in zip(job.visible(), job.batch(), strict=True):
