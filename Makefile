@@ -1,6 +1,7 @@
 # `make` lists the targets. Everything runs from a fresh checkout: what is missing is installed first.
 # Variables: CLUSTER=context  use the cluster that this kubeconfig context names instead of booting one
 #            KEEP=1           leave the cluster and the demo's namespace as they are at the end
+#            SECONDS=3600     how long `make soak` goes on
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 export PYTHONPATH := $(CURDIR)/operator
@@ -47,6 +48,10 @@ test: venv venv-spark40 servers ## All tests: units, protocol, Spark 4.1 and 4.0
 .PHONY: test-fast
 test-fast: venv ## Tests that need neither a cluster nor Spark
 	$(PYTHON) -m pytest -q -m "not cluster and not spark"
+
+.PHONY: soak
+soak: venv ## Random plans in the simulated world for SECONDS (default 600), new ones each time
+	@$(PYTHON) -m tests.world --seconds $(or $(SECONDS),600)
 
 .PHONY: bench
 bench: venv ## Measure: stop, drain, resume, throughput, patch to driver (docs/benchmarks.md)

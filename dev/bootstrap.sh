@@ -76,6 +76,9 @@ say "Python environment $venv from $lock (the first time some minutes)"
 python3 -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
+mkdir -p .cache
 "$venv/bin/uv" cache prune --quiet # pyspark comes as source and leaves a build of 2 GB behind each time
+say "an archive of Spark's classes, with which tests start sooner"
+PYTHONPATH=operator "$venv/bin/python" -m streamjob.runtime.classes >.cache/classes.log 2>&1 || say "none: see .cache/classes.log"
 echo "$stamp" >"$venv/.stamp"
 say "$venv is ready"

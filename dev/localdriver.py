@@ -23,6 +23,7 @@ import streamjob
 from streamjob.controller import certs
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
+    TERM_HEADER,
     Application,
     Completed,
     DriverConfig,
@@ -100,7 +101,7 @@ class LocalDriver:
     def call(self, method: str, path: str, body: object = None) -> tuple[int, str]:
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=70)
         data = codec.dumps(body).encode() if body is not None else None
-        connection.request(method, path, data, {"Authorization": f"Bearer {self._token}"})
+        connection.request(method, path, data, {"Authorization": f"Bearer {self._token}", TERM_HEADER: "1"})
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dev.cluster.layout import Layout
 from dev.demo import site
@@ -20,6 +21,10 @@ NAMESPACE = "streamjob-e2e"
 ROW = re.compile(r"(?<![a-z0-9])row[0-9]+(?=[-_])")
 COLD = 3000  # seconds: the first test of a cold machine waits until Kubernetes and the images are built
 SETTINGS = Settings.from_environment()
+
+# A busy machine is no finding. Otherwise as Hypothesis has it: with CI set, its examples are the same each time.
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 if not SETTINGS.context:
     os.environ["KUBECONFIG"] = str(Layout.from_environment().kubeconfig)

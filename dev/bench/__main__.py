@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from dev.bench import endings, patches, protocol, throughput
+from dev.bench import checkpoints, endings, patches, protocol, savepoint, throughput
 from dev.bench.figures import Figures
 
 HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
@@ -16,10 +16,12 @@ HELP = """Measure StreamJob on this machine and print Markdown tables (seconds u
 examples:
   make bench                                    everything, about half an hour
   python -m dev.bench --only endings --runs 3   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
+  python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries, the pause they feel
   python -m dev.bench --only protocol           the engine alone, events in a second
   python -m dev.bench --only patch              needs the cluster: make cluster
 """
-PARTS = ("endings", "throughput", "protocol", "patch")
+PARTS = ("endings", "savepoint", "throughput", "checkpoints", "protocol", "patch")
 
 
 def main() -> int:
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, help="one part")
     parser.add_argument("--runs", type=int, default=5, help="samples of each figure (default 5)")
     parser.add_argument("--keys", type=int, action="append", help="keys of state (default 1000 and 1000000)")
+    parser.add_argument("--size", type=float, action="append", help="GB of a savepoint (default 0.1 and 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     arguments = parser.parse_args()
     parts = [arguments.only] if arguments.only else list(PARTS)
@@ -40,9 +43,20 @@ def main() -> int:
                     keys, arguments.runs
                 )
                 _table(f"{keys:,} keys, RocksDB with changelog", figures, endings.FLINK.get(keys, {}))
+        elif part == "savepoint":
+            for size in arguments.size or (0.1, 1.0):
+                title = f"savepoint of {size:g} GB"
+                results[title] = figures = savepoint.measure(int(size * 1e9), arguments.runs)
+                _table(title, figures, {})
         elif part == "throughput":
             results["throughput"] = figures = throughput.measure(arguments.runs)
             _table("throughput", figures, {})
+        elif part == "checkpoints":
+            for queries in (1, 4, 16):
+                results[f"checkpoints of {queries} queries"] = figures = checkpoints.measure(
+                    queries, arguments.runs
+                )
+                _table(f"job-wide checkpoints, {queries} queries", figures, {})
         elif part == "protocol":
             results["protocol"] = figures = protocol.measure(arguments.runs)
             _table("the protocol engine (events/s)", figures, {})

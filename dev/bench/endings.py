@@ -39,7 +39,7 @@ FLINK = {
 
 
 def measure(keys: int, runs: int) -> Figures:
-    """`runs` lives of a job: start, take all keys in, stop idle, resume, drain."""
+    """`runs` lives of a job: start, take all keys in, stop idle, resume, drain; and of another that is drained in its first."""
     figures = Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     try:
@@ -75,12 +75,15 @@ def _life(home: Path, rows: Path, figures: Figures) -> None:
         second.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
         figures.add("resume: process start to running (a JVM's start included)", time.monotonic() - began)
         figures.add("resume: query start to running", _query_start(second.log.read_text(errors="replace")))
-        _end(second, Mode.DRAIN, figures)
+        _end(second, Mode.DRAIN, figures, "drain (the first batch of its JVM)")
+    with LocalDriver(home / "warm", APP, "files", str(rows), spark_conf=ROCKSDB) as warm:
+        warm.running(1)
+        _end(warm, Mode.DRAIN, figures)
 
 
-def _end(driver: LocalDriver, mode: Mode, figures: Figures) -> None:
+def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> None:
     """Ask for the end of an idle query, take the time of each step, answer for the index at once."""
-    name = mode.value.lower()
+    name = name or mode.value.lower()
     driver.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
     began = time.monotonic()
     driver.terminate(mode)

@@ -8,6 +8,7 @@
 
     seen = job.list_state("seen", query="orders")       # what a foreachBatch function remembers, kept with the batch
     job.edge("orders", "totals")                        # who reads what whom writes, where the queries do not show it
+    job.bounded(job.MarkerFile("/in/_END"), "orders")   # when its input has ended, where the source does not say
 
 The order, for each query (FLIP-147, endInput, finish and close): last row → event-time timers → `on_end_of_data` →
 `on_finish` → final checkpoint → `on_close`. On a plain stop the query will go on later, so it has not finished: only
@@ -25,17 +26,22 @@ from collections import defaultdict
 from collections.abc import Callable
 from enum import Enum
 
-from . import state
+from . import bounds, state
+from .bounds import Bound, KafkaEnd, MarkerFile
 from .protocol.records import OperatorKind
 from .shards import Shard, shards
 from .state import State
 
 __all__ = [
     "ONLY_QUERY",
+    "Bound",
     "Hook",
+    "KafkaEnd",
+    "MarkerFile",
     "Moment",
     "Shard",
     "State",
+    "bounded",
     "broadcast_state",
     "call",
     "edge",
@@ -97,6 +103,16 @@ def union_state(name: str, query: str = ONLY_QUERY) -> State:
 def broadcast_state(name: str, query: str = ONLY_QUERY) -> State:
     """As `list_state`; the same in every task, so that another number of tasks gets a copy each."""
     return state.declare(OperatorKind.BROADCAST, name, query)
+
+
+def bounded(bound: Bound, query: str = ONLY_QUERY) -> None:
+    """The query's input ends: see `bounds`. Looked at once a second.
+
+    :param bound: a `KafkaEnd`, a `MarkerFile`, or a function of the sources' end offsets in the last committed batch, as they
+        stand in Spark's offset log, parsed.
+    :raises BadBound: the query has another one.
+    """
+    bounds.bounded(bound, query)
 
 
 def edge(writer: str, reader: str) -> None:

@@ -166,10 +166,10 @@ CHANGES = [
     (
         {"restoreFrom": START},
         _change("spec.restoreFrom.savepoint", "/sp/y"),
-        "restoreFrom.savepoint cannot change",
+        "restoreFrom cannot change",
     ),
-    ({"restoreFrom": START}, _change("spec.restoreFrom", None), "restoreFrom.savepoint cannot change"),
-    ({}, _change("spec.restoreFrom", START), "restoreFrom.savepoint cannot change"),
+    ({"restoreFrom": START}, _change("spec.restoreFrom", None), "restoreFrom cannot change"),
+    ({}, _change("spec.restoreFrom", START), "restoreFrom cannot change"),
     ({"state": "Drained"}, _change("spec.state", "Cancelled"), None),
     ({"state": "Cancelled"}, _change("spec.state", "Running"), None),
     ({"restoreFrom": START}, _change("spec.restoreFrom.allowDrained", True), None),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from streamjob.controller import build
+from streamjob.controller.__main__ import arguments
 from tests.controller.given import job
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,10 @@ def test_by_default_nothing_is_cluster_wide() -> None:
     assert not of("ClusterRole", objects)
     assert {o["metadata"].get("namespace") for o in objects} == {"ops"}
     (deployment,) = of("Deployment", objects)
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--namespace=ops"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        "--namespace=ops",
+        "--lease=sj",
+    ]
 
 
 def test_all_namespaces() -> None:
@@ -84,7 +88,46 @@ def test_all_namespaces() -> None:
     (role,) = of("ClusterRole", objects)
     assert rights(role) == USED
     (deployment,) = of("Deployment", objects)
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--all-namespaces"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        "--all-namespaces",
+        "--lease=sj",
+    ]
+
+
+@pytest.mark.parametrize("watch", ["watch.namespaces={a,b}", "watch.allNamespaces=true"])
+def test_the_lease_is_in_the_releases_own_namespace_and_no_other_can_be_changed(watch: str) -> None:
+    objects = render(watch)
+    (role,) = [r for r in of("Role", objects) if "leases" in str(r)]
+    assert role["metadata"]["namespace"] == "ops"
+    rules = {(*r["verbs"], *r.get("resourceNames", ())) for r in role["rules"]}
+    assert rules == {("create",), ("get", "update", "sj")}
+    (binding,) = [b for b in of("RoleBinding", objects) if b["roleRef"]["name"] == role["metadata"]["name"]]
+    (deployment,) = of("Deployment", objects)
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "ops"}]
+    assert "--lease=sj" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_every_argument_is_one_that_the_controller_knows() -> None:
+    for values in (
+        [],
+        ["verbose=true", "logFormat=json", "watch.namespaces={a,b}"],
+        ["watch.allNamespaces=true"],
+    ):
+        (deployment,) = of("Deployment", render(*values))
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        given = arguments(container["args"])
+        assert (given.log_format, given.verbose) == (
+            ("json", True) if "verbose=true" in values else ("text", False)
+        )
+        assert given.lease == "sj"
+
+
+def test_there_is_a_standby() -> None:
+    (deployment,) = of("Deployment", render())
+    assert deployment["spec"]["replicas"] == 2
+    (single,) = of("Deployment", render("replicas=1"))
+    assert single["spec"]["replicas"] == 1
 
 
 def test_no_wildcards() -> None:
@@ -104,7 +147,6 @@ def test_drivers_may_handle_pods_only() -> None:
 
 def test_the_controller_is_locked_down() -> None:
     (deployment,) = of("Deployment", render())
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -117,7 +159,13 @@ def test_the_controller_is_locked_down() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["replicas=2", "watch.namespaces=a", "image.pullPolicy=Sometimes", "driver.serviceAccount.name=A_b"],
+    [
+        "replicas=0",
+        "watch.namespaces=a",
+        "image.pullPolicy=Sometimes",
+        "logFormat=xml",
+        "driver.serviceAccount.name=A_b",
+    ],
 )
 def test_wrong_values_are_refused(value: str) -> None:
     done = helm(value)

@@ -14,19 +14,30 @@ from aiohttp import web
 
 from streamjob.controller.certs import Material
 from streamjob.protocol import codec
-from streamjob.protocol.messages import Completed, DriverPhase, DriverStatus, Problem, TerminationRequest
+from streamjob.protocol.messages import (
+    TERM_HEADER,
+    Completed,
+    DriverPhase,
+    DriverStatus,
+    Problem,
+    TerminationRequest,
+)
 
 HOST = "127.0.0.1"
 
 
 class FakeDriver:
-    """`delay`: seconds by which each answer is late. `commands`: what it was told, in order, each time."""
+    """`delay`: seconds by which each answer is late. `commands`: what it was told, in order, each time. `term`: the latest of a
+    controller that it heard of. `asked`: a request to end is on its way; it arrives when it `may_answer`."""
 
     def __init__(self, material: Material, uid: str, epoch: int, *, host: str = HOST, port: int = 0) -> None:
         self.material, self.epoch = material, epoch
         self.host, self.port = host, port
         self.status = DriverStatus(1, uid, epoch, DriverPhase.RUNNING)
         self.delay = 0.0
+        self.term = 0
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
         self.commands: list[Any] = []
         self.connections: set[Any] = set()
         self._changed = asyncio.Condition()
@@ -65,6 +76,12 @@ class FakeDriver:
         await asyncio.sleep(self.delay)
         if request.headers.get("Authorization") != f"Bearer {self.material.token}":
             return _answer(401, Problem("Unauthorized", "not this job's token"))
+        term = int(request.headers[TERM_HEADER])
+        if request.method != "GET" and term < self.term:
+            refusal = _answer(412, Problem("StaleTerm", "an earlier term"))
+            refusal.headers[TERM_HEADER] = str(self.term)
+            return refusal
+        self.term = max(self.term, term)
         return None
 
     async def _status(self, request: web.Request) -> web.Response:
@@ -77,6 +94,8 @@ class FakeDriver:
         return _answer(200, self.status)
 
     async def _terminate(self, request: web.Request) -> web.Response:
+        self.asked.set()
+        await self.may_answer.wait()
         if refusal := await self._admit(request):
             return refusal
         command = codec.loads(TerminationRequest, await request.read())

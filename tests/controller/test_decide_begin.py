@@ -15,6 +15,7 @@ from streamjob.controller.actions import (
 )
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
+from streamjob.controller.status import not_made
 from streamjob.protocol.messages import DriverPhase
 
 from .given import (
@@ -49,6 +50,20 @@ class TestBeginning:
         _, _, do, d = look(observed(job(status=status), index=index()))
         assert do == [EnsureSecret, CreateDriver]
         assert d.status.epoch == 3
+
+    def test_a_driver_that_may_have_run_unseen_is_not_taken_for_one_that_never_began(self) -> None:
+        """It was made, nobody looked, and it is gone: what it has done needs a savepoint."""
+        status = {"phase": "Starting", "epoch": 1, "driver": {"pod": "orders-driver-1"}}
+        phase, _, do, d = look(observed(job(state="Stopped", status=status), index=index()))
+        assert (phase, do) == (Phase.STARTING, [EnsureSecret, CreateDriver])
+        assert d.status.termination is not None
+        assert d.status.started_epoch == 1
+
+    def test_a_driver_that_was_refused_has_not_run(self) -> None:
+        given = job(state="Stopped", status={"epoch": 1, "driver": {"pod": "orders-driver-1"}})
+        refused = given.model_copy(update={"status": not_made(given.status)})
+        phase, *_ = look(observed(refused, index=index()))
+        assert phase is Phase.STOPPED
 
     def test_a_job_that_is_stopped_from_the_start_never_begins(self) -> None:
         phase, _, do, d = look(observed(job(state="Stopped", finalizer=False)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamjob.api import Phase
@@ -31,6 +33,7 @@ from .given import (
     job,
     look,
     observed,
+    pod,
     ran,
     record,
     running,
@@ -107,6 +110,29 @@ class TestFencing:
     def test_a_driver_of_an_older_epoch_is_removed(self) -> None:
         o = observed(job(status=ran(2)), pods=[running(1), running(2)], index=index(), says=driver(epoch=2))
         assert look(o)[3].actions == (DeletePod("orders-driver-1", "pod-1", grace=1),)
+
+    @pytest.mark.parametrize("phase", ["Stopped", "Drained", "Finished", "Cancelled"])
+    @pytest.mark.parametrize("state", ["Running", "Stopped"])
+    def test_a_driver_that_is_created_late_goes_before_it_starts(self, state: str, phase: str) -> None:
+        """An older controller's creation, from before the job came to rest."""
+        o = observed(
+            job(state=state, status=ran(phase=phase, pod=False)), pods=[pod()], index=index(record())
+        )
+        d = look(o)[3]
+        assert d.actions == (DeletePod("orders-driver-1", "pod-1", "5", 1),)
+        assert d.status.driver is None, "nothing asks for it"
+
+    def test_so_does_one_that_takes_the_name_of_one_that_has_lived(self) -> None:
+        status = ran(phase="Restarting", restarts=failed(again=MINUTE))
+        o = observed(job(status=status), pods=[replace(pod(), uid="late")], index=index())
+        d = look(o)[3]
+        assert d.actions == (DeletePod("orders-driver-1", "late", "5", 1),)
+        assert d.status.driver == o.job.status.driver
+
+    def test_one_that_has_started_is_ended_in_order(self) -> None:
+        status = ran(phase="Stopped", pod=False)
+        o = observed(job(state="Stopped", status=status), pods=[running()], index=index(), says=driver())
+        assert look(o)[2] == [SendTermination]
 
     def test_nothing_begins_while_a_pod_is_left(self) -> None:
         leaving = running(1, deleting=True)

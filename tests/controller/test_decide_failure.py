@@ -106,6 +106,13 @@ class TestFailure:
         o = observed(job(state="Stopped", generation=2, status=status), pods=[exited(1)], index=index())
         assert look(o)[:3] == (Phase.FAILED, "Failed", [])
 
+    def test_nor_is_it_shown_as_cancelled_when_it_no_longer_is(self) -> None:
+        status = ran(1, "Cancelled", restarts=failed(count=11), lastError={"reason": "DriverKilled"})
+        status["lastError"] |= {"message": "killed", "time": "2026-01-02T03:04:00Z"}
+        phase, reason, do, d = look(observed(job(state="Stopped", status=status), index=index()))
+        assert (phase, reason, do) == (Phase.FAILED, "DriverKilled", [])
+        assert is_stalled(d)
+
     @pytest.mark.parametrize(
         ("end", "reason"),
         [
@@ -189,6 +196,14 @@ class TestStuck:
         _, _, _, d = look(o)
         assert d.actions == (DeletePod("orders-driver-1", "pod-1", "5"),)
         assert d.status.driver is None
+
+    def test_also_one_that_nobody_saw_being_made(self) -> None:
+        o = observed(
+            job(generation=2, status={"epoch": 1, "startedEpoch": 1, "driver": {"pod": "orders-driver-1"}}),
+            pods=[waiting("ErrImagePull")],
+            index=index(),
+        )
+        assert look(o)[2] == [DeletePod]
 
     def test_stopped_it_is_not_needed(self) -> None:
         status = {"epoch": 2, "startedEpoch": 1}

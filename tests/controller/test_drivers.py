@@ -32,7 +32,8 @@ class Control:
     def __init__(self, material: Material, port: int) -> None:
         self.material = material
         self.woken = 0
-        self.drivers = Drivers(self._credentials, self._changed, port=port)
+        self.term = 1
+        self.drivers = Drivers(self._credentials, self._changed, term=lambda: self.term, port=port)
 
     async def _credentials(self, namespace: str, job: str) -> Credentials:
         assert (namespace, job) == ("shop", "orders")
@@ -157,6 +158,20 @@ async def test_a_command_for_another_epoch_is_refused_by_it(control: Control, dr
     with pytest.raises(DriverRefused, match="StaleEpoch") as refusal:
         await control.drivers.complete(UID, 7, 9)
     assert refusal.value.code == 412
+
+
+async def test_every_call_shows_the_term_in_which_we_lead(control: Control, driver: FakeDriver) -> None:
+    control.term = 4
+    await control.status()
+    assert driver.term == 4, "the first poll says so"
+    control.term = 3
+    await driver.change()
+    assert await eventually(lambda: control.follow().status == driver.status), "reading is for everybody"
+    with pytest.raises(DriverRefused, match="StaleTerm") as refusal:
+        await control.drivers.terminate(UID, STOP)
+    assert (refusal.value.code, refusal.value.term) == (412, 4)
+    assert driver.commands == []
+    assert driver.term == 4
 
 
 async def test_an_older_status_does_not_replace_a_newer(control: Control, driver: FakeDriver) -> None:

@@ -1,247 +1,19 @@
-"""The controller's process, against a real API server and a real HTTPS driver; the test plays the kubelet.
-
-No node takes the driver's pod (its nodeSelector names none), so that its status is the test's to write: this is the
-controller alone, without Spark's seconds.
-"""
+"""The controller's process, against a real API server and a real HTTPS driver; the test plays the kubelet."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
-import os
-import random
-import subprocess
-import sys
-import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import json
 from pathlib import Path
-from typing import Any
 
-import pytest
-from kubernetes.aio import client, config
-
-from streamjob.controller import names
 from streamjob.controller.certs import Material
-from streamjob.protocol import codec
-from streamjob.protocol import index as indices
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import CONTROL_PORT, DriverConfig, DriverPhase, Mode, Step, TerminationStatus
-from streamjob.protocol.records import (
-    CheckpointRecord,
-    JobRef,
-    OperatorKind,
-    OperatorRecord,
-    StageRecord,
-    TaskRecord,
-)
+from streamjob.protocol.messages import Mode
+from tests.chart.test_chart import USED
 
-from .fake_driver import FakeDriver
+from .real import NEEDS_A_CLUSTER, Cluster, Controller, controller, end, eventually, gone, world
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="KUBECONFIG names no cluster (make cluster)"),
-    pytest.mark.skipif(bool(os.environ.get("CLUSTER")), reason="uses the kubeconfig's current context"),
-]
-JOBS = ("streamjob.dev", "v1alpha1")
-NOWHERE = {"spec": {"nodeSelector": {"streamjob.dev/nowhere": "true"}}}
-Obj = dict[str, Any]
-
-
-class Cluster:
-    """A namespace of its own on a real API server, a controller that serves it, and a driver for its one job."""
-
-    def __init__(self, api: client.ApiClient, namespace: str) -> None:
-        self.core, self.objects = client.CoreV1Api(api), client.CustomObjectsApi(api)
-        self.api, self.namespace = api, namespace
-        self.driver: FakeDriver | None = None
-        self.controller: subprocess.Popen[bytes] | None = None
-        # An address of its own on this machine, so that its driver can listen where every driver does.
-        self.address = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
-
-    # --- the user ---------------------------------------------------------------------------------------------
-
-    async def apply(self, **spec: Any) -> None:
-        body = {
-            "apiVersion": "streamjob.dev/v1alpha1",
-            "kind": "StreamJob",
-            "metadata": {"name": "orders"},
-            "spec": {
-                "image": "nowhere:1",
-                "application": {"file": "/a.py"},
-                "driver": {"template": NOWHERE, "serviceAccount": "default"},
-                "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
-                **spec,
-            },
-        }
-        await self.objects.create_namespaced_custom_object(*JOBS, self.namespace, "streamjobs", body)
-
-    async def job(self) -> Obj | None:
-        try:
-            return await self.objects.get_namespaced_custom_object(  # type: ignore[no-any-return]
-                *JOBS, self.namespace, "streamjobs", "orders"
-            )
-        except client.ApiException as e:
-            if e.status == 404:
-                return None
-            raise
-
-    async def patch(self, state: str) -> None:
-        await self.objects.patch_namespaced_custom_object(
-            *(*JOBS, self.namespace, "streamjobs", "orders", {"spec": {"state": state}}),
-            _content_type="application/merge-patch+json",
-        )
-
-    async def delete(self) -> None:
-        await self.objects.delete_namespaced_custom_object(*JOBS, self.namespace, "streamjobs", "orders")
-
-    async def phase(self, wanted: str) -> Obj:
-        async def reached() -> Obj | None:
-            job = await self.job()
-            return job if job and job.get("status", {}).get("phase") == wanted else None
-
-        return await eventually(reached, f"phase {wanted}")
-
-    # --- the kubelet ------------------------------------------------------------------------------------------
-
-    async def pods(self) -> list[Any]:
-        found = await self.core.list_namespaced_pod(
-            self.namespace, label_selector=f"{names.LABEL_JOB}=orders"
-        )
-        return list(found.items)
-
-    async def pod(self, epoch: int) -> Any:
-        async def there() -> Any:
-            return next((p for p in await self.pods() if p.metadata.name == f"orders-driver-{epoch}"), None)
-
-        return await eventually(there, f"driver of epoch {epoch}")
-
-    async def set_pod(self, epoch: int, phase: str, state: Obj) -> None:
-        container = {
-            "name": "driver",
-            "image": "x",
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": state,
-        }
-        status = {
-            "phase": phase,
-            "podIP": self.address,
-            "podIPs": [{"ip": self.address}],
-            "containerStatuses": [container],
-        }
-        await self.core.patch_namespaced_pod_status(
-            f"orders-driver-{epoch}", self.namespace, {"status": status}
-        )
-
-    async def run_driver(self, epoch: int) -> tuple[FakeDriver, DriverConfig]:
-        """The pod's container starts: with what the controller gave it, and nothing else."""
-        pod = await self.pod(epoch)
-        (container,) = pod.spec.containers
-        told = codec.loads(DriverConfig, next(e.value for e in container.env if e.name == "STREAMJOB_CONFIG"))
-        secret = (await self.core.read_namespaced_secret("orders-control", self.namespace)).data
-        token, certificate, key = (
-            base64.b64decode(secret[k]).decode() for k in ("token", "tls.crt", "tls.key")
-        )
-        if self.driver is not None:
-            await self.driver.stop()
-        material = Material(token, certificate, key)
-        self.driver = FakeDriver(material, told.job.uid, told.epoch, host=self.address, port=CONTROL_PORT)
-        await self.driver.start()
-        await self.set_pod(epoch, "Running", {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        return self.driver, told
-
-    async def exit_driver(self, epoch: int, code: int = 0) -> None:
-        assert self.driver is not None
-        await self.driver.stop()
-        ended = {"exitCode": code, "message": codec.dumps(self.driver.status), "reason": "Completed"}
-        ended |= {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"}
-        await self.set_pod(epoch, "Failed" if code else "Succeeded", {"terminated": ended})
-
-    async def index(self) -> indices.Index:
-        found = await self.core.read_namespaced_config_map("orders-checkpoints", self.namespace)
-        return indices.loads(found.data[indices.KEY], "the index")
-
-
-async def eventually(what: Callable[[], Awaitable[Any]], name: str, seconds: float = 20) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := await what():
-            return found
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{name} did not come")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[Cluster]:
-    await config.load_kube_config()
-    namespace = f"reconcile-{uuid.uuid4().hex[:8]}"
-    async with client.ApiClient() as api:
-        world = Cluster(api, namespace)
-        await world.core.create_namespace({"metadata": {"name": namespace}})
-        with controller(namespace) as world.controller:
-            yield world
-            if world.driver is not None:
-                await world.driver.stop()
-            if await world.job() is not None:
-                with controller(namespace):  # the first may have been killed
-                    await world.patch("Cancelled")
-                    await world.delete()
-                    await eventually(lambda: gone(world), "the end of the job", 40)
-        await world.core.delete_namespace(namespace)
-
-
-@contextlib.contextmanager
-def controller(namespace: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A controller of this namespace until the block ends: then it is killed, not asked to end."""
-    liveness = f"http://127.0.0.1:{random.randint(20000, 30000)}/healthz"
-    command = [sys.executable, "-m", "streamjob.controller", "--namespace", namespace, "--liveness", liveness]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "operator")}
-    process = subprocess.Popen(command, env=environment)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-async def gone(world: Cluster) -> bool:
-    return await world.job() is None
-
-
-def final(job: JobRef, number: int, epoch: int, scenario: Scenario, request: str) -> CheckpointRecord:
-    operator = OperatorRecord("windows/source-0", OperatorKind.SOURCE, "rate", scenario.is_drain)
-    stage = StageRecord("windows", (TaskRecord(0, "file:///data/cp/w/0", 5),), (operator,))
-    return CheckpointRecord(
-        number, epoch, scenario, request, f"file:///{request}", "2026-01-01T00:00:00Z", (stage,)
-    )
-
-
-async def end(world: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mode) -> CheckpointRecord:
-    """The driver carries out the request that it got, as the runtime does."""
-
-    async def asked() -> Any:
-        return next((c for c in driver.commands if not isinstance(c, int)), None)
-
-    request = await eventually(asked, "the request")
-    assert request.mode is mode
-    number = told.next_checkpoint
-    scenario = Scenario.DRAIN if mode is Mode.DRAIN else Scenario.STOP
-    record = final(told.job, number, told.epoch, scenario, request.request_id)
-    said = TerminationStatus(
-        request.request_id, mode, Step.COMPLETING, "the savepoint is written", number, None
-    )
-    await driver.change(phase=DriverPhase.TERMINATING, termination=said, completed=record)
-
-    async def confirmed() -> bool:
-        return number in driver.commands
-
-    await eventually(confirmed, "the confirmation")
-    assert (await world.index()).latest == record, "it is in the index before the driver is told so"
-    await world.exit_driver(told.epoch)
-    return record
+__all__ = ["world"]
+pytestmark = NEEDS_A_CLUSTER
 
 
 async def test_stop_resume_drain(world: Cluster) -> None:
@@ -267,8 +39,26 @@ async def test_stop_resume_drain(world: Cluster) -> None:
     assert job["status"]["savepoint"]["drained"] is True
     assert "kopf" not in str(job["metadata"]), "kopf writes nothing"
 
+    assert world.controller is not None
+    await check_metrics(world.controller)
     await world.delete()
     await eventually(lambda: gone(world), "the end of the job")
+
+
+async def check_metrics(controller: Controller) -> None:
+    """A job that was stopped, resumed and drained; and no call that the chart's Roles do not allow."""
+    samples = await controller.samples()
+    told = {(s.name, s.labels.get("phase") or s.labels.get("mode") or ""): s.value for s in samples}
+    assert told["streamjob_jobs", "Drained"] == 1
+    assert told["streamjob_job_phase", "Drained"] == 1
+    assert told["streamjob_termination_seconds_count", "Stop"] == 1
+    assert told["streamjob_termination_seconds_count", "Drain"] == 1
+    assert told["streamjob_epochs_total", ""] == 2
+    assert told["streamjob_leader_term", ""] == 1
+    called = {
+        (s.labels["verb"], s.labels["resource"]) for s in samples if s.name == "streamjob_api_requests_total"
+    }
+    assert called <= USED | {(verb, "leases") for verb in ("get", "create", "update")}
 
 
 async def test_two_controllers_do_no_more_than_one(world: Cluster) -> None:
@@ -327,3 +117,42 @@ async def test_cancel_in_the_middle_of_a_stop(world: Cluster) -> None:
     await world.patch("Cancelled")
     await world.phase("Cancelled")
     assert await world.pods() == []
+
+
+async def test_no_secret_is_anywhere_but_in_its_secret(world: Cluster, tmp_path: Path) -> None:
+    """Not in the log, however much of it there is, nor in objects that others may read, nor in metrics, nor in `ps`."""
+    assert world.controller is not None
+    world.controller.terminate()
+    world.controller.wait()
+    log = tmp_path / "log"
+    with controller(world.namespace, log, "--verbose", "--log-format", "json") as ours:
+        await world.apply()
+        driver, told = await world.run_driver(1)
+        await world.phase("Running")
+        token, key = driver.material.token, driver.material.key
+        driver.material = Material("another", driver.material.certificate, key)
+        await world.patch("Stopped")
+        await eventually(lambda: logged(log, "Unauthorized"), "a refusal in the log")
+        driver.material = Material(token, driver.material.certificate, key)
+        await end(world, driver, told, Mode.STOP)
+        await world.phase("Stopped")
+        core, namespace = world.core, world.namespace
+        metrics = await ours.samples()
+        process = Path(f"/proc/{ours.pid}")
+        shown = [
+            log.read_text(),
+            str(await world.job()),
+            str(await core.list_namespaced_event(namespace)),
+            str(await core.list_namespaced_config_map(namespace)),
+            str(metrics),
+            (process / "cmdline").read_text() + (process / "environ").read_text(),
+        ]
+    lines = [json.loads(line) for line in shown[0].splitlines()]
+    assert {"job": "orders", "namespace": world.namespace}.items() <= lines[-1].items()
+    secrets = [token, *[line for line in key.splitlines() if "PRIVATE" not in line]]
+    for secret in secrets + [base64.b64encode(s.encode()).decode() for s in secrets]:
+        assert not [text for text in shown if secret in text]
+
+
+async def logged(log: Path, text: str) -> bool:
+    return text in log.read_text()

@@ -10,7 +10,7 @@ from streamjob.api import ConditionType, Phase
 from streamjob.api.types import timestamp
 from streamjob.controller.status import Event, event_object, events, fail, seen, sentence, settle
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Problem
+from streamjob.protocol.messages import AbortedCheckpoint, Problem
 from streamjob.protocol.records import OperatorKind, OperatorRecord
 
 from .given import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
@@ -84,6 +84,19 @@ def test_events_tell_what_happened() -> None:
     assert events(after, after) == []
 
 
+def test_a_checkpoint_that_was_given_up_is_told_once_and_stays_in_the_status() -> None:
+    before = job(status=ran())
+    says = driver(aborted=AbortedCheckpoint(3, "it was not done after 600 s", timestamp(NOW)))
+    after = seen(observed(before, pods=[running()], says=says))
+    (event,) = events(before.status, after)
+    assert (event.warning, event.reason) == (True, "CheckpointAborted")
+    assert "Checkpoint 3 of epoch 1" in event.message
+    assert "it was not done after 600 s" in event.message
+    later = seen(observed(job(status=after.plain()), pods=[running(2)], says=driver(epoch=2)))
+    assert later.aborted_checkpoint == after.aborted_checkpoint
+    assert events(after, later.model_copy(update={"driver": after.driver})) == []
+
+
 def test_an_event_names_its_object() -> None:
     body = event_object(job(), Event(True, "StorageFull", "x" * 5000), NOW)
     involved = body["involvedObject"]
@@ -100,3 +113,13 @@ def test_operators_stay_when_a_final_report_had_no_room_for_them() -> None:
     first = seen(observed(job(status=ran()), pods=[running()], says=full))
     later = seen(observed(job(status=first.plain()), pods=[running()], says=says))
     assert [o.finished for stage in later.stages for o in stage.operators] == [True]
+
+
+def test_an_index_that_was_read_before_another_controller_wrote_it_turns_nothing_back() -> None:
+    """V7. The world, seed 5173."""
+    status = ran(checkpoint={"latest": 2, "epoch": 1, "completedAt": timestamp(NOW)})
+    place = {"latest": "file:///2", "checkpoint": 2, "completedAt": timestamp(NOW), "drained": False}
+    s = seen(observed(job(status=status | {"savepoint": place}), pods=[running()], index=index(record(1))))
+    assert s.checkpoint is not None
+    assert s.savepoint is not None
+    assert (s.checkpoint.latest, s.savepoint.checkpoint) == (2, 2)

@@ -57,10 +57,10 @@ def cheap() -> Object:
     return {"spec": {"containers": [{"name": "driver", "resources": {"requests": {"cpu": "100m"}}}]}}
 
 
-def sums(site: Site, name: str, **spec: Any) -> Job:
-    """A running job of apps/sums.py."""
+def sums(site: Site, name: str, *args: str, **spec: Any) -> Job:
+    """A running job of apps/sums.py, with its further arguments."""
     make_scripts(site.kubectl, "apps", {"sums.py": (APPS / "sums.py").read_text()})
-    site.kubectl.apply(local_job(site, name, "sums.py", f"/data/out/{name}", **spec))
+    site.kubectl.apply(local_job(site, name, "sums.py", f"/data/out/{name}", *args, **spec))
     return Job(site.kubectl, name)
 
 
@@ -73,6 +73,12 @@ def read_on(job: Job, storage: Storage, numbers: int = 200) -> Found:
         return found if found.numbers >= before + numbers else None
 
     return until(further, f"{job.name} reads on", PATIENCE, every=1)
+
+
+def kill_driver(job: Job) -> None:
+    """SIGKILL to its JVM and its Python."""
+    command = "kill -9 $(pgrep java) $(pgrep -o python)"
+    job.kubectl.run("exec", job.pod(), "--", "sh", "-c", command, check=False)
 
 
 def index(job: Job) -> list[Object]:

@@ -1,4 +1,4 @@
-"""The controller is killed again and again, at random moments while jobs stop and drain. Nobody may notice."""
+"""Leader and standby are killed again and again, at random moments while jobs stop and drain. Nobody may notice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ JOBS = ("kills-a", "kills-b", "kills-c")
 KILLS, MOST_KILLS = 20, 40
 STOPS = 2
 EARLY = 0.4  # of the kills
-BETWEEN = 2.0  # seconds at most from a controller's start to its end
+LEASE = "streamjob"  # as the release
+BETWEEN = 6.0  # seconds at most that one leads; then nobody does until its Lease has lapsed
 
 
 class Killer:
@@ -57,25 +58,24 @@ class Killer:
                 if not self._changed.wait_for(lambda: self._busy or self.over.is_set(), timeout=1):
                     continue
             # Some die before they have done anything. If all did, nothing would ever come to an end.
-            ready = self._random.random() > EARLY
-            pod = until(lambda ready=ready: self._controller(ready), "a controller", PATIENCE)  # type: ignore[misc]
+            leads = self._random.random() > EARLY
+            pod = until(lambda leads=leads: self._controller(leads), "a controller", PATIENCE)  # type: ignore[misc]
             self.over.wait(self._random.uniform(0, BETWEEN))
             if self._busy:
                 self._kubectl.run("delete", "pod", pod, "--grace-period=0", "--force", "--wait=false")
                 self.kills += 1
 
-    def _controller(self, ready: bool) -> str | None:
+    def _controller(self, leads: bool) -> str | None:
+        lease = self._kubectl.get("lease", LEASE)
+        holder = lease["spec"].get("holderIdentity", "") if lease else ""
         for pod in self._kubectl.list("pods", CONTROLLER):
-            status = pod["status"]
-            is_ready = any(
-                c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", [])
-            )
+            name = str(pod["metadata"]["name"])
             if (
                 "deletionTimestamp" not in pod["metadata"]
-                and (is_ready or not ready)
-                and status["phase"] == "Running"
+                and holder.startswith(f"{name}_") == leads
+                and pod["status"]["phase"] == "Running"
             ):
-                return str(pod["metadata"]["name"])
+                return name
         return None
 
 

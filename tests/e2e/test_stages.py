@@ -1,4 +1,5 @@
-"""A job of two queries on the cluster: periodic checkpoints in the index, ends upstream first, all of it in the status."""
+"""A job of two stages on the cluster, one of two shards with transactional sinks: periodic checkpoints in the index, ends
+upstream first, what is visible after a crash, all of it in the status."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from dev.demo.job import Job, View
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
-from .jobs import index, local_job, make_scripts, read_on
+from .jobs import index, kill_driver, local_job, make_scripts, read_on
 from .storage import APPS, Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 
-def test_row4_two_queries_are_stopped_resumed_and_drained(cluster: Site, storage: Storage) -> None:
+def test_row4_row9_two_stages_are_stopped_resumed_killed_and_drained(cluster: Site, storage: Storage) -> None:
     make_scripts(cluster.kubectl, "two", {"two.py": (APPS / "two.py").read_text()})
     cluster.kubectl.apply(
         local_job(cluster, "two", "two.py", "/data/out/two", scripts="two", checkpoint={"interval": "1s"})
@@ -25,6 +26,7 @@ def test_row4_two_queries_are_stopped_resumed_and_drained(cluster: Site, storage
     periodic = until(lambda: [r for r in index(job) if not r["scenario"]], "a periodic checkpoint", PATIENCE)
     assert {stage["uid"] for stage in periodic[-1]["stages"]} == {"copy", "sums"}
     assert not any(r["savepoint"] for r in periodic)
+    until(lambda: storage.look(job.name).rows, "rows of a completed checkpoint", PATIENCE, every=1)
     job.ask("Stopped")
     stopped = job.reach("Stopped", PATIENCE)
     last = index(job)[-1]
@@ -33,16 +35,17 @@ def test_row4_two_queries_are_stopped_resumed_and_drained(cluster: Site, storage
     job.ask("Running")
     job.reach("Running", PATIENCE)
     read_on(job, storage, 400)
+    kill_driver(job)
+    job.follow(lambda v: v.phase == "Running" and v.epoch == 3, "Running in epoch 3", PATIENCE)
+    read_on(job, storage, 200)
     job.ask("Drained")
     drained = job.reach("Drained", PATIENCE)
     found = storage.look(job.name)
     assert found.offsets == found.commits
     assert found.output == expected(found.numbers), "sums has not read all that copy had written"
     assert finished(drained) == {"copy": True, "sums": True}
-    assert [t["state"] for s in drained.object["status"]["stages"] for t in s["tasks"]] == [
-        "Closed",
-        "Closed",
-    ]
+    tasks = {s["uid"]: [t["state"] for t in s["tasks"]] for s in drained.object["status"]["stages"]}
+    assert tasks == {"copy": ["Closed"], "sums": ["Closed", "Closed"]}
 
 
 def finished(view: View) -> dict[str, bool]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -35,7 +35,7 @@ BESIDE = {
     "recovery": (test_recovery,),
     "adoption": (test_adoption,),
 }
-HERE = Path(str(lifecycle.__file__)).parent
+ROOT = Path(str(lifecycle.__file__)).parents[1]
 EXAMPLES = 60
 
 
@@ -57,7 +57,8 @@ def load(text: str) -> Iterator[Mutation]:
 
 
 def source(module: str, mutation: Mutation | None) -> str:
-    text = (HERE / f"{module}.py").read_text()
+    """:param module: below `streamjob`, with dots."""
+    text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text()
     if mutation is None or mutation.module != module:
         return text
     assert text.count(mutation.old) == 1, f"{mutation.title}: {text.count(mutation.old)} places in {module}"
@@ -66,19 +67,34 @@ def source(module: str, mutation: Mutation | None) -> str:
 
 def build(mutation: Mutation | None) -> ModuleType:
     """The coordinator's module, built from changed text."""
-    originals = {f"streamjob.protocol.{name}": import_module(f"streamjob.protocol.{name}") for name in ENGINE}
-    package = sys.modules["streamjob.protocol"]
+    mutation = mutation and in_protocol(mutation)
+    return rebuilt(mutation, [f"protocol.{name}" for name in ENGINE])["protocol.coordinator"]
+
+
+def in_protocol(mutation: Mutation) -> Mutation:
+    return replace(mutation, module=f"protocol.{mutation.module}")
+
+
+def rebuilt(mutation: Mutation | None, modules: Sequence[str]) -> dict[str, ModuleType]:
+    """These modules of `streamjob`, each after what it imports, built from changed text. Everybody else keeps the real ones."""
+    originals = {name: import_module(f"streamjob.{name}") for name in modules}
+    built = {}
     try:
         for name, original in originals.items():
-            built = sys.modules[name] = ModuleType(name)
-            built.__package__ = original.__package__
-            setattr(package, name.rpartition(".")[2], built)
-            exec(compile(source(name.rpartition(".")[2], mutation), name, "exec"), built.__dict__)
+            module = built[name] = sys.modules[original.__name__] = ModuleType(original.__name__)
+            module.__package__ = original.__package__
+            _in_its_package(name, module)
+            exec(compile(source(name, mutation), original.__name__, "exec"), module.__dict__)
         return built
     finally:
         for name, original in originals.items():
-            sys.modules[name] = original
-            setattr(package, name.rpartition(".")[2], original)
+            sys.modules[original.__name__] = original
+            _in_its_package(name, original)
+
+
+def _in_its_package(name: str, module: ModuleType) -> None:
+    package, _, last = f"streamjob.{name}".rpartition(".")
+    setattr(sys.modules[package], last, module)
 
 
 @contextmanager
@@ -87,7 +103,8 @@ def changed(mutation: Mutation) -> Iterator[None]:
     module = import_module(f"streamjob.protocol.{mutation.module}")
     kept = dict(module.__dict__)
     try:
-        exec(compile(source(mutation.module, mutation), mutation.module, "exec"), module.__dict__)
+        text = source(f"protocol.{mutation.module}", in_protocol(mutation))
+        exec(compile(text, mutation.module, "exec"), module.__dict__)
         yield
     finally:
         module.__dict__.clear()

@@ -146,6 +146,9 @@ class Script:
             "task_restored_finished", task, tuple(u for u in rest if u != "<"), _value(batch)
         )
 
+    def do_input_complete(self, task: str) -> list[Any]:
+        return self.driver.tell("input_ended", task, rest=True)
+
     def do_edge(self, uid: str, _: str, upstream: str) -> list[Any]:
         return self.driver.tell("edge_declared", uid, upstream)
 

@@ -29,6 +29,8 @@ ADOPTED = [
     pytest.param({"offsets": (42,), "commits": (42,)}, 42, id="row8-with all but the last batch purged"),
     pytest.param({"commits": (42,)}, 42, id="row8-with commits purged before offsets"),
     pytest.param({"offsets": (), "commits": ()}, None, id="row8-a query that has not run a batch"),
+    pytest.param({"offsets": (41, 42, 43)}, 42, id="row8-killed in a batch, which is run again"),
+    pytest.param({"offsets": (0,), "commits": ()}, None, id="row8-killed in its first batch"),
     pytest.param(
         {"offsets": (0,), "commits": (0,), "log_versions": (2,)}, 0, id="row8-the second version of the logs"
     ),
@@ -50,8 +52,8 @@ def test_adopted(change: dict[str, Any], batch: int | None) -> None:
 
 
 REFUSED = [
-    pytest.param({"offsets": (41, 42, 43)}, "BatchNotCommitted", "batch 43", id="row8-half a batch"),
-    pytest.param({"commits": ()}, "BatchNotCommitted", "batch 42", id="row8-no batch committed"),
+    pytest.param({"offsets": (42, 43, 44)}, "BatchNotCommitted", "last 2 batches", id="row8-two batches half done"),
+    pytest.param({"commits": ()}, "BatchNotCommitted", "batches up to 42", id="row8-no batch committed"),
     pytest.param({"commits": (42, 43)}, "MalformedDocument", "batch 43", id="row8-a committed batch without offsets"),
     pytest.param({"offsets": ()}, "MalformedDocument", "offsets are missing", id="row8-no offsets"),
     pytest.param({"offsets": (-1,)}, "MalformedDocument", "negative", id="row8-a negative batch"),

@@ -29,7 +29,9 @@ parts = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/\\:"), min_size=1, max_size=6
 )
 paths = st.lists(parts.filter(lambda p: p not in (".", "..")), min_size=1, max_size=4).map("/".join)
-entries = st.builds(FileEntry, paths, numbers, st.text("0123456789abcdef", min_size=64, max_size=64))
+shared = st.none() | st.builds("{:032x}-{}".format, st.integers(0, 2**128 - 1), st.integers(0, 10**9 - 1))
+hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
+entries = st.builds(FileEntry, paths, numbers, hashes, shared, st.none() | numbers)
 files = st.lists(entries, max_size=5, unique_by=lambda f: f.path).map(tuple)
 FILES = (FileEntry("stages/b/0/offsets/0", 10, "00"), FileEntry("stages/a/0/metadata", 5, "ff"))
 GOOD = manifest.new(JobRef("ns", "orders", "uid"), "4.1.4", record(), FILES)
@@ -58,6 +60,13 @@ def test_damaged(data: bytes) -> None:
 def test_cut_off_anywhere() -> None:
     for cut in range(len(TEXT.rstrip())):
         assert "s3a://bucket/savepoint" in refused(load, TEXT[:cut])
+
+
+def test_s2_every_bit() -> None:
+    """A bit that flips in a number would be another savepoint, and as well-formed."""
+    for at in range(len(TEXT)):
+        for bit in range(8):
+            refused(load, TEXT[:at] + bytes([TEXT[at] ^ 1 << bit]) + TEXT[at + 1 :])
 
 
 @given(edited(TEXT.decode()))
@@ -129,6 +138,30 @@ def test_paths_stay_inside(path: str) -> None:
         manifest.new(GOOD.job, "4.1.4", GOOD.checkpoint, (FileEntry(path, 1, "00"),))
     smuggled = replace(GOOD, files=(*GOOD.files, FileEntry(path, 1, "00")))
     assert "Restore from another savepoint" in refused(load, manifest.dumps(smuggled))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../x", "x", "a" * 32, "a" * 32 + "-1/x", "A" * 32 + "-1", "a" * 32 + "-1\n"]
+)
+def test_shared_files_stay_in_their_folder(name: str) -> None:
+    smuggled = replace(GOOD, files=(FileEntry("a", 1, "00", shared=name),))
+    assert "no name of a shared file" in refused(load, manifest.dumps(smuggled))
+
+
+def test_places() -> None:
+    name = "0" * 32 + "-7"
+    assert manifest.place("s3a://b/root/stop-1", FileEntry("a/b", 1, "00")) == "s3a://b/root/stop-1/a/b"
+    assert (
+        manifest.place("s3a://b/root/stop-1", FileEntry("a", 1, "0", name)) == f"s3a://b/root/shared/{name}"
+    )
+
+
+@given(jobs, records())
+def test_begun(job: JobRef, checkpoint: manifest.CheckpointRecord) -> None:
+    written = manifest.begun("ab", job, checkpoint, "2026-01-01T00:00:00Z")
+    assert manifest.load_begun(manifest.dump_begun(written), "x") == written
+    with pytest.raises(FormatError):
+        manifest.load_begun(TEXT, "x")
 
 
 @pytest.mark.parametrize(

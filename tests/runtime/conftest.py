@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from streamjob.protocol.messages import TLS_NAME
+from streamjob.protocol.messages import TERM_HEADER, TLS_NAME
 from streamjob.runtime.config import Credentials
 
 
@@ -55,10 +55,19 @@ class Client:
         context.check_hostname = False
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=20)
 
-    def call(self, method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
-        connection = self.connection()
+    def call(
+        self, method: str, path: str, body: Any = None, token: str | None = None, term: str | None = "1"
+    ) -> tuple[int, Any]:
+        answer = self.answer(method, path, body, token, term)
+        return answer.status, json.loads(answer.read())
+
+    def answer(
+        self, method: str, path: str, body: Any = None, token: str | None = None, term: str | None = "1"
+    ) -> http.client.HTTPResponse:
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token or self.credentials.token}"}
+        if term is not None:
+            headers[TERM_HEADER] = term
+        connection = self.connection()
         connection.request(method, path, data, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        return connection.getresponse()

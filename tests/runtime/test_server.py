@@ -11,7 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from streamjob.protocol.coordinator import TerminationConflict
-from streamjob.protocol.messages import REQUEST_LIMIT, DriverPhase, DriverStatus, TerminationRequest
+from streamjob.protocol.messages import (
+    REQUEST_LIMIT,
+    TERM_HEADER,
+    DriverPhase,
+    DriverStatus,
+    TerminationRequest,
+)
 from streamjob.runtime.board import StatusBoard
 from streamjob.runtime.config import Credentials
 from streamjob.runtime.server import MAX_CONNECTIONS, ControlServer
@@ -104,6 +110,51 @@ def test_a_command_of_another_epoch_changes_nothing(
 ) -> None:
     assert client.call("PUT", path, body)[0] == 412
     assert (recorder.requests, recorder.completed) == ([], [])
+
+
+COMMANDS = [("/v1/termination", REQUEST), ("/v1/checkpoints/7/completed", {"epoch": 3})]
+
+
+@pytest.mark.parametrize(("path", "body"), COMMANDS)
+@pytest.mark.parametrize(
+    "heard", [("GET", "/v1/status", None), ("PUT", "/v1/checkpoints/1/completed", {"epoch": 3})]
+)
+def test_a_command_of_an_earlier_term_changes_nothing(
+    client: Client, recorder: Recorder, heard: tuple[str, str, object], path: str, body: object
+) -> None:
+    """V12. A later controller has been heard of, be it only because it reads."""
+    assert client.call(*heard, term="5")[0] in (200, 202)
+    recorder.completed.clear()
+    code, problem = client.call("PUT", path, body, term="4")
+    assert (code, problem["reason"]) == (412, "StaleTerm")
+    assert (recorder.requests, recorder.completed) == ([], [])
+    assert client.call("PUT", path, body, term="5")[0] == 202
+
+
+def test_the_refusal_names_the_later_term(client: Client) -> None:
+    client.call("GET", "/v1/status", term="50")
+    assert client.answer("PUT", "/v1/termination", REQUEST, term="4").getheader(TERM_HEADER) == "50"
+
+
+@pytest.mark.parametrize("term", [None, "1"])
+def test_the_status_is_for_everybody_with_the_token(client: Client, term: str | None) -> None:
+    client.call("GET", "/v1/status", term="5")
+    assert client.call("GET", "/v1/status", term=term)[0] == 200
+
+
+@pytest.mark.parametrize(("path", "body"), COMMANDS)
+@pytest.mark.parametrize("term", [None, "", "0", "-1", "x", "1.0", "9" * 19, "²"])
+def test_a_command_has_to_say_its_term(
+    client: Client, recorder: Recorder, path: str, body: object, term: str | None
+) -> None:
+    code, problem = client.call("PUT", path, body, term=term)
+    assert (code, problem["reason"]) == (400, "MalformedDocument")
+    assert (recorder.requests, recorder.completed) == ([], [])
+
+
+def test_a_term_that_is_no_number_teaches_nothing(client: Client) -> None:
+    assert client.call("GET", "/v1/status", term="9" * 19)[0] == 400
+    assert client.call("PUT", "/v1/termination", REQUEST, term="1")[0] == 202
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v1/status"), ("PUT", "/v1/termination")])

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from dev.broker import CONNECTORS, JDBC, Kafka
 from dev.postgres import Postgres
+from streamjob.runtime import classes
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
 
@@ -21,8 +22,10 @@ from .job import Feed
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-# Most of a test's time is the start of a JVM: without its second compiler it runs slower, and is there a third sooner.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Most of a test's time is the start of a JVM: without its second compiler it runs slower, and is there a third sooner. The
+# archive of Spark's classes drivers take by themselves; this is for this process' own.
+SHARED = classes.settings().get("spark.driver.defaultJavaOptions", "")
+os.environ.setdefault("JDK_JAVA_OPTIONS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {SHARED}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

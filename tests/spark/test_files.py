@@ -62,6 +62,27 @@ def test_a_copy_has_the_hash_of_what_was_read(files: HadoopFiles, tmp_path: Path
         files.read_bytes(f"{tmp_path}/copy", 10)
 
 
+def test_a_file_that_the_disk_has_changed_is_not_copied(
+    spark: SparkSession, files: HadoopFiles, tmp_path: Path
+) -> None:
+    """Spark writes through Hadoop, which keeps a checksum of each chunk beside a local file."""
+    for size in (0, 1, 512, 513, 1_000_000, 3_000_000):
+        data = os.urandom(size)
+        place = tmp_path / str(size)
+        path = spark._jvm.org.apache.hadoop.fs.Path(str(place))  # type: ignore[union-attr]
+        conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        stream = path.getFileSystem(conf).create(path)
+        stream.write(data)
+        stream.close()
+        assert (tmp_path / f".{size}.crc").exists()
+        assert files.copy(str(place), f"{tmp_path}/copy").sha256 == hashlib.sha256(data).hexdigest()
+        assert (tmp_path / "copy").read_bytes() == data
+        if size:
+            place.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+            with pytest.raises(StorageError, match=r"(?i)checksum"):
+                files.copy(str(place), f"{tmp_path}/copy")
+
+
 def test_a_new_file_replaces_nothing_and_leaves_nothing(files: HadoopFiles, tmp_path: Path) -> None:
     files.write_new(f"{tmp_path}/deep/m", b"one")
     with pytest.raises(FileExists, match=r"cannot write .*/deep/m: it exists"):
@@ -70,6 +91,11 @@ def test_a_new_file_replaces_nothing_and_leaves_nothing(files: HadoopFiles, tmp_
     files.delete(f"{tmp_path}/deep")
     files.delete(f"{tmp_path}/deep")
     assert not files.exists(f"{tmp_path}/deep")
+
+
+def test_a_deletion_that_fails_says_so(files: HadoopFiles) -> None:
+    with pytest.raises(StorageError, match="cannot delete file:/proc/self/status: "):
+        files.delete("file:/proc/self/status")
 
 
 def test_a_file_system_that_is_not_the_local_disk(spark: SparkSession, tmp_path: Path) -> None:

@@ -34,6 +34,20 @@ def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_p
     assert offsets == commits == report.completed.stages[0].tasks[0].batch
 
 
+def test_a_driver_killed_while_it_plans_its_first_batch_is_followed_by_another(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    """It leaves a temporary file in the offset log, which Spark 4.1 takes for another query's."""
+    feed.add(3)
+    offsets = tmp_path / "checkpoints" / "main" / "0" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.49a80d8f-e4ff-4987-8cf6-bf7cab774988.tmp").write_text("v1\n{")
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
+        driver.running(2)
+        assert driver.finish(Mode.DRAIN).drained
+    assert feed.output(spark) == feed.expected(spark)
+
+
 def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(6)
     driver = LocalDriver(tmp_path, APP, *feed.arguments("slow"))

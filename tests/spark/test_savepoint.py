@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,22 +13,20 @@ from pyspark.sql import functions as F
 
 from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError
-from streamjob.protocol.manifest import Manifest
+from streamjob.protocol.manifest import FileEntry, Manifest
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.runtime.catalog import delete_savepoint
 from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.drain import run_max_watermark_batch, write_max_watermark
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
-from streamjob.runtime.savepoint import (
-    MARKER,
+from streamjob.runtime.savepoint import MARKER, TargetNotEmpty, restore, write_savepoint
+from streamjob.runtime.savepointdir import (
     SavepointBroken,
     SavepointExists,
     SavepointIncomplete,
-    TargetNotEmpty,
     read_manifest,
-    restore,
     verify_savepoint,
-    write_savepoint,
 )
 
 from .feeds import Feed, rows
@@ -50,7 +48,8 @@ class Job:
         self.feed.minutes(0, 40)
         self.feed.minutes(40, 60)
         self.directory = CheckpointDir(files, files.qualify(str(home / "checkpoint")))
-        self.target = files.qualify(str(home / "savepoint"))
+        self.root = home / "savepoints"
+        self.target = files.qualify(str(self.root / "stop-1"))
         self.run(self.directory, "out")
 
     def run(self, directory: CheckpointDir, out: str, **trigger: object) -> None:
@@ -81,9 +80,12 @@ class Job:
         stage = StageRecord(STAGE, (task,), ())
         return CheckpointRecord(number, 1, None, request, self.target, "2026-01-01T00:00:00Z", (stage,))
 
-    def save(self, request: str | None = "stop-1", number: int = 1, job: JobRef = JOB) -> Manifest:
+    def save(
+        self, request: str | None = "stop-1", number: int = 1, job: JobRef = JOB, target: str | None = None
+    ) -> Manifest:
         directories = {(STAGE, 0): self.directory}
-        return write_savepoint(self.files, job, self.record(request, number), directories, self.target)
+        record = self.record(request, number)
+        return write_savepoint(self.files, job, record, directories, target or self.target)
 
     def restored(self, name: str) -> CheckpointDir:
         directory = CheckpointDir(self.files, self.files.qualify(str(self.home / name)))
@@ -91,8 +93,14 @@ class Job:
         return directory
 
     def saved(self, pattern: str) -> Path:
-        """A file of the savepoint."""
-        return sorted((self.home / "savepoint").glob(f"stages/*/0/{pattern}"))[0]
+        """The place of a file of the savepoint."""
+        manifest = read_manifest(self.files, self.target)
+        found = [e for e in manifest.files if PurePath(e.path).match(f"stages/*/0/{pattern}")]
+        return place_of(self.target, found[0])
+
+
+def place_of(savepoint: str, entry: FileEntry) -> Path:
+    return Path(manifests.place(savepoint, entry).removeprefix("file:"))
 
 
 @pytest.fixture(params=["hdfs"])
@@ -111,7 +119,7 @@ def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, i
     written = job.save()
     assert verify_savepoint(files, job.target) == []
     assert read_manifest(files, job.target) == written
-    assert written.size == sum((job.home / "savepoint" / f.path).stat().st_size for f in written.files)
+    assert written.size == sum(place_of(job.target, f).stat().st_size for f in written.files)
     batch = job.directory.boundary()
     job.feed.minutes(60, 80)
     first, second = job.restored("first"), job.restored("second")
@@ -123,6 +131,24 @@ def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, i
     assert job.finish(first, "out-first", internals) == original
     assert job.finish(second, "out-second", internals) == original
     assert verify_savepoint(files, job.target) == []
+
+
+@pytest.mark.parametrize("job", ["rocksdb"], indirect=True)
+def test_the_next_savepoint_shares_what_spark_has_not_changed(job: Job, files: HadoopFiles) -> None:
+    first = job.save()
+    job.feed.minutes(60, 70)
+    job.run(job.directory, "out")
+    second = job.save("stop-2", 2, target=f"{job.target}-second")
+    names = {e.shared for e in first.files if e.shared} & {e.shared for e in second.files if e.shared}
+    assert names
+    delete_savepoint(files, job.target)
+    assert verify_savepoint(files, f"{job.target}-second") == []
+    new = files.qualify(str(job.home / "new"))
+    restore(files, f"{job.target}-second", STAGE, 0, new)
+    job.feed.minutes(70, 80)
+    for directory in (CheckpointDir(files, new), job.directory):
+        job.run(directory, directory.uri.rpartition("/")[2])
+    assert CheckpointDir(files, new).boundary() == job.directory.boundary()
 
 
 def flip_a_bit(path: Path) -> None:
@@ -138,12 +164,12 @@ def truncate(path: Path) -> None:
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, Path.unlink])
 def test_every_broken_file_is_named(job: Job, files: HadoopFiles, damage: object) -> None:
     job.save()
-    broken = [job.saved("offsets/*"), job.saved("state/0/0/*.delta")]
-    for path in broken:
+    for path in [job.saved("offsets/*"), job.saved("state/0/0/*.delta")]:
         damage(path)  # type: ignore[operator]
     problems = verify_savepoint(files, job.target)
-    names = [str(p.relative_to(job.home / "savepoint")) for p in broken]
-    assert sorted(p.split(" is ")[0].split(" cannot ")[0] for p in problems) == sorted(names)
+    assert len(problems) == 2
+    assert "/0/offsets/0 " in problems[0]
+    assert "/0/state/0/0/1.delta " in problems[1]
     with pytest.raises(SavepointBroken, match="and 1 more"):
         job.restored("new")
     assert not (job.home / "new" / "metadata").exists()
@@ -151,7 +177,7 @@ def test_every_broken_file_is_named(job: Job, files: HadoopFiles, damage: object
 
 def test_without_a_manifest_there_is_no_savepoint(job: Job, files: HadoopFiles) -> None:
     job.save()
-    (job.home / "savepoint" / manifests.NAME).unlink()
+    (job.root / "stop-1" / manifests.NAME).unlink()
     for attempt in (read_manifest, verify_savepoint):
         with pytest.raises(SavepointIncomplete, match="never finished"):
             attempt(files, job.target)
@@ -165,7 +191,7 @@ def test_without_a_manifest_there_is_no_savepoint(job: Job, files: HadoopFiles) 
 @pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "file:///etc/passwd", "a/../b", "a\0b", ""])
 def test_a_manifest_that_points_elsewhere_is_refused(job: Job, files: HadoopFiles, path: str) -> None:
     job.save()
-    place = job.home / "savepoint" / manifests.NAME
+    place = job.root / "stop-1" / manifests.NAME
     plain = json.loads(place.read_text())
     plain["files"][0]["path"] = path
     place.write_text(json.dumps(plain))
@@ -227,20 +253,21 @@ def test_a_target_that_holds_something_is_refused(job: Job, files: HadoopFiles) 
     assert (job.home / "photos" / "cat.jpg").read_text() == "meow"
     with pytest.raises(TargetNotEmpty):
         job.restored("checkpoint")
-    other = files.qualify(str(job.home / "copied"))
-    shutil.copytree(job.home / "savepoint", job.home / "copied")
+    other = files.qualify(str(job.root / "copied"))
+    shutil.copytree(job.root / "stop-1", job.root / "copied")
     job.restored("new")
     with pytest.raises(TargetNotEmpty, match="was restored from"):
         restore(files, other, STAGE, 0, files.qualify(str(job.home / "new")))
 
 
-def test_a_savepoint_can_be_moved(job: Job, files: HadoopFiles) -> None:
+def test_the_folder_of_a_jobs_savepoints_can_be_moved(job: Job, files: HadoopFiles) -> None:
     job.save()
-    (job.home / "savepoint").rename(job.home / "elsewhere")
+    job.root.rename(job.home / "elsewhere")
+    moved = str(job.home / "elsewhere" / "stop-1")
     target = files.qualify(str(job.home / "new"))
-    restore(files, str(job.home / "elsewhere"), STAGE, 0, target)
+    restore(files, moved, STAGE, 0, target)
     new = CheckpointDir(files, target)
     assert new.boundary() == job.directory.boundary()
     assert (job.home / "new" / MARKER).exists()
     with pytest.raises(FormatError, match="no task 1"):
-        restore(files, str(job.home / "elsewhere"), STAGE, 1, files.qualify(str(job.home / "other")))
+        restore(files, moved, STAGE, 1, files.qualify(str(job.home / "other")))

@@ -96,6 +96,27 @@ def test_row9_what_unfinished_shards_have_left_is_dealt_to_two_to_four_and_to_th
     assert output(spark, out) == list(range(48))
 
 
+def test_row9_two_tasks_commit_what_three_had_prepared(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver dies between the index and the commits of its sinks; the next one has another parallelism."""
+    monkeypatch.setenv("SINK", "files")
+    source, out = tmp_path / "in", tmp_path / "out"
+    add(source, 0, 12)
+    with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, **SLOTS) as first:
+        first.wait_for(lambda s: len(states(s)) == 3 and all((t.batch or 0) >= 1 for t in s.stages[0].tasks))
+        first.terminate(Mode.STOP)
+        status = first.wait_for(lambda s: s.completed is not None)
+        first.record = status.completed
+        first.kill()
+    assert first.record is not None
+    assert first.record.uncommitted
+    assert output(spark, out) == [], "nobody sees what no driver has committed"
+    with first.next_epoch(APP, str(source), str(out), "2") as second:
+        assert second.finish().drained
+    assert output(spark, out) == list(range(24))
+
+
 def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from .job import Feed
 
 APP = Path(__file__).parent / "apps" / "stages.py"
 DECLARED = Path(__file__).parent / "apps" / "declared.py"
+SLOW = Path(__file__).parent / "apps" / "slow.py"
 STAGES = {"clean", "windows", "totals"}
 
 
@@ -103,6 +104,23 @@ def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
         read = feed.read_files(tmp_path / "checkpoints" / stage / "0")
         assert len(read) == files
         assert output(spark, tmp_path)[name] == expected(spark, read)[name]
+
+
+@pytest.mark.any_spark
+def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
+    feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(2)
+    every = {"checkpointing": CheckpointSettings(interval=0.5, timeout=1.0)}
+    with LocalDriver(tmp_path, SLOW, str(feed.source), str(tmp_path), **every) as driver:
+        status = driver.wait_for(lambda s: s.aborted is not None)
+        assert status.aborted is not None
+        assert status.aborted.reason == "it was not done after 1 s"
+        assert status.completed is None or status.completed.checkpoint < status.aborted.checkpoint
+        feed.add(2)
+        driver.running(batches=3)
+        (tmp_path / "go").touch()
+        driver.wait_for(lambda s: s.completed is not None and s.completed.uncommitted)
 
 
 @pytest.mark.any_spark

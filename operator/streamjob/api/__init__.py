@@ -17,6 +17,7 @@ from .spec import (
     Volume,
 )
 from .status import (
+    AbortedCheckpointStatus,
     CheckpointStatus,
     Condition,
     ConditionType,
@@ -37,6 +38,7 @@ __all__ = [
     "KIND",
     "PLURAL",
     "VERSION",
+    "AbortedCheckpointStatus",
     "Application",
     "CheckpointStatus",
     "Condition",

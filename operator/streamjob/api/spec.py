@@ -216,10 +216,26 @@ class Storage(Model):
 class RestoreFrom(Model):
     """Where the first epoch begins. Later epochs begin at the job's own latest checkpoint."""
 
-    savepoint: Location
+    savepoint: Location | None = None
+    checkpoints: dict[str, Location] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Checkpoint directories of a PySpark job that no StreamJob has run, by the names of its queries (main: the "
+        "one without a name). They are copied, never changed; the job must not run any more.",
+    )
     allow_drained: bool = Field(
         default=False,
         description="Also from a drained savepoint: its windows are closed, so rows older than that end count as late.",
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "has(self.savepoint) != has(self.checkpoints)",
+                "exactly one of savepoint and checkpoints must be set",
+            )
+        )
     )
 
 
@@ -308,8 +324,11 @@ class Spec(Model):
             ),
             (
                 "has(self.restoreFrom) == has(oldSelf.restoreFrom) && "
-                "(!has(self.restoreFrom) || self.restoreFrom.savepoint == oldSelf.restoreFrom.savepoint)",
-                "restoreFrom.savepoint cannot change, it is where the job's first epoch began; make a new StreamJob",
+                "(!has(self.restoreFrom) || "
+                "(has(self.restoreFrom.savepoint) == has(oldSelf.restoreFrom.savepoint) && "
+                "(has(self.restoreFrom.savepoint) ? self.restoreFrom.savepoint == oldSelf.restoreFrom.savepoint : "
+                "self.restoreFrom.checkpoints == oldSelf.restoreFrom.checkpoints)))",
+                "restoreFrom cannot change but for allowDrained, it is where the job's first epoch began; make a new StreamJob",
             ),
         ),
     )

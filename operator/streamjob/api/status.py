@@ -82,6 +82,15 @@ class CheckpointStatus(Model):
     completed_at: Timestamp
 
 
+class AbortedCheckpointStatus(Model):
+    """The last checkpoint that was given up while the job went on. The next one is taken as if nothing had happened."""
+
+    checkpoint: int
+    epoch: int
+    reason: str
+    time: Timestamp
+
+
 class SavepointStatus(Model):
     """The newest savepoint in the index. A drained one is an end: see restoreFrom.allowDrained."""
 
@@ -127,7 +136,8 @@ class ErrorStatus(Model):
 
 
 class Status(Model):
-    """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything."""
+    """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything. `term`: in which a
+    controller last took charge of the job; one of an earlier term changes nothing."""
 
     observed_generation: int | None = None
     phase: Phase | None = None
@@ -135,11 +145,13 @@ class Status(Model):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
+    term: int = 0
     epoch: int = 0
     started_epoch: int = 0
     driver: DriverInfo | None = None
     stages: tuple[StageInfo, ...] = ()
     checkpoint: CheckpointStatus | None = None
+    aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
     termination: TerminationInfo | None = None
     restarts: RestartStatus | None = None

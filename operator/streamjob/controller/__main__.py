@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
+import socket
 import sys
+import uuid
 from pathlib import Path
 
 import kopf
 
+from . import logs
 from .kube import Kube
+from .leader import Leader
 from .reconciler import Reconciler
 from .triggers import register
+from .web import served
 
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 EXAMPLE = """\
@@ -40,43 +44,53 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     )
     where.add_argument("--all-namespaces", action="store_true", help="serve all; needs a ClusterRole")
     parser.add_argument(
-        "--liveness",
-        metavar="URL",
-        default="http://0.0.0.0:8080/healthz",
-        help="where the liveness probe is answered (default: %(default)s)",
+        "--listen",
+        metavar="HOST:PORT",
+        default="0.0.0.0:8080",
+        help="where /healthz and /metrics are answered (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="NAME",
+        default="streamjob",
+        help="the Lease that all replicas share, in the pod's own namespace, else in the first that is served; "
+        "whoever holds it acts (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=logs.FORMATS,
+        default="text",
+        help="json: one object a line (default: %(default)s)",
     )
     parser.add_argument("--verbose", action="store_true", help="log each step")
     return parser.parse_args(argv)
 
 
-def own_namespace() -> str:
+def own_namespace() -> str | None:
+    """The pod's; None outside of a cluster."""
     found = os.environ.get("POD_NAMESPACE")
-    return found or (OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else "default")
+    return found or (OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else None)
 
 
 def main(argv: list[str]) -> int:
     given = arguments(argv)
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        level=logging.DEBUG if given.verbose else logging.INFO,
-    )
-    for noisy in ("kopf", "asyncio", "aiohttp.access"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    namespaces = [] if given.all_namespaces else given.namespace or [own_namespace()]
-    asyncio.run(serve(namespaces, given.liveness))
+    logs.configure(given.log_format, verbose=given.verbose)
+    own = own_namespace()
+    namespaces = [] if given.all_namespaces else given.namespace or [own or "default"]
+    asyncio.run(serve(namespaces, own or (namespaces or ["default"])[0], given.lease, given.listen))
     return 0
 
 
-async def serve(namespaces: list[str], liveness: str) -> None:
-    """Until a signal ends it. No namespaces: all of them."""
-    reconciler = Reconciler(Kube(namespaces))
-    await kopf.operator(
-        registry=register(reconciler),
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        standalone=True,
-        liveness_endpoint=liveness,
-    )
+async def serve(namespaces: list[str], own: str, lease: str, address: str) -> None:
+    """Until a signal ends it. No namespaces: all of them. `own`: where the Lease is."""
+    kube = Kube(namespaces)
+    # A process that starts again in the same pod is another candidate.
+    identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+    reconciler = Reconciler(kube, Leader(kube, own, lease, identity))
+    async with served(reconciler, address):
+        await kopf.operator(
+            registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True
+        )
 
 
 if __name__ == "__main__":

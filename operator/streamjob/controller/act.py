@@ -21,7 +21,7 @@ class NameTaken(StreamJobError):
 
 
 class SecretMissing(StreamJobError):
-    """The job's Secret was deleted while its driver runs with it."""
+    """The job's Secret was deleted, or changed, while its driver runs with it."""
 
     reason = "ControlSecretMissing"
     retryable = True
@@ -64,13 +64,16 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
 
 async def credentials(kube: Kube, namespace: str, job: str) -> Credentials:
     """The job's Secret. :raises SecretMissing:"""
-    secret = await kube.get_secret(namespace, names.control_secret(job))
-    if secret is None:
+    name = names.control_secret(job)
+    secret = await kube.get_secret(namespace, name)
+    try:
+        found = (secret or {}).get("data") or {}
+        data = {k: base64.b64decode(found[k]).decode() for k in (names.TOKEN_KEY, names.CERTIFICATE_KEY)}
+    except (KeyError, ValueError):
         raise SecretMissing(
-            f"the Secret {names.control_secret(job)} is gone",
-            remedy="Delete the driver's pod: another epoch gets a new one",
-        )
-    data = {k: base64.b64decode(v).decode() for k, v in (secret.get("data") or {}).items()}
+            f"the Secret {name} is gone or has been changed",
+            remedy="Delete it if it is there, and the driver's pod: another epoch gets a new one",
+        ) from None
     return Credentials(data[names.TOKEN_KEY].strip(), data[names.CERTIFICATE_KEY])
 
 

@@ -57,6 +57,7 @@ def driver_config(
             exact=exact,
             savepoint=source.savepoint if source and latest is None else None,
             allow_drained=source.allow_drained if source else False,
+            checkpoints=source.checkpoints or {} if source and latest is None else {},
         ),
         checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
@@ -229,8 +230,9 @@ def secret(job: StreamJob, material: Material) -> Obj:
 
 
 def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
-    """The index as a ConfigMap; with the version that it replaces."""
+    """The index as a ConfigMap; with the version that it replaces, and the term of who is in charge of the job."""
     meta = _owned(job, names.index_config_map(job.metadata.name))
+    meta["annotations"] = {names.ANNOTATION_TERM: str(job.status.term)}
     if version is not None:
         meta["resourceVersion"] = version
     return {

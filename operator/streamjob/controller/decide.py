@@ -36,6 +36,7 @@ from .status import fail, seconds_until, seen, sentence
 
 STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
 CANCEL_GRACE = 1  # second
+AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver lives
 RECHECK = 15.0  # seconds; for what changes with time alone
 TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
 
@@ -60,12 +61,24 @@ def leave_a_deleted_job_alone(c: Case) -> Decision | None:
     return None
 
 
-def fence_off_older_epochs(c: Case) -> Decision | None:
-    """A newer epoch begins only after the older has ended: an older driver is a late creation of somebody else's."""
+def fence_off_late_drivers(c: Case) -> Decision | None:
+    """Creations of an older controller that arrive late: nothing refuses them, for a creation has no precondition.
+
+    A newer epoch begins only after the older has ended, so an older driver is one. So is one that the status, which is written
+    first, does not ask for: the job is at rest, or another pod of this name has lived. It goes unless it has started just now.
+    """
     older = [p for p in c.o.pods if p.epoch < c.s.epoch and not p.deleting]
-    if not older:
+    if older:
+        return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in older))
+    pod, recorded = c.o.pod, c.o.job.status.driver
+    if pod is None or pod.started or pod.deleting:
         return None
-    return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in older))
+    if recorded is None and c.phase not in AT_REST:
+        return None
+    if recorded is not None and (recorded.pod != pod.name or recorded.uid in (None, pod.uid)):
+        return None
+    s = c.s.model_copy(update={"driver": recorded})
+    return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version, CANCEL_GRACE),))
 
 
 def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
@@ -141,7 +154,7 @@ def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
     """
     pod = c.o.pod
     problem = faults.stuck(pod, c.o.job, c.now) if pod and not pod.over and not pod.deleting else None
-    if pod is None or problem is None or c.s.epoch == c.s.started_epoch:
+    if pod is None or problem is None:
         return None
     unwanted = (c.goal is Goal.STOP or c.o.job.deleting) and c.settled
     if unwanted or pod.generation != c.o.job.metadata.generation:
@@ -229,6 +242,11 @@ def wait_after_a_failure(c: Case) -> Decision | None:
     if failed.generation != c.o.job.metadata.generation and not idle:
         return None
     if failed.next_at is None:
+        if c.phase is not Phase.FAILED and c.s.last_error is not None:
+            # It was cancelled in between, which it no longer is.
+            error = c.s.last_error
+            text = sentence(Problem(error.reason, error.message, error.remedy))
+            return c.decide(Phase.FAILED, error.reason, text, wake=c.until_deletion_is_due)
         return c.stay(c.until_deletion_is_due)
     delay = seconds_until(failed.next_at, c.now)
     return c.stay(delay) if delay else None
@@ -266,8 +284,9 @@ def begin_an_epoch(c: Case) -> Decision:
     """A driver is wanted and there is none."""
     if names.FINALIZER not in c.o.job.metadata.finalizers:
         return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
-    # A driver that was recorded and never seen may not have been created: its epoch has still to begin.
-    again = c.s.driver is not None and c.s.driver.uid is None and c.s.started_epoch < c.s.epoch
+    # A driver that was recorded and never seen may not have been created, or another controller is about to: the same name
+    # again makes one pod of the two.
+    again = c.s.driver is not None and c.s.driver.uid is None
     epoch = c.s.epoch if again else c.s.epoch + 1
     open_one = c.open_termination
     carried = open_one if open_one is not None and open_one.mode == c.mode else None
@@ -285,7 +304,7 @@ def begin_an_epoch(c: Case) -> Decision:
 
 RULES: tuple[Callable[[Case], Decision | None], ...] = (
     leave_a_deleted_job_alone,
-    fence_off_older_epochs,
+    fence_off_late_drivers,
     take_the_checkpoint_into_the_index,
     tell_the_driver_that_the_index_has_it,
     forget_what_is_committed,

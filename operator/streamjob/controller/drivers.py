@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -19,7 +18,15 @@ import aiohttp
 
 from ..protocol import codec
 from ..protocol.errors import FormatError, StreamJobError
-from ..protocol.messages import CONTROL_PORT, TLS_NAME, Completed, DriverStatus, Problem, TerminationRequest
+from ..protocol.messages import (
+    CONTROL_PORT,
+    TERM_HEADER,
+    TLS_NAME,
+    Completed,
+    DriverStatus,
+    Problem,
+    TerminationRequest,
+)
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +46,17 @@ class DriverUnreachable(StreamJobError):
 
 
 class DriverRefused(StreamJobError):
-    """It answered and said no."""
+    """It answered and said no. `term`: of a later controller, if that is why, else 0."""
 
     reason = "DriverRefused"
     retryable = True
 
-    def __init__(self, code: int, problem: Problem) -> None:
+    def __init__(self, code: int, problem: Problem, term: int = 0) -> None:
         super().__init__(
             f"the driver answered {code} {problem.reason}: {problem.message}", remedy=problem.remedy
         )
         self.code = code
+        self.term = term
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,21 @@ class View:
     acknowledged: frozenset[str] = frozenset()
 
 
+def open_session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=4, keepalive_timeout=60),
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
 class Drivers:
     """All drivers, by the uid of their job.
 
     :param credentials: namespace and job → its Secret.
     :param changed: called with namespace and job when there is news of its driver.
+    :param term: in which we lead now. Each call shows it, so a driver that has answered us heeds no earlier controller.
+    :param session: opens what the requests to one driver go through.
     """
 
     def __init__(
@@ -80,11 +98,15 @@ class Drivers:
         credentials: Callable[[str, str], Awaitable[Credentials]],
         changed: Callable[[str, str], None],
         *,
+        term: Callable[[], int],
         port: int = CONTROL_PORT,
+        session: Callable[[], aiohttp.ClientSession] = open_session,
     ) -> None:
         self._credentials = credentials
         self._changed = changed
+        self._term = term
         self._port = port
+        self._session = session
         self._lines: dict[str, Line] = {}
         self._last_words: dict[str, DriverStatus] = {}
 
@@ -99,7 +121,8 @@ class Drivers:
                 return View()
             changed = lambda: self._changed(namespace, job)  # noqa: E731
             credentials = lambda: self._credentials(namespace, job)  # noqa: E731
-            line = self._lines[uid] = Line(uid, pod, ip, epoch, self._port, credentials, changed)
+            line = Line(uid, pod, ip, epoch, self._port, credentials, changed, self._term, self._session())
+            self._lines[uid] = line
         return line.view()
 
     def last_word(self, uid: str, epoch: int) -> DriverStatus | None:
@@ -139,6 +162,7 @@ class Drivers:
             self._lines[uid].close()
         closing = [line.closed for line in self._lines.values()]
         self._lines.clear()
+        self._last_words.clear()
         await asyncio.gather(*closing, return_exceptions=True)
 
 
@@ -159,26 +183,26 @@ class Line:
         port: int,
         credentials: Callable[[], Awaitable[Credentials]],
         changed: Callable[[], None],
+        term: Callable[[], int],
+        session: aiohttp.ClientSession,
     ) -> None:
         self.uid, self.pod, self.ip, self.epoch = uid, pod, ip, epoch
         host = f"[{ip}]" if ":" in ip else ip
         self._base = f"https://{host}:{port}"
         self._credentials = credentials
         self._changed = changed
+        self._term = term
         self.status: DriverStatus | None = None
         self._acknowledged: set[str] = set()
-        self._heard = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
         self._trust: tuple[str, ssl.SSLContext] | None = None
         # One session for as long as the driver lives, so that its connections stay open from call to call.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=4, keepalive_timeout=60),
-            auto_decompress=False,
-            trust_env=False,
-        )
+        self._session = session
         self.closed: asyncio.Task[None] = asyncio.create_task(self._poll(), name=f"poll-{pod}")
 
     def view(self) -> View:
-        silent = time.monotonic() - self._heard
+        silent = self._loop.time() - self._heard
         return View(self.status, silent if silent >= SILENT_AFTER else 0.0, frozenset(self._acknowledged))
 
     def close(self) -> None:
@@ -223,7 +247,7 @@ class Line:
             raise DriverUnreachable(
                 f"at {self.ip} answers epoch {status.epoch} of job {status.job_uid[:64]!r}"
             )
-        self._heard = time.monotonic()
+        self._heard = self._loop.time()
         if self.status is not None and status.version < self.status.version:
             return False
         # Figures drift without a new version; a poll that ran its time brings them.
@@ -238,7 +262,11 @@ class Line:
                 method,
                 self._base + path,
                 data=body,
-                headers={"Authorization": f"Bearer {shown}", "Content-Type": "application/json"},
+                headers={
+                    "Authorization": f"Bearer {shown}",
+                    "Content-Type": "application/json",
+                    TERM_HEADER: str(self._term()),
+                },
                 ssl=accepted,
                 server_hostname=TLS_NAME,
                 timeout=timeout,
@@ -259,7 +287,8 @@ class Line:
             problem = codec.loads(Problem, text)
         except FormatError:
             problem = Problem("Unknown", "")
-        raise DriverRefused(answer.status, problem)
+        term = answer.headers.get(TERM_HEADER, "")
+        raise DriverRefused(answer.status, problem, int(term) if term.isdigit() else 0)
 
     async def _credentials_in_use(self) -> tuple[str, ssl.SSLContext]:
         """The token to show and the only certificate to accept; kept, so that TLS sessions are resumed."""

@@ -17,6 +17,7 @@ from kubernetes.aio import client, config
 
 from ..api import GROUP, KIND, PLURAL, VERSION
 from ..protocol.errors import StreamJobError
+from . import metrics
 
 Obj = dict[str, Any]
 TIMEOUT = 15.0
@@ -164,6 +165,19 @@ class Kube:
     async def create_event(self, namespace: str, body: Obj) -> None:
         await self._call("POST", _core(namespace, "events"), body)
 
+    # --- the Lease: get, create, update -------------------------------------------------------------------------
+
+    async def get_lease(self, namespace: str, name: str) -> Obj | None:
+        return await self._or_none(self._call("GET", _lease(namespace, name)))
+
+    async def create_lease(self, namespace: str, body: Obj) -> Obj:
+        """:raises AlreadyExists:"""
+        return await self._call("POST", _lease(namespace), body)
+
+    async def put_lease(self, namespace: str, body: Obj) -> Obj:
+        """:raises Conflict: it is no longer at the resourceVersion in `body`. :raises NotFound:"""
+        return await self._call("PUT", _lease(namespace, body["metadata"]["name"]), body)
+
     # --- the call -----------------------------------------------------------------------------------------------
 
     async def _or_none(self, call: Any) -> Obj | None:
@@ -182,6 +196,15 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> Obj:
+        try:
+            answer = await self._send(method, path, body, content, accept)
+        except KubeError as e:
+            metrics.API_REQUESTS.labels(*what(method, path), e.code).inc()
+            raise
+        metrics.API_REQUESTS.labels(*what(method, path), 200).inc()
+        return answer
+
+    async def _send(self, method: str, path: str, body: Any, content: str, accept: str) -> Obj:
         assert self._api is not None, "open() first"
         parts = await self._api.param_serialize(
             method,
@@ -228,8 +251,21 @@ def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
     return KubeError(code, message, retry_after=float(after) if after and after.isdigit() else None)
 
 
+def what(method: str, path: str) -> tuple[str, str]:
+    """Verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    after = parts.index("namespaces") + 2 if "namespaces" in parts else 3
+    plural, *rest = parts[after:]
+    verbs = {"GET": "get" if rest else "list", "POST": "create", "PUT": "update", "PATCH": "patch"}
+    return verbs.get(method, method.lower()), "/".join([plural, *rest[1:]])
+
+
 def _job(namespace: str, name: str) -> str:
     return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}"
+
+
+def _lease(namespace: str, name: str | None = None) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
 def _core(namespace: str, plural: str, name: str | None = None) -> str:

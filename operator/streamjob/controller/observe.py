@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -85,6 +85,7 @@ class Observed:
     :param driver: the last status of the driver of the newest epoch, None if it has not answered yet.
     :param silent: seconds for which that driver has not answered; 0 when it does.
     :param acknowledged: commands that the driver has taken, so that they are not sent again and again.
+    :param index_term: term of the controller that wrote the index last.
     """
 
     job: StreamJob
@@ -95,6 +96,7 @@ class Observed:
     driver: DriverStatus | None = None
     silent: float = 0.0
     acknowledged: frozenset[str] = frozenset()
+    index_term: int = 0
 
     @property
     def epoch(self) -> int:
@@ -138,13 +140,13 @@ async def observe(
     job = StreamJob.parse(obj)
     index, version, problem = read_index(config_map, job)
     parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
-    seen = Observed(job, parsed, index, version, problem)
+    seen = Observed(job, parsed, index, version, problem, index_term=_term(config_map))
     pod = seen.pod
     if pod is None or pod.over:
         drivers.forget(uid)
-        return Observed(job, parsed, index, version, problem, driver=drivers.last_word(uid, seen.epoch))
+        return replace(seen, driver=drivers.last_word(uid, seen.epoch))
     view = drivers.follow(uid, namespace, name, pod.name, pod.ip, pod.epoch)
-    return Observed(job, parsed, index, version, problem, view.status, view.silent, view.acknowledged)
+    return replace(seen, driver=view.status, silent=view.silent, acknowledged=view.acknowledged)
 
 
 async def _parts(kube: Kube, namespace: str, name: str, uid: str) -> tuple[list[Obj], Obj | None]:
@@ -193,6 +195,12 @@ def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, st
         )
         return None, version, problem
     return index, version, None
+
+
+def _term(config_map: Obj | None) -> int:
+    annotations = config_map["metadata"].get("annotations") if config_map else None
+    text = (annotations or {}).get(names.ANNOTATION_TERM, "")
+    return int(text) if text.isdigit() else 0
 
 
 def parse_pod(pod: Obj) -> Pod | None:

@@ -5,31 +5,39 @@ What one pass costs: 3 reads side by side (StreamJob, pods by label, index Confi
 3 reads, 1 status write (the intent), 1 PUT to the driver over a connection that is open already.
 
 A wake while a pass is under way is not lost: there will be another pass. The echo of our own write wakes nobody.
+
+Only the leader does any of that; in a new term every job is looked at, and a job is taken charge of before its first change
+(`charge`). Each effect is preceded by the question whether we still lead: a process that was frozen finds out that it does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+import aiohttp
 from pydantic import ValidationError
 
 from ..api import Phase, Status, StreamJob
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Problem
+from . import logs, metrics
 from .act import act, credentials
+from .charge import take_charge
 from .decide import decide
-from .drivers import DriverRefused, Drivers, DriverUnreachable
+from .drivers import DriverRefused, Drivers, DriverUnreachable, open_session
 from .kube import Conflict, Kube, KubeError
+from .leader import Leader, NotLeading, Superseded
 from .observe import Observed, observe
-from .status import event_object, events, fail, sentence, settle
+from .status import event_object, events, fail, not_made, sentence, settle
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32  # reconciles side by side
+AT_ONCE_AGAIN = 0.0  # seconds until the next pass
 STEPS = 25  # passes in a row for one job until others get their turn
 BACKOFF_FIRST, BACKOFF_MAX = 0.5, 60.0
 CANARY_SECONDS = 20.0
@@ -49,37 +57,75 @@ class Task:
 
 
 class Reconciler:
-    """All jobs, by namespace and name. Lives in one event loop."""
+    """All jobs, by namespace and name. Lives in one event loop, whose time all waits go by.
 
-    def __init__(self, kube: Kube) -> None:
+    :param now: the wall clock. :param session: opens a connection to a driver; see `Drivers`.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        leader: Leader,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        session: Callable[[], aiohttp.ClientSession] = open_session,
+    ) -> None:
         self.kube = kube
-        self.drivers = Drivers(lambda namespace, job: credentials(kube, namespace, job), self.wake)
+        self.leader = leader
+        self.drivers = Drivers(
+            lambda namespace, job: credentials(kube, namespace, job),
+            self.wake,
+            term=lambda: leader.term,
+            session=session,
+        )
+        metrics.LEADER_TERM.set_function(lambda: leader.term)
+        self._now = now
         self._tasks: dict[tuple[str, str], Task] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._alive = time.monotonic()
+        self._alive = asyncio.get_running_loop().time()
         self._canary: asyncio.Task[None] | None = None
+        self._election: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self.kube.open()
-        self._canary = asyncio.create_task(self._sing(), name="canary")
+        self._election = asyncio.create_task(self.leader.run(self._begin, self._end), name="election")
 
     async def close(self) -> None:
-        tasks = [t.running for t in self._tasks.values() if t.running] + (
-            [self._canary] if self._canary else []
-        )
+        """Stop what we do, and only then let go of the Lease: another one takes it at once."""
+        if self._election is not None:
+            self._election.cancel()
+            await asyncio.gather(self._election, return_exceptions=True)
+        await self._end()
+        await self.leader.release()
+        await self.kube.close()
+
+    # --- a term ----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """The canary's first song wakes every job."""
+        self._alive = asyncio.get_running_loop().time()
+        self._canary = asyncio.create_task(self._sing(), name="canary")
+
+    async def _end(self) -> None:
+        tasks = [t.running for t in self._tasks.values() if t.running]
+        tasks += [self._canary] if self._canary else []
         for entry in self._tasks.values():
             if entry.timer:
                 entry.timer.cancel()
+        self._tasks.clear()
+        self._canary = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        metrics.JOBS.clear()
         await self.drivers.close()
-        await self.kube.close()
 
     # --- waking ----------------------------------------------------------------------------------------------
 
     def wake(self, namespace: str, name: str, version: str | None = None) -> None:
-        """Look at the job soon. `version`: of the event that says so; one that we know already wakes nobody."""
+        """Look at the job soon, if we lead. `version`: of the event that says so; one that we know already wakes nobody."""
+        if self._canary is None:
+            return
         task = self._tasks.setdefault((namespace, name), Task())
         if version is not None and version == task.version:
             return
@@ -97,6 +143,7 @@ class Reconciler:
 
     async def _run(self, namespace: str, name: str, task: Task) -> None:
         """Passes until there is nothing to do now."""
+        logs.JOB.set((namespace, name))
         delay: float | None = None
         try:
             while True:
@@ -117,15 +164,24 @@ class Reconciler:
         """A pass that never raises: whatever goes wrong is tried again later, less and less often."""
         try:
             delay = await self._reconcile(namespace, name, task)
+        except NotLeading as e:
+            log.debug("%s", e)
+            return None
         except Exception as e:
             task.failures += 1
             pause = min(BACKOFF_FIRST * (1 << min(task.failures - 1, 10)), BACKOFF_MAX)
             if isinstance(e, KubeError) and e.retry_after is not None:
                 pause = max(pause, e.retry_after)
+            if isinstance(e, DriverRefused) and e.term:
+                e = Superseded("the driver", e.term)
+            if isinstance(e, Superseded):
+                self.leader.outdated(e.term)
+            reason = e.reason if isinstance(e, StreamJobError) else StreamJobError.reason
+            metrics.RECONCILE_ERRORS.labels(reason).inc()
             if isinstance(e, StreamJobError):
-                log.warning("%s/%s: %s", namespace, name, e)
+                log.warning("%s", e)
             else:
-                log.exception("%s/%s: a reconcile failed", namespace, name)
+                log.exception("a reconcile failed")
             return pause
         task.failures = 0
         return delay
@@ -134,26 +190,43 @@ class Reconciler:
 
     async def _reconcile(self, namespace: str, name: str, task: Task) -> float | None:
         for _ in range(STEPS):
-            o = await observe(self.kube, self.drivers, namespace, name, task.uid)
-            self._alive = time.monotonic()
-            if o is None:
-                self._forget(task)
-                return None
-            task.uid, task.version = o.job.metadata.uid, o.job.metadata.resource_version
-            decision = decide(o, datetime.now(timezone.utc))
-            try:
-                version = await self._write_status(o, decision.status, task)
-                for action in decision.actions:
-                    await act(self.kube, self.drivers, o.job, version, action)
-            except Conflict as e:
-                log.debug("%s/%s: %s", namespace, name, e)
-                continue
-            except StreamJobError as e:
-                await self._tell(o, decision.status, e, task)
-                raise
-            if not decision.actions and decision.wake != 0:
-                return decision.wake
+            with metrics.RECONCILE_SECONDS.time():
+                delay = await self._pass(namespace, name, task)
+            if delay != AT_ONCE_AGAIN:
+                return delay
         return BACKOFF_FIRST
+
+    async def _pass(self, namespace: str, name: str, task: Task) -> float | None:
+        """Returns the seconds after which to look again, None for not before something wakes us."""
+        term = self.leader.term
+        self.leader.check(term)
+        o = await observe(self.kube, self.drivers, namespace, name, task.uid)
+        self._alive = asyncio.get_running_loop().time()
+        if o is None:
+            self._forget(task)
+            metrics.JOBS.forget(namespace, name)
+            return None
+        task.uid, task.version = o.job.metadata.uid, o.job.metadata.resource_version
+        if o.job.status.term > term:
+            raise Superseded("the job", o.job.status.term)
+        decision = decide(o, self._now())
+        changes = bool(decision.actions) or decision.status != o.job.status
+        first = take_charge(o, term) if changes else None
+        decision = first or decision
+        try:
+            self.leader.check(term)
+            version = await self._write_status(o, decision.status, task)
+            metrics.JOBS.saw(o.job, decision.status)
+            for action in decision.actions:
+                self.leader.check(term)
+                await act(self.kube, self.drivers, o.job, version, action)
+        except Conflict as e:
+            log.debug("%s", e)
+            return AT_ONCE_AGAIN
+        except StreamJobError as e:
+            await self._tell(o, decision.status, e, task)
+            raise
+        return decision.wake if first is None and not decision.actions else AT_ONCE_AGAIN
 
     async def _write_status(self, o: Observed, status: Status, task: Task) -> str:
         """Under optimistic locking, if it says anything new; then the Events of what is new. Returns the version."""
@@ -162,9 +235,10 @@ class Reconciler:
             return meta.resource_version
         version = await self.kube.put_status(meta.namespace, meta.name, meta.resource_version, status.plain())
         task.version = version
-        now = datetime.now(timezone.utc)
+        now = self._now()
+        metrics.count(o.job.status, status, now.timestamp())
         for event in events(o.job.status, status):
-            log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
+            log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
             body = event_object(o.job, event, now)
             # They are for people: nothing waits for them, and one that is lost is lost.
             asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
@@ -178,11 +252,11 @@ class Reconciler:
 
     async def _tell(self, o: Observed, status: Status, error: StreamJobError, task: Task) -> None:
         """Say in the conditions what keeps the job from going on, where it is for a person to mend."""
-        if isinstance(error, (DriverUnreachable, DriverRefused)):
-            return  # the long poll sees the same, and tells when it lasts
+        if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
+            return  # the long poll sees the same, and tells when it lasts; or it is another controller's job to tell
         if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
             return
-        now = datetime.now(timezone.utc)
+        now = self._now()
         problem = Problem(error.reason, error.message, error.remedy, error.retryable)
         try:
             # On what is there now: the intent may have been written just before.
@@ -190,7 +264,9 @@ class Reconciler:
             if fresh is None or fresh["metadata"]["uid"] != o.job.metadata.uid:
                 return
             job = StreamJob.parse(fresh)
-            s = fail(job.status, problem, now)
+            if job.status.term != self.leader.term:
+                return
+            s = not_made(fail(job.status, problem, now))
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
             await self._write_status(Observed(job), s, task)
         except (StreamJobError, ValidationError) as e:
@@ -205,15 +281,16 @@ class Reconciler:
 
     @property
     def age(self) -> float:
-        """Seconds since the last reconcile, or canary, that reached the API server."""
-        return time.monotonic() - self._alive
+        """Seconds since the last reconcile, or canary, that reached the API server; of a standby, since it saw the Lease."""
+        alive = self.leader.alive if self._canary is None else self._alive
+        return asyncio.get_running_loop().time() - alive
 
     async def _sing(self) -> None:
         """The canary: a real read through the same client, and every job whose change no event told us of is woken."""
         while True:
             try:
                 jobs = await self.kube.list_jobs()
-                self._alive = time.monotonic()
+                self._alive = asyncio.get_running_loop().time()
                 for job in jobs:
                     meta = job["metadata"]
                     self.wake(meta["namespace"], meta["name"], meta["resourceVersion"])

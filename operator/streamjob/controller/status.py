@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import TypeVar
 
 from ..api import (
+    AbortedCheckpointStatus,
     CheckpointStatus,
     Condition,
     ConditionType,
@@ -26,6 +29,8 @@ from ..protocol.messages import DriverStatus, Problem, StageStatus
 from ..protocol.records import CheckpointRecord
 from .observe import Observed, Pod
 
+S = TypeVar("S")
+
 # A phase in which the job is what the spec asks for, and those in which work is under way. What is in neither has failed.
 REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
 UNDER_WAY = {
@@ -36,6 +41,7 @@ UNDER_WAY = {
     Phase.CANCELLING,
     Phase.RESTARTING,
 }
+NOT_MADE = "NotMade"  # in the place of a driver pod's phase
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
 
 
@@ -57,6 +63,8 @@ def seen(o: Observed) -> Status:
     latest = o.index.latest if o.index else None
     savepoint = o.index.latest_savepoint if o.index else None
     started = [p.epoch for p in o.pods if p.started] + ([latest.epoch] if latest else [])
+    if pod is None and old.driver is not None and old.driver.uid is None and old.driver.phase != NOT_MADE:
+        started.append(old.epoch)  # it may have been made, and have run, and be gone, while nobody looked
     return old.model_copy(
         update={
             "observed_generation": o.job.metadata.generation,
@@ -64,11 +72,19 @@ def seen(o: Observed) -> Status:
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
             "stages": _stages(word, old.stages) or old.stages,
-            "checkpoint": _checkpoint(latest) if latest else old.checkpoint,
-            "savepoint": _savepoint(savepoint) if savepoint else old.savepoint,
+            "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
+            "aborted_checkpoint": _aborted(word) or old.aborted_checkpoint,
+            "savepoint": _newer(
+                old.savepoint, _savepoint(savepoint) if savepoint else None, lambda s: s.checkpoint
+            ),
             "termination": _termination(old.termination, word, o.index),
         }
     )
+
+
+def _newer(old: S | None, new: S | None, number: Callable[[S], int]) -> S | None:
+    """The index may have been read before, and the status after, another controller has written both."""
+    return old if new is None or (old is not None and number(old) > number(new)) else new
 
 
 def final(record: CheckpointRecord | None) -> bool:
@@ -117,6 +133,15 @@ def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
 
 def _checkpoint(record: CheckpointRecord) -> CheckpointStatus:
     return CheckpointStatus(latest=record.checkpoint, epoch=record.epoch, completed_at=record.completed_at)
+
+
+def _aborted(word: DriverStatus | None) -> AbortedCheckpointStatus | None:
+    if word is None or word.aborted is None:
+        return None
+    said = word.aborted
+    return AbortedCheckpointStatus(
+        checkpoint=said.checkpoint, epoch=word.epoch, reason=said.reason, time=said.time
+    )
 
 
 def _savepoint(record: CheckpointRecord) -> SavepointStatus:
@@ -188,6 +213,13 @@ def fail(s: Status, problem: Problem, now: datetime) -> Status:
     return s.model_copy(update={"last_error": error})
 
 
+def not_made(s: Status) -> Status:
+    """The API server said no while the driver that is recorded was to be made: it has certainly not run."""
+    if s.driver is None or s.driver.uid is not None:
+        return s
+    return s.model_copy(update={"driver": s.driver.model_copy(update={"phase": NOT_MADE})})
+
+
 def sentence(problem: Problem) -> str:
     """What happened and what to do about it."""
     message = problem.message.rstrip(". ") + "."
@@ -223,6 +255,10 @@ def events(old: Status, new: Status) -> list[Event]:
     if new.checkpoint is not None and new.checkpoint != old.checkpoint:
         text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
         found.append(Event(False, "CheckpointCompleted", text))
+    aborted = new.aborted_checkpoint
+    if aborted is not None and aborted != old.aborted_checkpoint:
+        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was given up, the job goes on: {aborted.reason}"
+        found.append(Event(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
     if new.phase is not None and new.phase != old.phase:

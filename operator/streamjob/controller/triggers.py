@@ -14,8 +14,6 @@ from ..api import GROUP, PLURAL, VERSION
 from . import names
 from .reconciler import Reconciler
 
-AGE_LIMIT = 90.0  # seconds without a sign of life until the liveness probe fails: four canaries
-
 
 def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
     """The registry of all triggers, for `kopf.operator`."""
@@ -37,19 +35,12 @@ def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
     async def driver_changed(namespace: str, labels: dict[str, str], **_: Any) -> None:
         reconciler.wake(namespace, labels[names.LABEL_JOB])
 
-    async def age(**_: Any) -> float:
-        if reconciler.age > AGE_LIMIT:
-            # Permanent: kopf would try anything else again and let the probe wait.
-            raise kopf.PermanentError(f"no reconcile and no canary for {reconciler.age:.0f} s")
-        return round(reconciler.age, 1)
-
     drivers = {names.LABEL_COMPONENT: names.DRIVER, names.LABEL_JOB: kopf.PRESENT}
     kopf.on.login(registry=registry)(login)
     kopf.on.startup(registry=registry)(start)
     kopf.on.cleanup(registry=registry)(stop)
     kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)(job_changed)
     kopf.on.event("v1", "pods", labels=drivers, registry=registry)(driver_changed)
-    kopf.on.probe(id="secondsSinceLastReconcile", registry=registry)(age)
     return registry
 
 

@@ -1,7 +1,7 @@
 """Version 1: a bare Structured Streaming checkpoint directory of any PySpark job, taken over as a checkpoint record.
 
-It has no manifest and no finished flags, so nothing in it has finished. What is half done is refused: the record of a
-checkpoint says that batch N is committed, and nothing here can run a batch.
+It has no manifest and no finished flags, so nothing in it has finished. The job may have been killed in the middle of a batch:
+the query that goes on runs that one first, as Spark does after a crash, so the record has the batch before it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LOG_VERSIONS = (1, 2)  # of Spark's offset and commit logs
 METADATA_LIMIT = 64 << 10  # bytes
 
 
-class HalfDoneBatch(StreamJobError):
-    """A batch was begun and is not committed."""
+class HalfDoneBatches(StreamJobError):
+    """Several batches were begun and are not committed: asynchronous progress tracking, or files are missing."""
 
     reason = "BatchNotCommitted"
 
@@ -49,7 +49,7 @@ class BareDirectory:
 def adopt(found: Iterable[BareDirectory], number: int, epoch: int, completed_at: str) -> CheckpointRecord:
     """The directories of a job as its checkpoint `number`. Nothing is written.
 
-    :raises HalfDoneBatch: one ends in the middle of a batch. :raises UnknownVersion: of a newer Spark.
+    :raises HalfDoneBatches: one is more than a batch behind what it has planned. :raises UnknownVersion: of a newer Spark.
     :raises FormatError: it is no checkpoint directory, or part of it is missing.
     """
     directories = tuple(found)
@@ -57,10 +57,7 @@ def adopt(found: Iterable[BareDirectory], number: int, epoch: int, completed_at:
         raise FormatError(
             "two checkpoint directories for one stage", remedy="Give each query a name of its own"
         )
-    stages = tuple(
-        StageRecord(d.uid, (TaskRecord(0, d.location, _batch(d), query_id=_query_id(d)),), d.operators)
-        for d in directories
-    )
+    stages = tuple(adopted_stage(d) for d in directories)
     return CheckpointRecord(
         checkpoint=number,
         epoch=epoch,
@@ -70,6 +67,12 @@ def adopt(found: Iterable[BareDirectory], number: int, epoch: int, completed_at:
         completed_at=completed_at,
         stages=stages,
     )
+
+
+def adopted_stage(found: BareDirectory) -> StageRecord:
+    """One directory as a stage of one task. Raises as `adopt`."""
+    task = TaskRecord(0, found.location, _batch(found), query_id=_query_id(found))
+    return StageRecord(found.uid, (task,), found.operators)
 
 
 def _query_id(found: BareDirectory) -> str:
@@ -106,9 +109,10 @@ def _batch(found: BareDirectory) -> int | None:
             f"{found.location}: batch {commit} is committed and its offsets are missing",
             remedy="Restore a copy of it, with all files below offsets/",
         )
-    if commit != offset:
-        raise HalfDoneBatch(
-            f"{found.location}: batch {offset} was begun and is not committed",
-            remedy="Start the query once more, let the batch commit, and stop it between two batches",
+    pending = offset - (-1 if commit is None else commit)
+    if pending > 1:
+        raise HalfDoneBatches(
+            f"{found.location}: the last {pending} batches up to {offset} were begun and are not committed",
+            remedy="Start the query once more without asynchronous progress tracking, and let it commit",
         )
     return commit

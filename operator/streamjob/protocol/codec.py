@@ -71,8 +71,13 @@ def _no_constant(name: str) -> Any:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def _fields(cls: type) -> dict[str, tuple[Any, bool]]:
+    """By name: the type, and whether it has to be given."""
+    hints, missing = typing.get_type_hints(cls), dataclasses.MISSING
+    return {
+        f.name: (hints[f.name], f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(cls)
+    }
 
 
 def _build(hint: Any, value: Any, path: str) -> Any:
@@ -103,14 +108,14 @@ def _build(hint: Any, value: Any, path: str) -> Any:
 
 def _build_dataclass(cls: type, value: Any, path: str) -> Any:
     _expect(value, dict, path)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields = _fields(cls)
     if unknown := sorted(set(value) - set(fields)):
         raise FormatError(f"{path}: unknown field {short_repr(unknown[0])}")
     given = {}
-    for name, field in fields.items():
+    for name, (hint, required) in fields.items():
         if name in value:
-            given[name] = _build(_hints(cls)[name], value[name], f"{path}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            given[name] = _build(hint, value[name], f"{path}.{name}")
+        elif required:
             raise FormatError(f"{path}: field {name!r} is missing")
     return cls(**given)
 

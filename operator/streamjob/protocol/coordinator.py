@@ -95,7 +95,7 @@ class Coordinator:
         if self.canceled:
             return [Cancel(name) for name in self._ending.cancel()]
         self._said_terminated = self._flight.backing_off = False
-        effects = self._flight.give_up(f"task {task} started")
+        effects = self._flight.give_up(f"task {task} started", again=True)
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
     def expect(self, uid: str, parallelism: int) -> list[Effect]:
@@ -122,7 +122,7 @@ class Coordinator:
         edges = self._ending.declare(uid, upstream)
         if not edges:
             return []
-        effects = self._flight.give_up(f"stage {uid} reads from {upstream}")
+        effects = self._flight.give_up(f"stage {uid} reads from {upstream}", again=True)
         for task in self._ending.graph.stages[uid].tasks:
             effects += self._ending.begin_if_due(task)
         return effects + self._flight.trigger()
@@ -138,19 +138,23 @@ class Coordinator:
         if task in self.tasks or self.canceled:
             return []
         effects = self._ending.restored(task, upstream, batch)
-        return self._flight.give_up(f"task {task} joined") + effects + self._flight.trigger()
+        return self._flight.give_up(f"task {task} joined", again=True) + effects + self._flight.trigger()
 
     def all_started(self) -> list[Effect]:
         """The script waits for its queries, or has ended: what it has not started by now is no part of the job."""
         return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
 
-    def input_ended(self, task: str) -> list[Effect]:
-        """All sources of the task ran out: the query stands at a boundary.
+    def input_ended(self, task: str, *, rest: bool = False) -> list[Effect]:
+        """All sources of the task ran out: the query stands at a boundary, or is to stop at the next.
 
         In the middle of the graph that is no end: more comes as long as something upstream has not ended.
+
+        :param rest: nothing more comes to its sources, and what they hold now is still to be processed.
         """
         if self._ending.waits_for_upstream(task):
             return []
+        if rest:
+            return self._ending.take_the_rest(task)
         return self._ending.begin(task, Scenario.END_OF_INPUT)
 
     def script_stopped(self, task: str) -> list[Effect]:
@@ -195,7 +199,7 @@ class Coordinator:
         After its final checkpoint a task has nothing left to lose: a close() that throws has closed it all the same.
         """
         if self._ending.fail(task):
-            return self._flight.give_up(f"task {task} failed")
+            return self._flight.give_up(f"task {task} failed", again=False)
         return self.closed(task)
 
     # --- events: requests -------------------------------------------------------------------------------------

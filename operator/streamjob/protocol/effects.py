@@ -32,7 +32,7 @@ class StopAtBoundary:
 @dataclass(frozen=True)
 class CatchUp:
     """EndOfData has come from every task upstream: process all that they committed (`upstream`: their last batches), then
-    stop at the boundary → `boundary_reached`, which acknowledges it."""
+    stop at the boundary → `boundary_reached`, which acknowledges it. Without any upstream: all that the sources hold."""
 
     task: str
     upstream: Batches = field(default_factory=dict, compare=False)
@@ -120,11 +120,13 @@ class AbortCheckpoint:
     """Forget checkpoint `number`: tasks drop what they noted for it. `reason` is for the log and the status.
 
     :param request_id: the savepoint request that has failed by this; None if it is none or is tried again.
+    :param again: another one is taken in its place at once, so nobody misses it.
     """
 
     number: int
     reason: str
     request_id: str | None = field(default=None, compare=False)
+    again: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

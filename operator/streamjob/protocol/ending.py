@@ -149,6 +149,10 @@ class Ending:
         """The task ends where it is."""
         return [StopAtBoundary(name)] if self._begin(name, scenario) else []
 
+    def take_the_rest(self, name: str) -> list[Effect]:
+        """The task ends when it has processed what its sources hold."""
+        return [CatchUp(name)] if self._begin(name, Scenario.END_OF_INPUT) else []
+
     def _catch_up(self, names: Iterable[str], sources: list[Stage]) -> list[Effect]:
         stopped = any(self.flow.of(stage.uid).tally.stopped for stage in sources)
         scenario = Scenario.STOP if stopped else self.requested or Scenario.END_OF_INPUT

@@ -179,19 +179,20 @@ class Flight:
         effects: list[Effect] = []
         for c in list(self.under_way.values()):
             if c.barriers.waits_for(name):
-                effects += self._abort(c, f"task {name} ended before its snapshot")
-                if c.kind is Kind.PERIODIC and self.request is None:
-                    self._due, self._pause = True, None
+                effects += self._take_again(c, f"task {name} ended before its snapshot")
         return effects
 
-    def give_up(self, reason: str) -> list[Effect]:
-        """The tasks are not what they were when the checkpoints under way were triggered."""
+    def give_up(self, reason: str, *, again: bool) -> list[Effect]:
+        """The tasks are not what they were when the checkpoints under way were triggered.
+
+        :param again: the job goes on, and others are taken in their place.
+        """
         self.give_up_final()
         effects: list[Effect] = []
         for c in list(self.under_way.values()):
             c.last = False
             if not c.durable:
-                effects += self._abort(c, reason)
+                effects += self._take_again(c, reason) if again else self._abort(c, reason)
         return effects
 
     def give_up_final(self) -> None:
@@ -225,9 +226,15 @@ class Flight:
         if order.kind is Kind.SAVEPOINT and order.request_id is not None:
             self.savepoints[order.request_id] = None
 
-    def _abort(self, c: Checkpoint, reason: str, *, over: bool = False) -> list[Effect]:
+    def _abort(self, c: Checkpoint, reason: str, *, over: bool = False, again: bool = False) -> list[Effect]:
         del self.under_way[c.number]
-        return [AbortCheckpoint(c.number, reason, c.order.request_id if over else None)]
+        return [AbortCheckpoint(c.number, reason, c.order.request_id if over else None, again)]
+
+    def _take_again(self, c: Checkpoint, reason: str) -> list[Effect]:
+        """A savepoint is still asked for, and a termination takes a checkpoint of its own."""
+        if c.kind is Kind.PERIODIC and self.request is None:
+            self._due, self._pause = True, None
+        return self._abort(c, reason, again=True)
 
     def _rest(self, c: Checkpoint) -> list[Effect]:
         if not self._settings.min_pause or c.kind is Kind.FINAL:

@@ -1,12 +1,20 @@
 """The manifest of a savepoint: written last and only once, so a savepoint without one does not exist.
 
 Version 1 is a bare Structured Streaming checkpoint directory, which has no manifest. This is version 2: it adds
-`finished` per operator (FLIP-147 changes the checkpoint metadata the same way) and a hash for every file. Paths are
-relative to the savepoint's root, so that the root can be moved.
+`finished` per operator (FLIP-147 changes the checkpoint metadata the same way) and a hash for every file.
+
+    ROOT/SAVEPOINT/begun.json           written first, stays: who began it
+    ROOT/SAVEPOINT/manifest.json        written last
+    ROOT/SAVEPOINT/stages/STAGE/TASK/…  files of a checkpoint directory
+    ROOT/shared/ATTEMPT-NUMBER          state files that several savepoints may have (ADR 10)
+
+All paths are relative and none leaves ROOT, so ROOT can be moved as a whole; an export has no shared file and can be moved alone.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from reprlib import repr as short_repr
 from typing import Any
@@ -17,18 +25,44 @@ from .errors import FormatError, UnknownVersion
 from .records import CheckpointRecord, JobRef
 
 NAME = "manifest.json"
+BEGUN = "begun.json"
+SHARED = "shared"
+DIGEST = "digest"  # in the document only: SHA-256 of the rest of it as canonical JSON
 FORMAT = "streamjob.savepoint"
+BEGUN_FORMAT = "streamjob.savepoint.begun"
 VERSION = 2
 SIZE_LIMIT = 256 << 20  # bytes; about a million files
+_SHARED_NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,9}")  # never ROOT/shared/../…
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """`path` relative to the savepoint's root, `size` in bytes, `sha256` in hexadecimal."""
+    """`path` relative to the savepoint, `size` in bytes, `sha256` in hexadecimal.
+
+    :param shared: its name in ROOT/shared; None: it lies at `path`.
+    :param modified: of the file that was copied, milliseconds since 1970. None: it had just been written, so that another one in
+        its place might have the same time.
+    """
 
     path: str
     size: int
     sha256: str
+    shared: str | None = None
+    modified: int | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A savepoint that was begun. The names of the shared files that it writes begin with `attempt`; `started_at` as in the
+    record."""
+
+    format: str
+    version: int
+    attempt: str
+    job: JobRef
+    checkpoint: int
+    request_id: str | None
+    started_at: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +90,9 @@ def new(job: JobRef, spark: str, checkpoint: CheckpointRecord, files: tuple[File
 
 
 def dumps(manifest: Manifest) -> bytes:
-    return codec.dumps(manifest, indent=1).encode() + b"\n"
+    """With a hash of all the rest, for a batch number that a broken disk has changed looks like any other."""
+    plain = codec.to_plain(manifest)
+    return codec.dumps({**plain, DIGEST: _digest(plain)}, indent=1).encode() + b"\n"
 
 
 def loads(data: bytes, where: str) -> Manifest:
@@ -66,17 +102,61 @@ def loads(data: bytes, where: str) -> Manifest:
     :raises FormatError: cut off, foreign or malformed, or a path in it leaves the savepoint.
     """
     plain = check_version(data, FORMAT, VERSION, where, SIZE_LIMIT)
+    digest = plain.pop(DIGEST, None)
     try:
         manifest = codec.from_plain(Manifest, plain)
         for stage in manifest.checkpoint.stages:
             stage_root(stage.uid, 0)
         for entry in manifest.files:
             check_path(entry.path)
+            if entry.shared is not None and not is_shared_name(entry.shared):
+                raise FormatError(f"{short_repr(entry.shared)} is no name of a shared file")
     except FormatError as e:
         raise FormatError(f"{where}: {e.message}", remedy="Restore from another savepoint") from None
     if len({f.path for f in manifest.files}) != len(manifest.files):
         raise FormatError(f"{where}: a file is listed twice", remedy="Restore from another savepoint")
+    if digest != _digest(plain):
+        raise FormatError(f"{where}: not what was written", remedy="Restore from another savepoint")
     return manifest
+
+
+def _digest(plain: dict[str, Any]) -> str:
+    return hashlib.sha256(codec.dumps(plain).encode()).hexdigest()
+
+
+def dump_begun(begun: Begun) -> bytes:
+    return codec.dumps(begun, indent=1).encode() + b"\n"
+
+
+def begun(attempt: str, job: JobRef, checkpoint: CheckpointRecord, started_at: str) -> Begun:
+    return Begun(
+        BEGUN_FORMAT, VERSION, attempt, job, checkpoint.checkpoint, checkpoint.request_id, started_at
+    )
+
+
+def load_begun(data: bytes, where: str) -> Begun:
+    """:raises FormatError: as `loads`."""
+    plain = check_version(data, BEGUN_FORMAT, VERSION, where, 1 << 16)
+    try:
+        return codec.from_plain(Begun, plain)
+    except FormatError as e:
+        raise FormatError(f"{where}: {e.message}") from None
+
+
+def place(savepoint: str, entry: FileEntry) -> str:
+    """The URI of a file of the savepoint at `savepoint`."""
+    if entry.shared is None:
+        return f"{savepoint}/{entry.path}"
+    return f"{shared_root(savepoint)}/{entry.shared}"
+
+
+def shared_root(savepoint: str) -> str:
+    """The folder of the shared files of a savepoint."""
+    return f"{savepoint.rpartition('/')[0]}/{SHARED}"
+
+
+def is_shared_name(name: str) -> bool:
+    return _SHARED_NAME.fullmatch(name) is not None
 
 
 def stage_root(stage: str, task: int) -> str:

@@ -2,9 +2,13 @@
 
 Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that carries the epoch:
 
-    PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch)
+    PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch, term)
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
     GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
+
+The header Streamjob-Term says in which term the controller leads: in a command always, in a GET so that the driver hears of it.
+A command of an earlier term than the driver has heard of is refused with 412, and the answer's header names the later one. The
+status may be read by anybody who has the token, also without a term.
 
 When the driver ends it leaves its last status, cut to 4 KiB, as the pod's termination message.
 """
@@ -22,6 +26,7 @@ from .records import CheckpointRecord, JobRef, OperatorRecord
 REQUEST_LIMIT = 64 << 10  # bytes of a command's body
 REPORT_LIMIT = 4096  # bytes of a pod's termination message
 CONTROL_PORT = 7443
+TERM_HEADER = "Streamjob-Term"
 TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; the address is the pod's
 
 
@@ -66,12 +71,14 @@ class Restore:
     :param latest: the newest record of the index. Its directories hold batch N or later.
     :param exact: the epoch before ended with `latest`, so its directories hold exactly batch N.
     :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only when there is no `latest`.
+    :param checkpoints: instead of a savepoint: checkpoint directories (URIs) of a job that no StreamJob has run, by stage.
     """
 
     latest: CheckpointRecord | None = None
     exact: bool = False
     savepoint: str | None = None
     allow_drained: bool = False
+    checkpoints: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -173,8 +180,18 @@ class TerminationStatus:
 
 
 @dataclass(frozen=True)
+class AbortedCheckpoint:
+    """One that was given up while the job went on. `time`: RFC 3339, UTC, seconds."""
+
+    checkpoint: int
+    reason: str
+    time: str
+
+
+@dataclass(frozen=True)
 class DriverStatus:
-    """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take."""
+    """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take, and `aborted` the
+    last that was given up."""
 
     version: int
     job_uid: str
@@ -185,6 +202,7 @@ class DriverStatus:
     completed: CheckpointRecord | None = None
     evicted: bool = False
     problem: Problem | None = None
+    aborted: AbortedCheckpoint | None = None
 
 
 def report(status: DriverStatus) -> str:
@@ -198,6 +216,7 @@ def report(status: DriverStatus) -> str:
 
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     yield status
+    status = replace(status, aborted=None)
     yield replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
     status = replace(status, stages=())
     yield status

@@ -2,8 +2,9 @@
 
     python -m streamjob.runtime                         in a driver pod: all is in STREAMJOB_CONFIG
     python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
+    python -m streamjob.runtime savepoint COMMAND …     look at savepoints, check, copy and delete them
 
-The exit code is 0 when every task is closed, 1 when the job failed, 2 when it could not begin.
+The exit code of a job is 0 when every task is closed, 1 when the job failed, 2 when it could not begin.
 """
 
 from __future__ import annotations
@@ -26,10 +27,17 @@ second Ctrl-C cancels:
     python -m streamjob.runtime --local orders.py             # begin, or go on from the latest checkpoint
     python -m streamjob.runtime --local --drain orders.py     # flush every window and end for good
     python -m streamjob.runtime --local --state /tmp/fork --restore file:///tmp/orders/savepoints/stop-1 orders.py
+
+Savepoints are listed, described, verified, exported and deleted without a job:
+    python -m streamjob.runtime savepoint --help
 """
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["savepoint"]:
+        from . import savepointcli  # noqa: PLC0415  as below
+
+        return savepointcli.main(arguments[1:])
     options = parser().parse_args(arguments)
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr

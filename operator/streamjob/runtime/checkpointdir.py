@@ -23,6 +23,7 @@ from .files import HadoopFiles, NotFound
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
 )
+METADATA = "metadata"  # the query's id; Spark takes a directory without it for a new one
 OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
 
 
@@ -37,6 +38,12 @@ class MalformedCheckpoint(StreamJobError):
     """A file in the directory is not what Spark writes."""
 
     reason = "MalformedCheckpoint"
+
+
+def is_temporary(path: str) -> bool:
+    """What a writer leaves that died before its rename, and the local file system's checksums."""
+    name = path.rsplit("/", 1)[-1]
+    return name.startswith(".") and name.endswith((".tmp", ".crc"))
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,24 @@ class CheckpointDir:
 
     def latest_offset(self) -> int | None:
         """The last batch that was planned."""
-        return max(self._batches("offsets"), default=None)
+        return max(self.batches("offsets"), default=None)
 
     def latest_commit(self) -> int | None:
         """The last batch that was committed."""
-        return max(self._batches("commits"), default=None)
+        return max(self.batches("commits"), default=None)
+
+    def batches(self, log: str) -> tuple[int, ...]:
+        """The numbers that are in the log `offsets` or `commits`, unordered."""
+        # Temporary files, .crc and compacted entries have other names.
+        return tuple(int(name) for name in self._names(log) if name.isdigit())
+
+    def log_version(self, log: str, batch: int) -> int:
+        """Of one entry. :raises MalformedCheckpoint: it says none. :raises NotFound: no such entry."""
+        where = f"{log}/{batch}"
+        first = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).partition(b"\n")[0]
+        if not (first[:1] == b"v" and first[1:].isdigit()):
+            raise MalformedCheckpoint(f"{self.uri}/{where} does not begin with a version")
+        return int(first[1:])
 
     def boundary(self) -> int | None:
         """The batch after which the query stands; None if it never ran one. :raises NotAtBoundary: it is in one."""
@@ -73,6 +93,16 @@ class CheckpointDir:
             )
         return planned
 
+    def drop_half_written(self) -> None:
+        """Where no batch was ever planned, take away what a driver that was killed has left half written. Spark 4.1 takes it for
+        another query's checkpoint and never starts again (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). No query may run."""
+        if self.latest_offset() is not None:
+            return
+        for log in ("offsets", "commits"):
+            for name in self._names(log):
+                if is_temporary(name):
+                    self.files.delete(f"{self.uri}/{log}/{name}")
+
     def watermark(self, batch: int) -> int:
         """The watermark that a batch runs with, milliseconds since 1970. :raises NotFound: no such batch."""
         return int(self.entry(batch)[1]["batchWatermarkMs"])
@@ -82,13 +112,17 @@ class CheckpointDir:
         latest = self.latest_offset()
         return latest is not None and self.watermark(latest) == MAX_WATERMARK_MS
 
-    def query_id(self) -> str | None:
-        """The query's UUID; None in a directory where none has started."""
+    def metadata(self) -> bytes | None:
+        """The file of this name; None in a directory where no query has started."""
         try:
-            data = self.files.read_bytes(f"{self.uri}/metadata")
+            return self.files.read_bytes(f"{self.uri}/{METADATA}")
         except NotFound:
             return None
-        return str(self._json("metadata", data.decode())["id"])
+
+    def query_id(self) -> str | None:
+        """The query's UUID; None in a directory where none has started."""
+        data = self.metadata()
+        return None if data is None else str(self._json(METADATA, data.decode())["id"])
 
     def has_state(self) -> bool:
         """The query has a stateful operator."""
@@ -122,10 +156,6 @@ class CheckpointDir:
         if "batchWatermarkMs" not in metadata:
             raise MalformedCheckpoint(f"{self.uri}/{where} has no watermark")
         return lines[0], metadata, [line for line in lines[2:] if line]
-
-    def _batches(self, log: str) -> list[int]:
-        # Temporary files, .crc and compacted entries have other names.
-        return [int(name) for name in self._names(log) if name.isdigit()]
 
     def _names(self, folder: str) -> list[str]:
         try:

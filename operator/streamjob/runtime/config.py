@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from ..protocol import codec
 from ..protocol.errors import FormatError, StreamJobError
 from ..protocol.messages import CONTROL_PORT, DriverConfig
+from . import classes
 
 VARIABLE = "STREAMJOB_CONFIG"
 
@@ -71,14 +73,12 @@ def credentials(folder: Path) -> Credentials:
     return Credentials(token.read_text().strip(), folder / "tls.crt", folder / "tls.key")
 
 
-def write_spark_defaults(config: DriverConfig, environment: Mapping[str, str]) -> Path:
-    """Write `spark-defaults.conf` into a new folder, to be named by SPARK_CONF_DIR before the JVM starts.
-
-    Defaults, so what the script sets itself has precedence, as it has everywhere else in Spark.
-    """
+def write_spark_properties(config: DriverConfig, environment: Mapping[str, str]) -> Path:
+    """The job's settings as a properties file in a new folder. What the script sets itself has precedence, and they have it over
+    the image's own spark-defaults.conf."""
     folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
     # Progress bars are for a terminal; a pod's log is none.
-    settings = {"spark.ui.showConsoleProgress": "false", **config.spark_conf}
+    settings = {"spark.ui.showConsoleProgress": "false", **classes.settings(), **config.spark_conf}
     if "POD_IP" in environment:
         # Executors call back to the pod's own address: no Service is needed in client mode.
         settings.setdefault("spark.driver.host", environment["POD_IP"])
@@ -88,13 +88,17 @@ def write_spark_defaults(config: DriverConfig, environment: Mapping[str, str]) -
         template.write_text(config.executor_template)
         settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
     lines = [f"{key} {_one_line(key, value)}" for key, value in sorted(settings.items())]
-    (folder / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
-    return folder
+    file = folder / "spark.properties"
+    file.write_text("\n".join(lines) + "\n")
+    return file
 
 
-def adopt_spark_defaults(config: DriverConfig) -> None:
+def adopt_spark_properties(config: DriverConfig) -> None:
     """Make this process' Spark start with the job's configuration."""
-    os.environ["SPARK_CONF_DIR"] = str(write_spark_defaults(config, os.environ))
+    file = shlex.quote(str(write_spark_properties(config, os.environ)))
+    given = os.environ.get(classes.SUBMIT_ARGUMENTS, "pyspark-shell")
+    # Not as SPARK_CONF_DIR: that would hide the image's own files, and be another class path each time (see `classes`).
+    os.environ[classes.SUBMIT_ARGUMENTS] = f"--properties-file {file} --load-spark-defaults {given}"
 
 
 def _one_line(key: str, value: str) -> str:

@@ -21,6 +21,7 @@ from ..sinks.transactional import TransactionalSink
 from . import edges, signals, start
 from .board import StatusBoard
 from .declared import DeclaredStages
+from .inputend import InputEnd
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
 from .stage import Engine, Stage, TaskName
@@ -134,6 +135,7 @@ class Driver:
             engine,
             entry.directory,
             restart,
+            InputEnd(said.name, entry.directory),
             ends=found,
             finished=entry.finished,
             all_finished=entry.finished if sharded is None else not sharded.plan.started,

@@ -1,18 +1,17 @@
 """Files of any Hadoop file system (volume, S3A, HDFS), through the driver's JVM.
 
-A URI is what `org.apache.hadoop.fs.Path(String)` takes: nothing in it is percent-decoded. The contents of files that are
-copied or hashed never enter Python. Safe to use from many threads: py4j gives each its own connection.
+A URI is what `org.apache.hadoop.fs.Path(String)` takes: nothing in it is percent-decoded. The contents of what is copied or
+hashed enter Python only on a local disk (`localdisk`), and not all at once. Safe to use from many threads: py4j gives each its
+own connection.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,14 +20,20 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from ..protocol.errors import StreamJobError
+from . import localdisk
 from .causes import first_line, java_causes, one_line
+from .localdisk import path_of
+from .smalljvm import SmallJvm
 
 # Their files appear when they are closed, whole or not at all; their rename copies.
 OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn", "obs", "swift"})
 BUFFER = 1 << 17  # bytes
 
 # org.apache.hadoop.fs.FileStatus.toString: a directory of thousands of files is two calls instead of four for each file.
-_STATUS = re.compile(r"\w*\{path=(.+?); isDirectory=(?:(true); modification_time|false; length=(\d+); repl)")
+_STATUS = re.compile(
+    r"\w*\{path=(.+?); isDirectory="
+    r"(?:(true); modification_time|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
+)
 
 
 class StorageError(StreamJobError):
@@ -70,11 +75,13 @@ class FileExists(StorageError):
 
 @dataclass(frozen=True)
 class FileInfo:
-    """`path` relative to what was listed; `size` in bytes, 0 for a directory."""
+    """`path` relative to what was listed; `size` in bytes, 0 for a directory; `modified` in milliseconds since 1970, by the
+    storage's clock (S3's has seconds only), 0 for a directory."""
 
     path: str
     size: int
     is_dir: bool
+    modified: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,20 @@ FileInfos = list[FileInfo]  # inside the class, `list` is the method
 
 
 class HadoopFiles:
-    """All methods raise StorageError, or the subclass of it that says more."""
+    """All methods raise StorageError, or the subclass of it that says more. `spark` is there if it was made with a session."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
-        jvm: Any = spark._jvm
+    spark: SparkSession
+    _gateway: Any
+    _conf: Any
+
+    def __init__(self, spark: SparkSession | SmallJvm) -> None:
+        if isinstance(spark, SmallJvm):
+            self._gateway, self._conf = spark.gateway, spark.hadoop_conf()
+        else:
+            self.spark = spark
+            self._gateway = spark.sparkContext._gateway
+            self._conf = spark._jsparkSession.sessionState().newHadoopConf()
+        jvm: Any = self._gateway.jvm
         # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
         self._path: Any = jvm.org.apache.hadoop.fs.Path
         self._contexts: Any = jvm.org.apache.hadoop.fs.FileContext
@@ -104,11 +120,12 @@ class HadoopFiles:
         self._digest_stream: Any = jvm.java.security.DigestInputStream
         self._sha256_hex: Any = jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex
         self._text: Any = jvm.scala.runtime.ScalaRunTime.stringOf
-        self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
         self._systems: dict[tuple[str, str], Any] = {}
 
     def exists(self, uri: str) -> bool:
         with translated(uri, "look up"):
+            if self._is_local(uri):
+                return path_of(uri).exists()
             return bool(self._system(uri).exists(self._path(uri)))
 
     def list(self, uri: str, recursive: bool = False) -> FileInfos:
@@ -122,7 +139,7 @@ class HadoopFiles:
         files = [f for f in found if not f.is_dir]
         for directory in (f for f in found if f.is_dir):
             below = self.list(f"{uri.rstrip('/')}/{directory.path}", recursive=True)
-            files += [FileInfo(f"{directory.path}/{f.path}", f.size, False) for f in below]
+            files += [replace(f, path=f"{directory.path}/{f.path}") for f in below]
         return files
 
     def read_bytes(self, uri: str, limit: int = 1 << 20) -> bytes:
@@ -140,12 +157,12 @@ class HadoopFiles:
     def write_new(self, uri: str, data: bytes) -> None:
         """Write a small file that is there whole or not at all. :raises FileExists: it is there already."""
         with translated(uri, "write"):
-            system, path = self._system(uri), self._path(uri)
-            if system.exists(path):
+            if self.exists(uri):
                 raise FileExists(uri, "write", "it exists")
             if self._is_local(uri):
-                _write_new_local(self._local(uri), data)
+                localdisk.write_new(path_of(uri), data)
                 return
+            system, path = self._system(uri), self._path(uri)
             if self._scheme(uri) in OBJECT_STORES:
                 self._write(uri, path, data)
                 return
@@ -159,7 +176,10 @@ class HadoopFiles:
                 raise
 
     def copy(self, source: str, target: str) -> CopiedFile:
-        """Copy one file over whatever is at `target`, hashing what is read."""
+        """Copy one file over whatever is at `target`, hashing what is read. It survives the machine only after `settle`."""
+        if self._is_local(source) and self._is_local(target):
+            with translated(source, f"copy to {target}"):
+                return CopiedFile(*localdisk.copy(path_of(source), path_of(target)))
         with translated(source, "read"):
             read = self._system(source).open(self._path(source))
         with translated(source, f"copy to {target}"):
@@ -173,6 +193,12 @@ class HadoopFiles:
                 hashed.close()
             return CopiedFile(size, bytes(digest.digest()).hex())
 
+    def settle(self, uri: str) -> None:
+        """A file that was copied survives the machine. Of many, first copy all: then the disk has less to do for each."""
+        if self._is_local(uri):
+            with translated(uri, "write"):
+                localdisk.settle(path_of(uri))
+
     def move(self, source: str, target: str) -> None:
         """Within one file system, to a name that nothing else has; nothing if that has been done."""
         with translated(source, f"move to {target}"):
@@ -184,6 +210,8 @@ class HadoopFiles:
     def sha256(self, uri: str) -> str:
         """In hexadecimal."""
         with translated(uri, "read"):
+            if self._is_local(uri):
+                return localdisk.sha256(path_of(uri))
             stream = self._system(uri).open(self._path(uri))
             try:
                 return str(self._sha256_hex(stream))
@@ -194,14 +222,19 @@ class HadoopFiles:
         """With all above it; nothing if it is there. `what` it is for stands in the error."""
         with translated(uri, f"make the {what}"):
             if self._is_local(uri):
-                self._local(uri).mkdir(parents=True, exist_ok=True)  # Java's own says only that it failed
+                path_of(uri).mkdir(parents=True, exist_ok=True)  # Java's own says only that it failed
             elif not self._system(uri).mkdirs(self._path(uri)):
                 raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=_REMEDY)
 
     def delete(self, uri: str) -> None:
         """A file, or a directory with all in it; nothing if it is not there."""
         with translated(uri, "delete"):
-            self._system(uri).delete(self._path(uri), True)
+            if self._is_local(uri):
+                localdisk.delete(path_of(uri))  # Java's own says only that it failed
+                return
+            system, path = self._system(uri), self._path(uri)
+            if not system.delete(path, True) and system.exists(path):
+                raise StorageError(uri, "delete", "the file system refused it", remedy=_REMEDY)
 
     def qualify(self, uri: str) -> str:
         """The same place with scheme and authority."""
@@ -221,11 +254,15 @@ class HadoopFiles:
     def _is_local(self, uri: str) -> bool:
         return self._scheme(uri) == "file"
 
-    def _local(self, uri: str) -> Path:
-        return Path(str(self._path(uri).toUri().getPath()))
-
     def _list(self, uri: str) -> FileInfos:
         with translated(uri, "list"):
+            if self._is_local(uri):
+                return [
+                    FileInfo(name, 0, True)
+                    if is_dir
+                    else FileInfo(name, stat.st_size, False, stat.st_mtime_ns // 1_000_000)
+                    for name, is_dir, stat in localdisk.entries(path_of(uri))
+                ]
             statuses = self._system(uri).listStatus(self._path(uri))
             expected = len(statuses)
             text = str(self._text(statuses)) if expected else ""
@@ -234,7 +271,10 @@ class HadoopFiles:
             if len(found) != expected or not all(p.rpartition("/")[0].endswith(folder) for p, *_ in found):
                 # A file system whose status has another text, such as viewfs, which says null.
                 return [_file_info(status) for status in statuses]
-        return [FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir)) for p, is_dir, size in found]
+        return [
+            FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir), int(modified or 0))
+            for p, is_dir, size, modified in found
+        ]
 
     def _write(self, uri: str, path: Any, data: bytes) -> None:
         stream = self._system(uri).create(path, False)
@@ -249,13 +289,12 @@ class HadoopFiles:
 
     def _pour_local(self, stream: Any, target: str) -> int:
         """Without Hadoop's FileSystem, which runs a chmod process for every file on a disk and another for its .crc."""
-        path = self._local(target)
+        path = path_of(target)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _forget_checksum(path)
+        localdisk.forget_checksum(path)
         written = self._local_stream(str(path))
         try:
             self._copy_bytes(stream, written, BUFFER, False)
-            written.getFD().sync()
         finally:
             written.close()
         return path.stat().st_size
@@ -268,8 +307,7 @@ class HadoopFiles:
 
     def _rename(self, system: Any, source: Any, target: Any) -> None:
         """Unlike FileSystem.rename on a local disk, FileContext's refuses a target that exists."""
-        gateway: Any = self.spark.sparkContext._gateway
-        options = gateway.new_array(self._rename_options, 1)
+        options = self._gateway.new_array(self._rename_options, 1)
         options[0] = self._rename_options.NONE
         context = self._contexts.getFileContext(system.getUri(), self._conf)
         context.rename(source, target, options)
@@ -277,31 +315,10 @@ class HadoopFiles:
 
 def _file_info(status: Any) -> FileInfo:
     is_dir = bool(status.isDirectory())
-    return FileInfo(str(status.getPath().getName()), 0 if is_dir else int(status.getLen()), is_dir)
-
-
-def _write_new_local(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        _forget_checksum(path)
-        try:
-            os.link(temporary, path)  # unlike a rename, it never replaces a file
-        except FileExistsError:
-            raise
-        except OSError:  # a volume without hard links
-            temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _forget_checksum(path: Path) -> None:
-    """Hadoop would read the file with the .crc of the one that was there before."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    name = str(status.getPath().getName())
+    if is_dir:
+        return FileInfo(name, 0, True)
+    return FileInfo(name, int(status.getLen()), False, int(status.getModificationTime()))
 
 
 class _Kind(NamedTuple):

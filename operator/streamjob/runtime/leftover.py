@@ -14,10 +14,9 @@ from ..protocol import splits
 from ..protocol.messages import DriverConfig
 from ..protocol.records import StageRecord, TaskRecord
 from ..protocol.recovery import StateCannotMove
-from .checkpointdir import CheckpointDir
+from .checkpointdir import METADATA, CheckpointDir
 from .files import HadoopFiles
 from .restored import directory_of, from_savepoint, refuse_other
-from .savepoint import METADATA
 from .sourcelog import files_read
 
 

@@ -113,7 +113,7 @@ def run(
         )
     place.write_index(index)  # a new one: from now on the job has its uid
     settings = settings_for(application, place, index, restore, allow_drained, drain=drain)
-    config.adopt_spark_defaults(settings)
+    config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     signals.on_interrupt(lambda: stop(driver, place, settings.epoch), cancel)  # before any other thread

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Cancel, Effect, StartTimer, Terminated
+from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
 from ..protocol.messages import DriverConfig
 from .board import StatusBoard
+from .files import StorageError
 from .reporting import Notes, closed, phase, stage_statuses, termination_status
 from .stage import Stage
 from .work import Work
@@ -166,7 +168,7 @@ class Loop:
             self.take(self.coordinator.checkpoint_due)
 
     def _sample(self) -> None:
-        """Renew the figures of a running job, for people."""
+        """Look what a running job has come to: the figures, for people, and whether a declared input has ended."""
         settled = False
         while not self.terminated.wait(SAMPLE_SECONDS):
             for stage in list(self.stages.values()):
@@ -174,11 +176,25 @@ class Loop:
                     stage.sample()
                 except Exception as e:  # figures never end a job
                     log.warning("no figures of stage %s: %r", stage.task, e)
+                self._look_for_end(stage)
             with self.lock:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             if not settled and time.monotonic() - self._last_start > self.patience():
                 settled = True
                 self.on_settled()
+
+    def _look_for_end(self, stage: Stage) -> None:
+        end = stage.input_end
+        try:
+            if stage.over.is_set() or not end.reached():
+                return
+        except StorageError as e:
+            log.warning("stage %s: whether its input has ended is not known: %s", stage.task, e)
+            return
+        except StreamJobError as e:
+            self.fail(stage, e)
+            return
+        self.take(lambda: self.coordinator.input_ended(stage.task, rest=end.leaves_rest))
 
 
 def expected(config: DriverConfig) -> list[str]:

@@ -28,7 +28,7 @@ def run(application: Application | None) -> int:
         settings = replace(settings, application=application)
     place = config.Place.of(os.environ)
     credentials = config.credentials(place.secrets)
-    config.adopt_spark_defaults(settings)
+    config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()

@@ -16,8 +16,10 @@ LIMIT = 16 << 20  # bytes of a commit log entry
 
 def reopen(directory: CheckpointDir) -> None:
     """Only on a copy that no query has started from; a crash in between leaves a restore that is done again."""
+    if not directory.is_drained():
+        return
     drained = directory.boundary()
-    if drained is None or not directory.is_drained():
+    if drained is None:
         return
     before, _, _ = _commit(directory, drained - 1)
     version, metadata, sources = directory.entry(drained)

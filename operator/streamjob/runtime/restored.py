@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..protocol import finished, manifest
+from ..protocol.adoption import BareDirectory, adopted_stage
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig
-from ..protocol.records import CheckpointRecord, StageRecord, TaskRecord
+from ..protocol.records import CheckpointRecord, OperatorRecord, StageRecord, TaskRecord
 from ..protocol.recovery import AlreadyDrained
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles
-from .savepoint import read_manifest
+from .savepointdir import read_manifest
 
 
 class CheckpointLost(StreamJobError):
@@ -24,6 +25,24 @@ class CheckpointMoved(StreamJobError):
 
 class StageNotInSavepoint(StreamJobError):
     reason = "StageNotInSavepoint"
+
+
+class NothingToAdopt(StreamJobError):
+    reason = "CheckpointNotAdopted"
+
+
+def adopted_directory(files: HadoopFiles, config: DriverConfig, uid: str) -> CheckpointDir | None:
+    """The directory that the stage takes over, if the job begins with those of a job that no StreamJob has run and has no
+    checkpoint of its own yet. :raises NothingToAdopt: it begins with others, and this one is not named."""
+    directories = config.restore.checkpoints
+    if config.restore.latest is not None or not directories:
+        return None
+    if uid not in directories:
+        raise NothingToAdopt(
+            f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has {', '.join(directories)}",
+            remedy="Name its checkpoint directory there, or start without restoreFrom",
+        )
+    return CheckpointDir(files, files.qualify(directories[uid]))
 
 
 def from_savepoint(config: DriverConfig) -> str | None:
@@ -64,7 +83,10 @@ def stage_of(record: CheckpointRecord | None, uid: str) -> StageRecord | None:
 
 def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> StageRecord | None:
     """What the job goes on from of one stage. :raises StageNotInSavepoint: the job begins with a savepoint that has it not.
-    :raises StreamJobError: as `restored`."""
+    :raises StreamJobError: as `restored`, `adopted_directory` and `adoption.adopt`."""
+    directory = adopted_directory(files, config, uid)
+    if directory is not None:
+        return _adopted(directory, uid, allow_drained=config.restore.allow_drained)
     record, savepoint = restored(files, config), from_savepoint(config)
     stage = stage_of(record, uid)
     if record is not None and stage is None and savepoint is not None:
@@ -73,6 +95,30 @@ def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> Stag
             remedy="Give the query the name it had, or start without restoreFrom",
         )
     return stage
+
+
+def _adopted(directory: CheckpointDir, uid: str, *, allow_drained: bool) -> StageRecord:
+    if directory.is_drained() and not allow_drained:
+        raise AlreadyDrained(
+            f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
+            remedy="Take over another one, or set spec.restoreFrom.allowDrained to true",
+        )
+    operators = tuple(OperatorRecord(o.uid, o.kind, o.name, False) for o in directory.operators())
+    planned, committed = directory.batches("offsets"), directory.batches("commits")
+    found = BareDirectory(
+        uid,
+        directory.uri,
+        directory.metadata(),
+        planned,
+        committed,
+        tuple(
+            directory.log_version(log, max(of))
+            for log, of in (("offsets", planned), ("commits", committed))
+            if of
+        ),
+        operators,
+    )
+    return adopted_stage(found)
 
 
 def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskRecord) -> CheckpointDir:

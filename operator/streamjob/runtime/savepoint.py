@@ -1,59 +1,41 @@
 """Savepoints: copies of checkpoint directories at their boundaries that nothing ever changes.
 
-    SAVEPOINT/manifest.json             written last: without it there is no savepoint
-    SAVEPOINT/stages/STAGE/TASK/…       the files of a checkpoint directory, as they were
-
 The user owns the files (FLIP-147): they are read and copied here, never changed or deleted once the manifest is there.
 """
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import ClassVar
 
 from ..protocol import manifest as manifests
 from ..protocol.errors import FormatError, StreamJobError
 from ..protocol.manifest import FileEntry, Manifest
 from ..protocol.records import CheckpointRecord, JobRef
-from .checkpointdir import CheckpointDir, NotAtBoundary
-from .files import FileInfo, HadoopFiles, NotFound, StorageError
+from .checkpointdir import METADATA, CheckpointDir, NotAtBoundary, is_temporary
+from .files import FileInfo, HadoopFiles, NotFound
+from .parallel import THREADS, Counter, Progress, each
+from .savepointdir import (
+    SavepointExists,
+    SavepointIncomplete,
+    broken,
+    changed,
+    copy_entry,
+    missing,
+    read_manifest,
+)
+from .sharing import Attempt, FileKey, is_state, settled
 
-THREADS = 8
-SAY_EVERY = 1.0  # seconds between two lines of progress
-METADATA = "metadata"  # the query's id; Spark takes a directory without it for a new one
 MARKER = "streamjob-restore.json"  # in a directory that restore() filled: from where, and the query's new id
-
-Progress = Callable[[str], None]
-In = TypeVar("In")
-Out = TypeVar("Out")
-
-
-class SavepointExists(StreamJobError):
-    """The place is taken by another savepoint, and savepoints are never overwritten."""
-
-    reason: ClassVar[str] = "SavepointExists"
-
-
-class SavepointIncomplete(StreamJobError):
-    """No manifest: it was never finished, or it is none."""
-
-    reason = "SavepointIncomplete"
-
-
-class SavepointBroken(StreamJobError):
-    """A file is missing or is not what was written."""
-
-    reason = "SavepointBroken"
 
 
 class TargetNotEmpty(StreamJobError):
     """A restore would overwrite a checkpoint or files of somebody else."""
 
-    reason = "RestoreTargetNotEmpty"
+    reason: ClassVar[str] = "RestoreTargetNotEmpty"
 
 
 def write_savepoint(
@@ -67,70 +49,54 @@ def write_savepoint(
     progress: Progress | None = None,
 ) -> Manifest:
     """Copy the checkpoint directories of all tasks, `(stage uid, task index) → directory`, at the batches of `checkpoint`.
+    State files that the newest savepoint beside `target` has are not copied again, but shared with it (see `sharing`).
 
     May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches,
     that savepoint stands and its manifest is returned; if the job went on after that attempt, it is written anew,
     for nobody was ever told of it.
 
-    :raises SavepointExists: another job's or another request's savepoint is there.
+    :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
     :raises NotAtBoundary: a directory is not, or no longer, at its batch. :raises StorageError: a copy failed.
     """
+    target = target.rstrip("/")
     standing = _standing(files, job, checkpoint, target)
     if standing is not None:
         return standing
     batches = {(s.uid, t.index): t.batch for s in checkpoint.stages for t in s.tasks}
-    copies: list[tuple[str, str]] = []
+    attempt = Attempt(files, target)
+    attempt.begin(job, checkpoint)
+    listed: list[tuple[str, FileEntry]] = []  # URI in the checkpoint directory, entry without a hash
     for (stage, task), directory in directories.items():
         _check_boundary(directory, batches[stage, task])
         root = manifests.stage_root(stage, task)
-        copies += [(f"{directory.uri}/{f.path}", f"{root}/{f.path}") for f in _content(files, directory.uri)]
+        for found in _content(files, directory.uri):
+            entry = FileEntry(f"{root}/{found.path}", found.size, "", modified=settled(found))
+            name = attempt.new_name() if is_state(found.path) else None
+            listed.append((f"{directory.uri}/{found.path}", replace(entry, shared=name)))
+    counter = Counter("copied", len(listed), progress)
 
-    def copy(pair: tuple[str, str]) -> FileEntry:
-        source, path = pair
-        done = files.copy(source, f"{target}/{path}")
-        return FileEntry(path, done.size, done.sha256)
+    def copy(item: tuple[str, FileEntry]) -> FileEntry:
+        source, entry = item
+        done = files.copy(source, manifests.place(target, entry))
+        # If it is not of the listed length, another one came to its place, with another time.
+        modified = entry.modified if done.size == entry.size else None
+        return replace(entry, size=done.size, sha256=done.sha256, modified=modified)
 
-    entries = tuple(_each(copy, copies, threads, _Counter("copied", len(copies), progress)))
+    entries = each(copy, [item for item in listed if not item[1].shared], threads, counter)
+    known = attempt.known(entries, {manifests.stage_root(*task): d.uri for task, d in directories.items()})
+
+    def share(item: tuple[str, FileEntry]) -> FileEntry:
+        return known.get(FileKey.of(item[1])) or copy(item)
+
+    entries += each(share, [item for item in listed if item[1].shared], threads, counter)
+    fresh = [e for e in entries if e.shared is None or attempt.wrote(e)]
+    each(lambda entry: files.settle(manifests.place(target, entry)), fresh, threads)
     for (stage, task), directory in directories.items():
         _check_boundary(directory, batches[stage, task])
-    written = manifests.new(job, files.spark.version, checkpoint, entries)
+    written = manifests.new(job, files.spark.version, checkpoint, tuple(entries))
+    attempt.check(entries)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(written))
     return written
-
-
-def read_manifest(files: HadoopFiles, savepoint: str) -> Manifest:
-    """:raises SavepointIncomplete: there is none. :raises FormatError, UnknownVersion: it cannot be read."""
-    where = f"{savepoint.rstrip('/')}/{manifests.NAME}"
-    try:
-        data = files.read_bytes(where, manifests.SIZE_LIMIT)
-    except NotFound:
-        raise SavepointIncomplete(
-            f"{savepoint} has no {manifests.NAME}: it was never finished, or is no savepoint",
-            remedy="Take another savepoint",
-        ) from None
-    return manifests.loads(data, where)
-
-
-def verify_savepoint(
-    files: HadoopFiles, savepoint: str, *, threads: int = THREADS, progress: Progress | None = None
-) -> list[str]:
-    """What is wrong with it, a sentence for each file; empty if every file is what was written.
-
-    :raises SavepointIncomplete, FormatError, UnknownVersion: the manifest is missing or cannot be read.
-    """
-    manifest = read_manifest(files, savepoint)
-
-    def check(entry: FileEntry) -> str | None:
-        try:
-            found = files.sha256(f"{savepoint.rstrip('/')}/{entry.path}")
-        except NotFound:
-            return f"{entry.path} is missing"
-        except StorageError as e:
-            return f"{entry.path} cannot be read: {e.cause}"
-        return None if found == entry.sha256 else f"{entry.path} is not what was written"
-
-    counter = _Counter("checked", len(manifest.files), progress)
-    return [p for p in _each(check, manifest.files, threads, counter) if p is not None]
 
 
 def restore(
@@ -164,26 +130,74 @@ def restore(
     manifest = read_manifest(files, savepoint)
     if (stage, task) not in {(s.uid, t.index) for s in manifest.checkpoint.stages for t in s.tasks}:
         raise FormatError(f"{savepoint} holds no task {task} of stage {stage}")
-    # The order is what makes a crash harmless: the marker before any file, the metadata after all others.
-    query_id = str(uuid.uuid4())
-    files.write_new(f"{target}/{MARKER}", json.dumps({**source, "queryId": query_id}).encode())
 
     def copy(entry: FileEntry) -> str | None:
         path = entry.path[len(root) :]
+        if path != METADATA:
+            return copy_entry(files, savepoint, entry, f"{target}/{path}")
         try:
-            if path == METADATA:
-                found = files.sha256(f"{savepoint}/{entry.path}")
-            else:
-                found = files.copy(f"{savepoint}/{entry.path}", f"{target}/{path}").sha256
+            found = files.sha256(manifests.place(savepoint, entry))
         except NotFound:
-            return f"{entry.path} is missing"
-        return None if found == entry.sha256 else f"{entry.path} is not what was written"
+            return missing(entry)
+        return None if found == entry.sha256 else changed(entry)
 
-    entries = [f for f in manifest.files if f.path.startswith(root)]
-    problems = [p for p in _each(copy, entries, threads, _Counter("restored", len(entries), progress)) if p]
-    if problems:
-        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise SavepointBroken(f"{savepoint}: {problems[0]}{more}", remedy="Restore another savepoint")
+    def copy_all() -> None:
+        entries = [f for f in manifest.files if f.path.startswith(root)]
+        copied = [f for f in entries if f.path != root + METADATA]
+        problems = [p for p in each(copy, entries, threads, Counter("restored", len(entries), progress)) if p]
+        if problems:
+            raise broken(savepoint, problems)
+        each(lambda entry: files.settle(f"{target}/{entry.path[len(root) :]}"), copied, threads)
+
+    return _fill(files, source, target, copy_all, amend)
+
+
+def adopt(
+    files: HadoopFiles,
+    directory: CheckpointDir,
+    target: str,
+    *,
+    amend: Callable[[CheckpointDir], None] | None = None,
+    threads: int = THREADS,
+) -> str:
+    """Make `target` a copy of the checkpoint directory of a query that no StreamJob has run; the query's new id. As `restore`,
+    but for hashes, which nobody has noted.
+
+    :raises TargetNotEmpty: as `restore`. :raises NotAtBoundary: somebody runs a query from `directory`.
+    """
+    target = target.rstrip("/")
+    source: dict[str, object] = {"directory": directory.uri}
+    done = _restored(files, source, target)
+    if done is not None:
+        return done
+
+    def copy(path: str) -> None:
+        files.copy(f"{directory.uri}/{path}", f"{target}/{path}")
+
+    def copy_all() -> None:
+        before = directory.latest_offset(), directory.latest_commit()
+        paths = [f.path for f in _content(files, directory.uri) if f.path != METADATA]
+        each(copy, paths, threads, Counter("copied", len(paths), None))
+        each(lambda path: files.settle(f"{target}/{path}"), paths, threads)
+        if before != (directory.latest_offset(), directory.latest_commit()):
+            raise NotAtBoundary(
+                f"{directory.uri} has changed while it was copied", remedy="Stop the query that runs from it"
+            )
+
+    return _fill(files, source, target, copy_all, amend)
+
+
+def _fill(
+    files: HadoopFiles,
+    source: dict[str, object],
+    target: str,
+    copy_all: Callable[[], None],
+    amend: Callable[[CheckpointDir], None] | None,
+) -> str:
+    """The order is what makes a crash harmless: the marker before any file, the metadata after all others."""
+    query_id = str(uuid.uuid4())
+    files.write_new(f"{target}/{MARKER}", json.dumps({**source, "queryId": query_id}).encode())
+    copy_all()
     if amend is not None:
         amend(CheckpointDir(files, target))
     files.write_new(f"{target}/{METADATA}", json.dumps({"id": query_id}, separators=(",", ":")).encode())
@@ -223,7 +237,7 @@ def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str
     except NotFound:
         return None
     if MARKER not in found:
-        strange = [f.path for f in files.list(target, recursive=True) if not _is_temporary(f.path)]
+        strange = [f.path for f in files.list(target, recursive=True) if not is_temporary(f.path)]
         if strange:
             raise TargetNotEmpty(
                 f"{target} is not empty: it holds {strange[0]}", remedy="Restore into a new directory"
@@ -234,7 +248,7 @@ def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str
     if METADATA in found:
         if marker != source or CheckpointDir(files, target).query_id() != query_id:
             raise TargetNotEmpty(
-                f"{target} holds what was restored from {marker['savepoint']}",
+                f"{target} holds what was restored from {marker.get('savepoint') or marker.get('directory')}",
                 remedy="Restore into a new directory",
             )
         return query_id
@@ -252,12 +266,7 @@ def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
         found = files.list(root, recursive=True)
     except NotFound:
         return []
-    return [f for f in found if f.path != MARKER and not _is_temporary(f.path)]
-
-
-def _is_temporary(path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return name.startswith(".") and name.endswith((".tmp", ".crc"))
+    return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
 
 
 def _check_boundary(directory: CheckpointDir, batch: int | None) -> None:
@@ -267,33 +276,3 @@ def _check_boundary(directory: CheckpointDir, batch: int | None) -> None:
             f"{directory.uri} is at batch {found}, the checkpoint at batch {batch}",
             remedy="Take the checkpoint again",
         )
-
-
-class _Counter:
-    """Says how far a number of files has come, now and then."""
-
-    def __init__(self, verb: str, total: int, say: Progress | None) -> None:
-        self._verb, self._total, self._say = verb, total, say
-        self._done = 0
-        self._said = time.monotonic()
-
-    def one_more(self) -> None:
-        self._done += 1
-        if self._say and time.monotonic() - self._said >= SAY_EVERY:
-            self._said = time.monotonic()
-            self._say(f"{self._verb} {self._done} of {self._total} files")
-
-
-def _each(work: Callable[[In], Out], items: Iterable[In], threads: int, counter: _Counter) -> list[Out]:
-    """All results in order; at the first error what has not begun is dropped."""
-    results = []
-    with ThreadPoolExecutor(threads, thread_name_prefix="streamjob-files") as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            for future in futures:
-                results.append(future.result())
-                counter.one_more()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return results

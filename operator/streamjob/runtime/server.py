@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import re
 import ssl
 import threading
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -14,19 +15,30 @@ from typing import Any, Protocol
 from ..protocol import codec
 from ..protocol.coordinator import TerminationConflict
 from ..protocol.errors import FormatError, StreamJobError
-from ..protocol.messages import REQUEST_LIMIT, Completed, Problem, TerminationRequest
+from ..protocol.messages import REQUEST_LIMIT, TERM_HEADER, Completed, Problem, TerminationRequest
 from .board import StatusBoard
 from .config import Credentials
 
 LONG_POLL_MAX = 60.0  # seconds
 IO_TIMEOUT = 75.0  # seconds without a byte until a connection is dropped; above the longest poll
 MAX_CONNECTIONS = 32
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class StaleEpoch(StreamJobError):
     """A command of a controller that knows another attempt of this job (V12)."""
 
     reason = "StaleEpoch"
+
+
+class StaleTerm(StreamJobError):
+    """A command of a controller that another one has followed (V12). `term`: the latest that was heard of."""
+
+    reason = "StaleTerm"
+
+    def __init__(self, message: str, term: int) -> None:
+        super().__init__(message)
+        self.term = term
 
 
 class Commands(Protocol):
@@ -56,6 +68,9 @@ class ControlServer(ThreadingHTTPServer):
         self.epoch = epoch
         self.board = board
         self.commands = commands
+        self.term = 0  # the latest of a controller that was heard of
+        # A command is admitted and carried out under this lock: none of an earlier term follows one of a later term.
+        self.fence = threading.Lock()
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._tls.load_cert_chain(credentials.certificate, credentials.key)
@@ -118,24 +133,39 @@ class _Handler(BaseHTTPRequestHandler):
             after, timeout = int(fields.get("after", "-1")), float(fields.get("timeout", "0"))
         except ValueError:
             raise FormatError("after and timeout are numbers") from None
+        if TERM_HEADER in self.headers:
+            with self.server.fence:
+                self.server.term = max(self.server.term, self._term())
         status = self.server.board.wait(after, min(max(timeout, 0.0), LONG_POLL_MAX))
         self._answer(HTTPStatus.OK, codec.dumps(status))
 
     def _terminate(self) -> None:
         request = codec.loads(TerminationRequest, self._body(), limit=REQUEST_LIMIT)
-        self._admit(request.epoch)
-        self.server.commands.terminate(request)
+        self._command(request.epoch, lambda: self.server.commands.terminate(request))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
     def _complete(self, number: int) -> None:
         body = codec.loads(Completed, self._body(), limit=REQUEST_LIMIT)
-        self._admit(body.epoch)
-        self.server.commands.complete(number)
+        self._command(body.epoch, lambda: self.server.commands.complete(number))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
-    def _admit(self, epoch: int) -> None:
-        if epoch != self.server.epoch:
-            raise StaleEpoch(f"the command is for epoch {epoch}, this driver is epoch {self.server.epoch}")
+    def _command(self, epoch: int, carry_out: Callable[[], None]) -> None:
+        server, term = self.server, self._term()
+        with server.fence:
+            if term < server.term:
+                raise StaleTerm(
+                    f"the command is of term {term}, a controller leads in {server.term}", server.term
+                )
+            server.term = term
+            if epoch != server.epoch:
+                raise StaleEpoch(f"the command is for epoch {epoch}, this driver is epoch {server.epoch}")
+            carry_out()
+
+    def _term(self) -> int:
+        text = self.headers.get(TERM_HEADER, "")
+        if not re.fullmatch("[1-9][0-9]{0,17}", text):
+            raise FormatError(f"the header {TERM_HEADER} is the number of the controller's term")
+        return int(text)
 
     def _guarded(self, call: Callable[[], None]) -> None:
         """Check the token, then answer; every error becomes a status code and a Problem."""
@@ -144,6 +174,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.UNAUTHORIZED, "Unauthorized", "the bearer token is not this job's")
         try:
             return call()
+        except StaleTerm as e:
+            return self._refuse(HTTPStatus.PRECONDITION_FAILED, e.reason, str(e), {TERM_HEADER: str(e.term)})
         except StaleEpoch as e:
             return self._refuse(HTTPStatus.PRECONDITION_FAILED, e.reason, str(e))
         except TerminationConflict as e:
@@ -157,16 +189,20 @@ class _Handler(BaseHTTPRequestHandler):
             raise FormatError(f"a body of at most {REQUEST_LIMIT} bytes with its Content-Length is expected")
         return self.rfile.read(int(length))
 
-    def _refuse(self, code: HTTPStatus, reason: str, message: str) -> None:
+    def _refuse(
+        self, code: HTTPStatus, reason: str, message: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
         # The body may be unread: what follows on this connection could not be told from it.
         self.close_connection = True
-        self._answer(code, codec.dumps(Problem(reason, message)))
+        self._answer(code, codec.dumps(Problem(reason, message)), headers)
 
-    def _answer(self, code: HTTPStatus, text: str) -> None:
+    def _answer(self, code: HTTPStatus, text: str, headers: Mapping[str, str] = NO_HEADERS) -> None:
         data = text.encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()

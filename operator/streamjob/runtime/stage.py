@@ -23,6 +23,7 @@ from .drain import DrainResult, run_max_watermark_batch, write_max_watermark
 from .driverstate import StateKeeper
 from .edges import Ends
 from .files import HadoopFiles
+from .inputend import InputEnd
 from .internals import Internals
 from .leftover import left_at
 from .progress import rows_per_second, state_rows, watermark
@@ -77,6 +78,7 @@ class Stage:
     :param state: driver-side state that it starts with. Under `splits` is its share of the input, which it reads off.
     :param transactions: of its sink; None if that is durable at each batch.
     :param keeper: of what its foreachBatch function remembers, None if nothing.
+    :param input_end: when its input has ended, as the script has declared.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Stage:
         engine: Engine,
         directory: CheckpointDir,
         restart: Restart,
+        input_end: InputEnd,
         *,
         ends: Ends | None = None,
         finished: bool = False,
@@ -102,6 +105,7 @@ class Stage:
         self.all_finished = all_finished
         self.transactions = transactions
         self.keeper = keeper
+        self.input_end = input_end
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
@@ -148,6 +152,7 @@ class Stage:
         if self.directory.is_drained():
             return batch  # by an earlier driver, when it had caught up
         on_wait(f"stage {self.task}: processing what its upstream has left")
+        self.directory.drop_half_written()
         run_to_end(lambda: self._restart(availableNow=True))
         return self.directory.boundary()
 

@@ -29,8 +29,15 @@ from .files import HadoopFiles
 from .internals import Internals
 from .leftover import begin_behind
 from .reopen import reopen
-from .restored import directory_of, from_savepoint, refuse_other, root_of, stage_to_restore
-from .savepoint import restore
+from .restored import (
+    adopted_directory,
+    directory_of,
+    from_savepoint,
+    refuse_other,
+    root_of,
+    stage_to_restore,
+)
+from .savepoint import adopt, restore
 from .stage import Engine, Restart, Stage, TaskName
 from .transactions import Transactions, owner_of
 from .written import Written
@@ -175,12 +182,15 @@ def enter(
     # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
+    directory.drop_half_written()
     if stage is not None:
         stage.begin(task.index)
         if plan.start is Start.REDISTRIBUTED and stage.like is not None:
             begin_behind(directory, stage.like)
-    description = _come_to(config, task, directory, plan)
-    _prepare_sink(config, directory, written, new=plan.start is Start.REDISTRIBUTED)
+    source = adopted_directory(engine.files, config, task.uid)
+    description = _come_to(config, task, directory, plan, source)
+    begins = from_savepoint(config) is not None or source is not None
+    _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
     finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
@@ -222,28 +232,37 @@ def _only_task(files: HadoopFiles, config: DriverConfig, uid: str) -> TaskPlan:
     return plan
 
 
-def _come_to(config: DriverConfig, task: TaskName, directory: CheckpointDir, plan: TaskPlan) -> str:
-    """Bring the directory to where the task goes on; in words."""
+def _come_to(
+    config: DriverConfig,
+    task: TaskName,
+    directory: CheckpointDir,
+    plan: TaskPlan,
+    source: CheckpointDir | None,
+) -> str:
+    """Bring the directory to where the task goes on; in words. :param source: the one that is taken over."""
     savepoint = from_savepoint(config)
     if plan.record is None:
         latest = directory.latest_offset()
         if plan.start is Start.REDISTRIBUTED:
             return f"what is left of {savepoint or f'checkpoint {_number(config)}'}"
         return "nothing" if latest is None else f"batch {latest} of {directory.uri}"
+    if source is not None:
+        adopt(directory.files, source, directory.uri, amend=reopen)
+        return f"a copy of {source.uri}"
     if savepoint is not None:
         restore(directory.files, savepoint, task.uid, task.index, directory.uri, amend=reopen)
         return f"savepoint {savepoint}"
     return _resume(config, task, directory, plan.record)
 
 
-def _prepare_sink(config: DriverConfig, directory: CheckpointDir, written: Written, *, new: bool) -> None:
+def _prepare_sink(directory: CheckpointDir, written: Written, *, new: bool) -> None:
     """:param new: the query begins behind batches that others ran. :raises SinkAhead: see `sinklog`."""
     folder = sinklog.folder_of(directory.files, written)
     if folder is None:
         return
     sinklog.refuse_ahead(directory.files, folder, directory.latest_offset())
     committed = directory.latest_commit()
-    if (new or from_savepoint(config) is not None) and committed is not None:
+    if new and committed is not None:
         sinklog.begin_after(directory.files, folder, committed)
 
 

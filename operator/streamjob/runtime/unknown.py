@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from .. import job, state
+from .. import bounds, job, state
 from ..protocol.errors import StreamJobError
 from .driverstate import StateNotKept
 
@@ -23,7 +23,7 @@ class QueryNotStarted(StreamJobError):
 def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
     """:param stages: uids of what the script has started: edges are between stages. :param queries: names: states are of queries.
 
-    :raises QueryNotStarted: an edge or a state is of another one. :raises StateNotKept: a state came after its query.
+    :raises QueryNotStarted: an edge, an end or a state is of another one. :raises StateNotKept: a state came after its query.
     """
     have = f"the script has started {', '.join(queries) or 'none'}"
     for pair in job.edges():
@@ -33,6 +33,12 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
                     f"job.edge{pair!r} names {name!r}, which is no query of the job: {have}",
                     remedy="Correct the name; an edge to a query that starts later is declared when it starts",
                 )
+    for name in bounds.queries():
+        if name not in queries:
+            raise QueryNotStarted(
+                f"job.bounded() names query {name!r}, which is no query of the job: {have}",
+                remedy="Declare it with query=NAME, the query's queryName",
+            )
     for one in state.every():
         if one.query not in queries:
             raise QueryNotStarted(

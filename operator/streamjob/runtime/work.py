@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Any
 
 from .. import job
@@ -16,10 +15,11 @@ from ..protocol import effects as fx
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import DriverConfig
+from ..protocol.messages import AbortedCheckpoint, DriverConfig
 from ..protocol.records import CheckpointRecord, StageRecord
 from .board import StatusBoard
 from .causes import one_line
+from .clock import now
 from .reporting import Notes, problem_of
 from .savepoint import write_savepoint
 from .stage import Stage, stage_record
@@ -58,6 +58,8 @@ class Work:
         self._publish = publish
         self._records: dict[int, CheckpointRecord] = {}
         self._numbers: dict[int, int] = {}
+        self._causes: dict[int, str] = {}  # why a periodic checkpoint could not be written
+        self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
         self._how: dict[type[Any], Callable[[Any], Event]] = {
             fx.StopAtBoundary: self._stop,
@@ -144,6 +146,7 @@ class Work:
 
     def _snapshot(self, effect: fx.Snapshot) -> Event:
         """The barrier passes a query without holding it: see `_stages_of`."""
+        self._begun.setdefault(effect.number, time.monotonic())
         stage = self._stages[effect.task]
         batch = stage.directory.latest_commit()
         if stage.transactions is not None:
@@ -152,6 +155,7 @@ class Work:
 
     def _store(self, effect: fx.StoreCheckpoint) -> Event:
         number = effect.number
+        begun = self._begun.setdefault(number, time.monotonic())
         try:
             for task, of in effect.pre_commit.items():
                 if (transactions := self._stages[task].transactions) is not None:
@@ -161,10 +165,15 @@ class Work:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
             # gave up would throw away a job that only waits for a disk.
             log.warning("checkpoint %d: %s", number, e)
-            self._notes.failures += 1
-            self._notes.stuck = problem_of(e)
+            if effect.scenario is None and effect.savepoint is None:
+                self._causes[number] = e.message  # it is not tried again: the next one is
+            else:
+                self._notes.failures += 1
+                self._notes.stuck = problem_of(e)
             return lambda: self._coordinator.checkpoint_failed(number)
         self._notes.stuck = None
+        self._begun.pop(number, None)
+        log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
         return lambda: self._coordinator.checkpoint_durable(number)
 
     def _wait(self, effect: fx.RetryLater) -> Event:
@@ -174,7 +183,14 @@ class Work:
         return self._coordinator.retry
 
     def _abort(self, effect: fx.AbortCheckpoint) -> Event:
-        log.warning("checkpoint %d is given up: %s", effect.number, effect.reason)
+        self._begun.pop(effect.number, None)
+        cause = self._causes.pop(effect.number, None)
+        reason = f"{effect.reason}: {cause}" if cause else effect.reason
+        if effect.again:
+            log.info("checkpoint %d is taken again: %s", effect.number, reason)
+        else:
+            log.warning("checkpoint %d is given up: %s", effect.number, reason)
+            self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
         return list
 
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
@@ -185,7 +201,7 @@ class Work:
             scenario=effect.scenario,
             request_id=effect.request_id,
             savepoint=target,
-            completed_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            completed_at=now(),
             stages=self._stages_of(effect),
         )
         if target is None:

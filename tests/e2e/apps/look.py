@@ -23,7 +23,8 @@ def sink(output: Path) -> list[dict[str, int]]:
     last, files = (compacted[-1][0], [compacted[-1][1]]) if compacted else (-1, [])
     files += [log / str(number) for number in numbered(log) if number > last]
     entries = [json.loads(line) for path in files for line in path.read_text().splitlines()[1:]]
-    paths = [Path(entry["path"].removeprefix("file://")) for entry in entries if entry["action"] == "add"]
+    # Spark writes file:///…, Hadoop file:/…; pathlib takes three slashes for one.
+    paths = [Path(entry["path"].removeprefix("file:")) for entry in entries if entry["action"] == "add"]
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
@@ -38,7 +39,8 @@ def query(checkpoint: Path) -> dict[str, object]:
 def main(job: str) -> None:
     output = DATA / "out" / job
     checkpoints = sorted(path.parent for path in DATA.glob(f"checkpoints/*-{job}-*/*/*/commits"))
-    savepoints = sorted(path for path in DATA.glob(f"savepoints/*-{job}-*/*") if path.is_dir())
+    folders = [path for path in DATA.glob(f"savepoints/*-{job}-*/*") if path.is_dir()]
+    savepoints = sorted(path for path in folders if path.name != "shared")  # what they have in common
     found = {
         "rows": sink(output) if output.exists() else [],
         "query": query(checkpoints[0]) if checkpoints else None,

@@ -1,13 +1,17 @@
-"""Sums of the numbers 0, 1, 2, … in windows of event time. How many numbers were read says what the output must be."""
+"""Sums of the numbers 0, 1, 2, … in windows of event time. How many numbers were read says what the output must be.
+
+sums.py OUTPUT [PAUSE]      PAUSE: seconds that every row of the output takes
+"""
 
 import sys
+import time
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, count, timestamp_seconds, unix_seconds, window
+from pyspark.sql.functions import col, count, timestamp_seconds, udf, unix_seconds, window
 from pyspark.sql.functions import sum as total
 
 
-def main(output: str) -> None:
+def main(output: str, pause: str = "") -> None:
     spark = SparkSession.builder.getOrCreate()
     numbers = (
         spark.readStream.format("rate-micro-batch")
@@ -23,6 +27,8 @@ def main(output: str) -> None:
         .agg(count("*").alias("n"), total("value").alias("sum"))
         .select(unix_seconds(col("window.start")).alias("start"), "key", "n", "sum")
     )
+    if pause:
+        sums = sums.withColumn("n", udf(lambda n: time.sleep(float(pause)) or n, "long")("n"))
     query = (
         sums.writeStream.queryName("sums")
         .outputMode("append")
@@ -34,4 +40,4 @@ def main(output: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

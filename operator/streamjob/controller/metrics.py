@@ -1,0 +1,172 @@
+"""What Prometheus is told. Counters and histograms are here, fed where things happen; gauges of jobs come from `Jobs`.
+
+Labels are bounded: verbs, resources, status codes, phases and our own reasons, which are all in this code. Nothing that a driver
+says becomes a label. Series of single jobs are those that an alert has to name a job by, six each at most; they are made anew
+for each scrape from what the leader knows, so that they go with the job, and when another one leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ..api import ConditionType, Phase, Status, StreamJob
+from ..api.types import duration, moment
+
+REGISTRY = CollectorRegistry()
+MINUTES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+
+RECONCILE_SECONDS = Histogram(
+    "streamjob_reconcile_seconds",
+    "One pass: observe, decide, write the status, act",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    registry=REGISTRY,
+)
+RECONCILE_ERRORS = Counter(
+    "streamjob_reconcile_errors_total",
+    "Passes that failed and are tried again",
+    ["reason"],
+    registry=REGISTRY,
+)
+API_REQUESTS = Counter(
+    "streamjob_api_requests_total",
+    "Calls to the Kubernetes API; code 0: no answer",
+    ["verb", "resource", "code"],
+    registry=REGISTRY,
+)
+LEADER_TERM = Gauge(
+    "streamjob_leader_term",
+    "The term in which this replica holds the Lease, 0 if it does not",
+    registry=REGISTRY,
+)
+TERMINATION_SECONDS = Histogram(
+    "streamjob_termination_seconds",
+    "From the request to its checkpoint in the index, or until it was given up",
+    ["mode", "outcome"],
+    buckets=MINUTES,
+    registry=REGISTRY,
+)
+FORCED_STOPS = Counter(
+    "streamjob_forced_stops_total", "Drivers killed because the job was cancelled", registry=REGISTRY
+)
+EPOCHS = Counter("streamjob_epochs_total", "Drivers begun", registry=REGISTRY)
+FAILURES = Counter(
+    "streamjob_driver_failures_total", "Drivers that ended without their checkpoint", registry=REGISTRY
+)
+
+
+class Outcome:
+    """How a termination came out."""
+
+    COMPLETED = "Completed"
+    LATE = "Late"  # completed after its deadline
+    GIVEN_UP = "GivenUp"  # cancelled, or overtaken by another end
+
+
+def count(old: Status, new: Status, now: float) -> None:
+    """What has happened between two statuses that were written one after the other. `now`: seconds since 1970."""
+    EPOCHS.inc(max(new.epoch - old.epoch, 0))
+    if new.restarts is not None and (old.restarts is None or new.restarts.epoch > old.restarts.epoch):
+        FAILURES.inc()
+    if new.phase is Phase.CANCELLING and old.phase is not Phase.CANCELLING:
+        FORCED_STOPS.inc()
+    was, is_now = old.termination, new.termination
+    if was is None or was.final_checkpoint is not None:
+        return
+    same = is_now is not None and is_now.request_id == was.request_id
+    if same and is_now is not None and is_now.final_checkpoint is None:
+        return
+    late = now > moment(was.deadline).timestamp()
+    outcome = (Outcome.LATE if late else Outcome.COMPLETED) if same else Outcome.GIVEN_UP
+    # requestedAt may be of another replica's clock.
+    took = max(now - moment(was.requested_at).timestamp(), 0.0)
+    TERMINATION_SECONDS.labels(was.mode, outcome).observe(took)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the last pass knew of a job. Times are seconds since 1970."""
+
+    namespace: str
+    name: str
+    phase: Phase
+    epoch: int
+    stalled: bool
+    checkpoint: float | None
+    interval: float
+    deadline: float | None
+
+    @staticmethod
+    def of(job: StreamJob, status: Status) -> Facts:
+        stalled, t = status.condition(ConditionType.STALLED), status.termination
+        return Facts(
+            job.metadata.namespace,
+            job.metadata.name,
+            status.phase or Phase.PENDING,
+            status.epoch,
+            stalled is not None and stalled.status == "True",
+            moment(status.checkpoint.completed_at).timestamp() if status.checkpoint else None,
+            duration(job.spec.checkpoint.interval).total_seconds(),
+            moment(t.deadline).timestamp() if t is not None and t.final_checkpoint is None else None,
+        )
+
+
+class Jobs(Collector):
+    """The jobs that this replica leads. Empty in a standby, so that a sum over the replicas counts each job once."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[str, str], Facts] = {}
+
+    def saw(self, job: StreamJob, status: Status) -> None:
+        self._facts[job.metadata.namespace, job.metadata.name] = Facts.of(job, status)
+
+    def forget(self, namespace: str, name: str) -> None:
+        self._facts.pop((namespace, name), None)
+
+    def clear(self) -> None:
+        self._facts.clear()
+
+    def collect(self) -> Iterator[Metric]:
+        facts = list(self._facts.values())
+        phases = GaugeMetricFamily("streamjob_jobs", "StreamJobs by phase", labels=["phase"])
+        for phase in Phase:
+            phases.add_metric([phase.value], sum(f.phase is phase for f in facts))
+        yield phases
+        named = ["namespace", "streamjob"]  # "job" is Prometheus' own
+        phase_of = GaugeMetricFamily(
+            "streamjob_job_phase", "1 for the phase that the job is in", labels=[*named, "phase"]
+        )
+        epoch = GaugeMetricFamily("streamjob_job_epoch", "Number of the driver's attempt", labels=named)
+        stalled = GaugeMetricFamily(
+            "streamjob_job_stalled", "1: it cannot go on without a person", labels=named
+        )
+        newest = GaugeMetricFamily(
+            "streamjob_job_checkpoint_timestamp_seconds", "When the newest checkpoint completed", labels=named
+        )
+        interval = GaugeMetricFamily(
+            "streamjob_job_checkpoint_interval_seconds", "spec.checkpoint.interval, 0 for none", labels=named
+        )
+        deadline = GaugeMetricFamily(
+            "streamjob_job_termination_deadline_timestamp_seconds",
+            "Until when the termination under way should be done",
+            labels=named,
+        )
+        for f in facts:
+            key = [f.namespace, f.name]
+            phase_of.add_metric([*key, f.phase.value], 1)
+            epoch.add_metric(key, f.epoch)
+            stalled.add_metric(key, f.stalled)
+            interval.add_metric(key, f.interval)
+            if f.checkpoint is not None:
+                newest.add_metric(key, f.checkpoint)
+            if f.deadline is not None:
+                deadline.add_metric(key, f.deadline)
+        yield from (phase_of, epoch, stalled, newest, interval, deadline)
+
+
+JOBS = Jobs()
+REGISTRY.register(JOBS)

@@ -1,0 +1,33 @@
+"""What comes of an action beyond its one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.controller.act import SecretMissing, credentials
+
+
+class Secrets:
+    def __init__(self, secret: Any) -> None:
+        self.secret = secret
+
+    async def get_secret(self, namespace: str, name: str) -> Any:
+        return self.secret
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        pytest.param(None, id="gone"),
+        pytest.param({"data": None}, id="emptied"),
+        pytest.param({"data": {"token": "eA=="}}, id="without its certificate"),
+        pytest.param({"data": {"token": "x", "tls.crt": "eA=="}}, id="no base64"),
+        pytest.param({"data": {"token": "/w==", "tls.crt": "eA=="}}, id="no text"),
+    ],
+)
+async def test_a_secret_that_cannot_be_used_has_words(secret: Any) -> None:
+    """Any other error would end the driver's long poll for good."""
+    with pytest.raises(SecretMissing, match="orders-control"):
+        await credentials(Secrets(secret), "shop", "orders")  # type: ignore[arg-type]

@@ -1,0 +1,39 @@
+"""A new term begins: what is written before anything else, so that an older controller's writes become conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob.controller import build, names
+from streamjob.controller.actions import WriteIndex
+from streamjob.controller.charge import take_charge
+
+from .given import index, job, observed, ran, record
+
+
+def test_first_the_status_then_the_index_then_nothing() -> None:
+    known = index(record())
+    o = observed(job(status=ran(term=3)), index=known, index_term=3)
+    first = take_charge(o, 4)
+    assert first is not None
+    assert first.actions == ()
+    assert first.status == o.job.status.model_copy(update={"term": 4})
+
+    o = observed(job(status=first.status.plain()), index=known, index_term=3)
+    second = take_charge(o, 4)
+    assert second is not None
+    assert second.status == o.job.status
+    assert second.actions == (WriteIndex(known, "20"),)
+
+    assert take_charge(replace(o, index_term=4), 4) is None
+
+
+def test_without_an_index_the_status_is_enough() -> None:
+    assert take_charge(observed(job(status=ran(term=4))), 4) is None
+
+
+def test_the_index_is_another_object_for_the_api_server() -> None:
+    """One that is written as it was keeps its resourceVersion, and an older controller's write would still be taken."""
+    written = [build.config_map(job(status=ran(term=term)), index(record()), "20") for term in (3, 4)]
+    assert written[0] != written[1]
+    assert written[1]["metadata"]["annotations"] == {names.ANNOTATION_TERM: "4"}

@@ -1,0 +1,178 @@
+"""A second patch at any moment: each thing under way with each that may be asked then.
+
+The outcomes are those of the table in docs/operations.md, which is read here, so that the manual and `decide` cannot differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.api import ConditionType
+from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
+from streamjob.controller.case import Decision
+from streamjob.controller.decide import decide
+from streamjob.controller.drivers import completed_token
+from streamjob.controller.observe import Observed, Pod
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import DriverStatus, Mode, Step
+from streamjob.protocol.records import CheckpointRecord
+
+from .given import (
+    MINUTE,
+    NOW,
+    OUT_OF_INPUT,
+    asked,
+    driver,
+    failed,
+    index,
+    job,
+    observed,
+    pod,
+    ran,
+    record,
+    running,
+    terminating,
+)
+
+MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+STATES = ("Running", "Stopped", "Drained", "Cancelled")
+STOPPED, DRAINED = record(), record(1, 1, Scenario.DRAIN, request="drain-1-1")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is under way when the patch comes. `end`: with which checkpoint the driver will end what it has been told."""
+
+    status: dict[str, Any] = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    latest: CheckpointRecord | None = None
+    says: DriverStatus | None = None
+    told: tuple[str, ...] = ()
+    end: CheckpointRecord | None = None
+
+    def observed(self, state: str) -> Observed:
+        return observed(
+            job(state=state, generation=2, status=self.status),
+            pods=list(self.pods),
+            index=None if not self.status else index(self.latest) if self.latest else index(),
+            says=self.says,
+            acknowledged=frozenset(self.told),
+        )
+
+    def after(self, state: str, decision: Decision) -> Observed:
+        """The driver has ended in order and its pod is gone."""
+        assert self.end is not None
+        return observed(job(state=state, generation=2, status=decision.status.plain()), index=index(self.end))
+
+
+def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Moment:
+    """A driver that has been told to end."""
+    phase = "Draining" if mode is Mode.DRAIN else "Stopping"
+    request = f"{mode.value.lower()}-1-1"
+    says = terminating(mode, step=Step.COMPLETING, completed=end) if durable else terminating(mode)
+    return Moment(
+        ran(phase=phase, termination=asked(mode.value)),
+        (running(),),
+        end if durable else None,
+        says,
+        (request, completed_token(1)) if durable else (request,),
+        end,
+    )
+
+
+def recorded(mode: Mode) -> Moment:
+    """The intent is in the status, the driver has not been told."""
+    phase = "Draining" if mode is Mode.DRAIN else "Stopping"
+    return Moment(ran(phase=phase, termination=asked(mode.value)), (running(),), says=driver())
+
+
+def failing(phase: str, mode: Mode | None = None) -> Moment:
+    entry = failed(again=MINUTE if phase == "Restarting" else None)
+    return Moment(ran(phase=phase, restarts=entry, **({"termination": asked(mode.value)} if mode else {})))
+
+
+def resting(phase: str, latest: CheckpointRecord | None) -> Moment:
+    return Moment(ran(phase=phase, pod=False), latest=latest)
+
+
+MOMENTS = {
+    "nothing yet": Moment(),
+    "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
+    "it runs": Moment(ran(), (running(),), says=driver()),
+    "a stop is recorded, the driver not told": recorded(Mode.STOP),
+    "it is stopping": ending(Mode.STOP, STOPPED),
+    "it is stopping, the checkpoint is in the index": ending(Mode.STOP, STOPPED, durable=True),
+    "a drain is recorded, the driver not told": recorded(Mode.DRAIN),
+    "it is draining": ending(Mode.DRAIN, DRAINED),
+    "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
+    "waiting for a restart": failing("Restarting"),
+    "waiting for a restart in a stop": failing("Restarting", Mode.STOP),
+    "waiting for a restart in a drain": failing("Restarting", Mode.DRAIN),
+    "Failed": failing("Failed"),
+    "Failed in a stop": failing("Failed", Mode.STOP),
+    "Failed in a drain": failing("Failed", Mode.DRAIN),
+    "Stopped": resting("Stopped", STOPPED),
+    "Drained": resting("Drained", DRAINED),
+    "Finished": resting("Finished", OUT_OF_INPUT),
+    "Cancelled": resting("Cancelled", None),
+}
+GOES_ON = {
+    "Starting": "waits for it",
+    "Running": "runs on",
+    "Stopping": "the stop goes on",
+    "Draining": "the drain goes on",
+}
+
+
+def words(d: Decision, mode_is_new: bool) -> str:
+    """A decision as the manual says it."""
+    for action in d.actions:
+        match action:
+            case DeletePod():
+                return "killed"
+            case SendTermination(request):
+                return "is told to stop" if request.mode is Mode.STOP else "is told to drain"
+            case CreateDriver(config):
+                told = config.termination
+                return f"a driver that {told.mode.value.lower()}s" if told else "a driver that runs"
+    ready = d.status.condition(ConditionType.READY)
+    assert ready is not None
+    assert d.status.phase is not None
+    phase = d.status.phase.value
+    if phase in ("Stopping", "Draining") and mode_is_new:
+        return (
+            "is told to stop when it answers" if phase == "Stopping" else "is told to drain when it answers"
+        )
+    said = GOES_ON.get(phase, phase)
+    return said if ready.reason in (phase, said) else f"{said} ({ready.reason})"
+
+
+def outcome(moment: Moment, state: str) -> str:
+    d = decide(moment.observed(state), NOW)
+    now = words(d, mode_is_new=moment.says is None)
+    if moment.end is None or now == "killed":
+        return now
+    return f"{now}, then {words(decide(moment.after(state, d), NOW), mode_is_new=False)}"
+
+
+def table() -> dict[tuple[str, str], str]:
+    """(under way, asked) → outcome, from the manual."""
+    section = MANUAL.partition("## A second patch")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+) \|$", section, re.MULTILINE)
+    cells = [row.split(" | ") for row in rows]
+    assert cells[0][1:] == list(STATES)
+    return {(row[0], state): cell for row in cells[1:] for state, cell in zip(STATES, row[1:], strict=True)}
+
+
+def test_the_manual_has_every_pair() -> None:
+    assert set(table()) == {(moment, state) for moment in MOMENTS for state in STATES}
+
+
+@pytest.mark.parametrize(("moment", "state"), [(m, s) for m in MOMENTS for s in STATES])
+def test_the_outcome_is_what_the_manual_says(moment: str, state: str) -> None:
+    assert outcome(MOMENTS[moment], state) == table()[moment, state]

@@ -1,0 +1,59 @@
+"""What the probes and Prometheus get to hear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from streamjob.controller.kube import Kube
+from streamjob.controller.leader import Leader
+from streamjob.controller.reconciler import Reconciler
+from streamjob.controller.web import AGE_LIMIT, served
+
+ADDRESS = "127.0.0.1:18231"
+
+
+@pytest.fixture
+async def reconciler() -> Reconciler:
+    """Of a standby that has just seen the Lease."""
+    kube = Kube(["shop"])
+    return Reconciler(kube, Leader(kube, "shop", "streamjob", "a"))
+
+
+@pytest.fixture
+async def session(reconciler: Reconciler) -> AsyncIterator[aiohttp.ClientSession]:
+    async with served(reconciler, ADDRESS), aiohttp.ClientSession(f"http://{ADDRESS}") as session:
+        yield session
+
+
+async def test_a_standby_is_well(session: aiohttp.ClientSession) -> None:
+    async with session.get("/healthz") as answer:
+        assert answer.status == 200
+        assert (await answer.json())["leads"] is False
+
+
+async def test_one_that_makes_no_progress_is_not(
+    session: aiohttp.ClientSession, reconciler: Reconciler
+) -> None:
+    reconciler.leader.alive = time.monotonic() - AGE_LIMIT - 1
+    async with session.get("/healthz") as answer:
+        assert answer.status == 503
+        assert (await answer.json())["secondsSinceLastReconcile"] > AGE_LIMIT
+
+
+async def test_metrics_of_a_standby_name_no_job(session: aiohttp.ClientSession) -> None:
+    async with session.get("/metrics") as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        text = await answer.text()
+    assert "streamjob_leader_term 0.0" in text
+    assert "streamjob_job_phase{" not in text
+
+
+async def test_nothing_else_is_there(session: aiohttp.ClientSession) -> None:
+    for path in ("/", "/v1/status", "/debug"):
+        async with session.get(path) as answer:
+            assert answer.status == 404

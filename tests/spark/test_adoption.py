@@ -1,0 +1,94 @@
+"""Row 8, version 1: a PySpark job that was killed as such jobs are today goes on as a StreamJob, from a copy of its directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import FAST, LocalDriver
+from streamjob.protocol.messages import Mode, Restore
+
+from .feeds import eventually
+from .job import APP, Feed
+
+
+def run_and_kill(home: Path, feed: Feed, commits: int) -> Path:
+    """`python app.py` until it has committed some batches, then SIGKILL. The checkpoint directory of its query."""
+    conf, root = home / "conf", home / "bare"
+    conf.mkdir()
+    settings = {**FAST, "spark.sql.streaming.checkpointLocation": root.as_uri()}
+    (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
+    environment = {**os.environ, "SPARK_CONF_DIR": str(conf), "PYSPARK_PYTHON": sys.executable}
+    with (home / "bare.log").open("w") as log:
+        command = [sys.executable, str(APP), *feed.arguments()]
+        process = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        eventually(
+            lambda: len(list(root.glob("*/commits/[0-9]*"))) >= commits, f"{commits} batches committed"
+        )
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    (directory,) = root.iterdir()
+    return directory
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {
+        str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in folder.rglob("*")
+        if f.is_file()
+    }
+
+
+@pytest.mark.parametrize("half_done", [False, True], ids=["row8-at a boundary", "row8-in a batch"])
+def test_a_killed_pyspark_job_goes_on_as_a_streamjob(
+    spark: SparkSession, feed: Feed, tmp_path: Path, half_done: bool
+) -> None:
+    feed.add(6)
+    bare = run_and_kill(tmp_path, feed, 3)
+    commits, offsets = ({int(f.name) for f in (bare / d).glob("[0-9]*")} for d in ("commits", "offsets"))
+    if half_done and max(commits) == max(offsets):
+        (bare / "commits" / str(max(commits))).unlink()
+        (bare / "commits" / f".{max(commits)}.crc").unlink(missing_ok=True)
+    before = digest(bare)
+    feed.add(3)
+    restore = Restore(checkpoints={"main": bare.as_uri()})
+    with LocalDriver(tmp_path, APP, *feed.arguments(), restore=restore) as driver:
+        directory = tmp_path / "checkpoints" / "main" / "0"
+        driver.running(1)
+        eventually(lambda: len(feed.read_files(directory)) == 9, "all files read")
+        assert f"from a copy of file:{bare}" in driver.log.read_text()
+        assert driver.finish(Mode.DRAIN).drained
+    assert feed.output(spark) == feed.expected(spark)
+    assert digest(bare) == before, "the job's own directory is as it was"
+
+
+@pytest.mark.any_spark
+def test_row8_what_cannot_be_taken_over_is_refused_by_name(feed: Feed, tmp_path: Path) -> None:
+    feed.add(1)
+    bare = tmp_path / "bare"
+    (bare / "offsets").mkdir(parents=True)
+    for stage, reason, text in (
+        ("other", "CheckpointNotAdopted", "'main' is not in restoreFrom.checkpoints, which has other"),
+        ("main", "MalformedDocument", "no file 'metadata'"),
+    ):
+        restore = Restore(checkpoints={stage: bare.as_uri()})
+        home = tmp_path / stage
+        home.mkdir()
+        with LocalDriver(home, APP, *feed.arguments(), restore=restore) as driver:
+            assert driver.wait() != 0
+            problem = driver.report().problem
+        assert problem is not None
+        assert problem.reason == reason
+        assert text in problem.message
+        assert problem.remedy

@@ -1,0 +1,96 @@
+"""Inputs whose end the script declares: the query drains, finishes with a checkpoint and stays finished; the others run on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dev.broker import CONNECTORS, Kafka
+from dev.localdriver import LocalDriver
+from streamjob.protocol.lifecycle import TaskState
+from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
+from streamjob.protocol.records import CheckpointRecord
+
+from .apps.bounded import TICKS
+from .apps.windows import SCHEMA, windows
+from .feeds import eventually
+from .job import Feed
+
+APP = Path(__file__).parent / "apps" / "bounded.py"
+EVERY = {"checkpointing": CheckpointSettings(interval=0.5)}
+
+
+def closed(status: DriverStatus) -> set[str]:
+    return {g.uid for g in status.stages if all(t.state is TaskState.CLOSED for t in g.tasks)}
+
+
+def finished(record: CheckpointRecord | None) -> set[str]:
+    return {s.uid for s in record.stages if s.finished} if record else set()
+
+
+def finish_for_good(driver: LocalDriver, uids: set[str]) -> CheckpointRecord:
+    """Wait until a checkpoint has them as finished, and play the index."""
+    status = driver.wait_for(lambda s: finished(s.completed) == uids)
+    assert status.completed is not None
+    driver.complete(status.completed.checkpoint)
+    running = driver.wait_for(lambda s: closed(s) == uids)
+    assert {g.uid for g in running.stages} > uids
+    driver.record = status.completed
+    return status.completed
+
+
+def lines(frame: DataFrame) -> list[str]:
+    return sorted(str(tuple(r)) for r in frame.collect())
+
+
+def test_row1_row10_files_until_a_marker_and_a_source_that_says_it_is_done(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(4)
+    arguments = (str(feed.source), str(tmp_path))
+    with LocalDriver(tmp_path, APP, *arguments, **EVERY) as first:
+        finish_for_good(first, {"ticks"})
+        commits = tmp_path / "checkpoints" / "files" / "0" / "commits"
+        eventually(lambda: len([f for f in commits.glob("*") if f.name.isdigit()]) >= 4, "all files read")
+        feed.add(2)
+        (feed.source / "_END").touch()
+        finish_for_good(first, {"ticks", "files"})
+        first.kill()
+    feed.add(1)  # too late
+    with first.next_epoch(APP, *arguments, **EVERY, exact=False) as second:
+        second.wait_for(lambda s: len(s.stages) == 3)
+        assert "stage files has finished" in second.log.read_text()
+        drained = second.finish(Mode.DRAIN)
+    assert drained.drained
+    read = feed.read_files(tmp_path / "checkpoints" / "files" / "0")
+    assert len(read) == 6
+    batch = windows(spark.read.schema(SCHEMA).json(read)).select("window.start", "k", "n", "s")
+    assert lines(spark.read.parquet(str(tmp_path / "files"))) == lines(batch)
+    assert sorted(r.n for r in spark.read.parquet(str(tmp_path / "ticks")).collect()) == list(range(TICKS))
+
+
+@pytest.mark.any_spark
+def test_row1_a_topic_up_to_declared_offsets_and_not_a_row_more(
+    spark: SparkSession, feed: Feed, tmp_path: Path, kafka: Kafka
+) -> None:
+    def produce(first: int, count: int) -> None:
+        frame = spark.range(first, first + count, 1, 1).selectExpr(
+            "cast(id as string) AS value", "cast(id % 2 as int) AS partition"
+        )
+        target = frame.write.format("kafka").option("kafka.bootstrap.servers", kafka.address)
+        target.option("topic", "bounded").save()
+
+    produce(0, 20)
+    end = json.dumps({"bounded": {"0": 15, "1": 12}})
+    arguments = (str(feed.source), str(tmp_path), kafka.address, end)
+    with LocalDriver(tmp_path, APP, *arguments, **EVERY, spark_conf={"spark.jars": CONNECTORS}) as driver:
+        finish_for_good(driver, {"ticks"})
+        produce(20, 40)
+        record = finish_for_good(driver, {"ticks", "topic"})
+        driver.kill()
+    rows = spark.read.parquet(str(tmp_path / "topic")).collect()
+    assert sorted(int(r.value) for r in rows) == sorted([*range(0, 30, 2), *range(1, 24, 2)])
+    assert {s.uid for s in record.stages} == {"files", "ticks", "topic", "forever"}

@@ -1,0 +1,298 @@
+"""The API server, as far as the controller and the models around it can tell: what each request answers, and what is then there.
+
+tests/world/test_apiserver.py holds it against the real one, with the same random requests.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import UUID
+
+from streamjob.api.types import moment, timestamp
+
+Obj = dict[str, Any]
+Key = tuple[str, str, str]  # plural, namespace, name
+PATH = re.compile(
+    r"/(?:api/v1|apis/streamjob\.dev/v1alpha1|apis/coordination\.k8s\.io/v1)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/(status))?"
+)
+KINDS = {"streamjobs": "StreamJob", "pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
+POD_GRACE = 30
+NOT_METADATA = ("metadata", "status")
+
+
+@dataclass
+class Refusal(Exception):
+    """What the server says no with."""
+
+    code: int
+    reason: str
+    message: str
+
+    @property
+    def body(self) -> Obj:
+        return {
+            "kind": "Status",
+            "status": "Failure",
+            "code": self.code,
+            "reason": self.reason,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True)
+class Change:
+    """One object before and after a write; None: it was, or is, not there. `by`: who asked."""
+
+    by: str
+    key: Key
+    old: Obj | None
+    new: Obj | None
+
+
+class ApiServer:
+    """:param changed: called after each write that changed something. Stored objects are never changed, only replaced."""
+
+    def __init__(self, now: Callable[[], datetime], changed: Callable[[Change], None], rng: Random) -> None:
+        self._now, self._changed, self._rng = now, changed, rng
+        self._version = 100
+        self.objects: dict[Key, Obj] = {}
+        self.events = 0
+        self._texts: dict[str, str] = {}  # by resourceVersion
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def handle(self, by: str, method: str, path: str, body: Obj | None = None) -> tuple[int, str]:
+        """Status code and body of the answer."""
+        code, answer = self._answer(by, method, path, body)
+        if "items" in answer:
+            return code, '{"items":[' + ",".join(map(self._text, answer["items"])) + "]}"
+        return code, self._text(answer)
+
+    def _text(self, obj: Obj) -> str:
+        """The same object is written out once."""
+        version = obj.get("metadata", {}).get("resourceVersion")
+        if version is None:
+            return json.dumps(obj)
+        if version not in self._texts:
+            self._texts[version] = json.dumps(obj)
+        return self._texts[version]
+
+    def _answer(self, by: str, method: str, path: str, body: Obj | None) -> tuple[int, Obj]:
+        url = urlsplit(path)
+        found = PATH.fullmatch(url.path)
+        if found is None:
+            return 404, Refusal(404, "NotFound", "no such path").body
+        namespace, plural, name, sub = (unquote(x) if x else x for x in found.groups())
+        if plural != "events":
+            # As over the wire: nothing that the caller still holds is in the store.
+            body = json.loads(json.dumps(body))
+        try:
+            if name is None and method == "GET":
+                return 200, {"items": list(self._list(plural, namespace, parse_qs(url.query)))}
+            if name is None:
+                return 201, self.create(by, plural, namespace, body)
+            key = (plural, namespace, name)
+            if method == "GET":
+                return 200, self.get(key)
+            if method == "PUT":
+                return 200, self.put(by, key, body, sub)
+            if method == "PATCH":
+                return 200, self.patch(by, key, body, sub)
+            return 200, self.delete(by, key, body or {})
+        except Refusal as e:
+            return e.code, e.body
+
+    def get(self, key: Key) -> Obj:
+        if key not in self.objects:
+            raise Refusal(404, "NotFound", f'{key[0]} "{key[2]}" not found')
+        return self.objects[key]
+
+    def _list(self, plural: str, namespace: str | None, query: dict[str, list[str]]) -> Iterator[Obj]:
+        terms = [t.split("=") for t in (query.get("labelSelector") or [""])[0].split(",") if t]
+        for (kind, where, _), obj in self.objects.items():
+            labels = obj["metadata"].get("labels") or {}
+            if kind == plural and namespace in (None, where) and all(labels.get(k) == v for k, v in terms):
+                yield obj
+
+    # --- writes -----------------------------------------------------------------------------------------------
+
+    def create(self, by: str, plural: str, namespace: str, obj: Obj) -> Obj:
+        meta = obj.setdefault("metadata", {})
+        if plural == "events":
+            self.events += 1
+            return obj
+        key = (plural, namespace, meta["name"])
+        if key in self.objects:
+            raise Refusal(409, "AlreadyExists", f'{plural} "{key[2]}" already exists')
+        uid = str(UUID(int=self._rng.getrandbits(128), version=4))
+        # What only the server may set is not taken from the request.
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
+            meta.pop(field, None)
+        meta |= {"namespace": namespace, "uid": uid, "creationTimestamp": timestamp(self._now())}
+        if plural == "streamjobs":
+            obj.pop("status", None)
+            meta["generation"] = 1
+        elif plural == "pods":
+            obj["status"] = {"phase": "Pending"}
+            obj["spec"].setdefault("terminationGracePeriodSeconds", POD_GRACE)
+        elif plural == "secrets":
+            text = obj.pop("stringData", {})
+            encoded = {k: base64.b64encode(v.encode()).decode() for k, v in text.items()}
+            obj["data"] = {**obj.get("data", {}), **encoded}
+        return self._store(by, key, None, obj)
+
+    def put(self, by: str, key: Key, given: Obj, sub: str | None = None) -> Obj:
+        """Replace: all but the status, or (`sub`) the status alone."""
+        old = self.get(key)
+        version = given["metadata"].get("resourceVersion")
+        if version is None and key[0] == "streamjobs":
+            raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
+        self._check_version(old, version)
+        if sub == "status":
+            new = {**old, "status": given.get("status")}
+        else:
+            new = {**given, "status": old.get("status")}
+            kept = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+            kept += ("deletionGracePeriodSeconds", "generation")
+            meta = {k: v for k, v in given["metadata"].items() if k not in kept}
+            new["metadata"] = meta | {k: old["metadata"][k] for k in kept if k in old["metadata"]}
+        return self._replace(by, key, old, new)
+
+    def patch(self, by: str, key: Key, patch: Obj, sub: str | None = None) -> Obj:
+        """A JSON merge patch."""
+        old = self.get(key)
+        self._check_version(old, (patch.get("metadata") or {}).get("resourceVersion"))
+        merged = merge(old, patch)
+        given = {"metadata": old["metadata"], "status": merged.get("status")} if sub else merged
+        given = {**given, "metadata": {**given["metadata"], "resourceVersion": None}}
+        return self._replace(by, key, old, self._patched(old, given, sub))
+
+    def delete(self, by: str, key: Key, options: Obj) -> Obj:
+        old = self.get(key)
+        meta = old["metadata"]
+        wanted = options.get("preconditions") or {}
+        if wanted.get("uid", meta["uid"]) != meta["uid"]:
+            raise Refusal(409, "Conflict", "Precondition failed: UID")
+        self._check_version(old, wanted.get("resourceVersion"))
+        grace, asked = self._grace(key, old, options.get("gracePeriodSeconds")), self._now()
+        if "deletionTimestamp" in meta:
+            # Only ever sooner, and only if it is said; that its container has ended meanwhile is for the kubelet to say.
+            given, before = options.get("gracePeriodSeconds"), meta["deletionGracePeriodSeconds"]
+            if given is None or given >= before:
+                return old
+            grace, asked = given, moment(meta["deletionTimestamp"]) - timedelta(seconds=before)
+            if asked + timedelta(seconds=grace) < self._now():
+                grace, asked = (
+                    min(grace, 1),
+                    self._now() - timedelta(seconds=min(grace, 1)),
+                )  # never in the past
+        if grace == 0 and not meta.get("finalizers"):
+            return self._remove(by, key, old)
+        marked = {
+            **meta,
+            "deletionTimestamp": timestamp(asked + timedelta(seconds=grace)),
+            "deletionGracePeriodSeconds": grace,
+        }
+        if "generation" in meta and "deletionTimestamp" not in meta:
+            marked["generation"] += 1
+        return self._store(by, key, old, {**old, "metadata": marked})
+
+    # --- rules ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _grace(key: Key, pod: Obj, asked: int | None) -> int:
+        if key[0] != "pods" or "nodeName" not in pod["spec"]:
+            return 0
+        if pod["status"].get("phase") in ("Succeeded", "Failed"):
+            return 0
+        return pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked
+
+    @staticmethod
+    def _check_version(old: Obj, version: str | None) -> None:
+        if version not in (None, "", old["metadata"]["resourceVersion"]):
+            raise Refusal(409, "Conflict", "the object has been modified")
+
+    @staticmethod
+    def _patched(old: Obj, given: Obj, sub: str | None) -> Obj:
+        if sub == "status":
+            return {**old, "status": given.get("status")}
+        meta = {**given["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}
+        return {**given, "metadata": meta, "status": old.get("status")}
+
+    def _replace(self, by: str, key: Key, old: Obj, new: Obj) -> Obj:
+        meta = {**new["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}
+        if new.get("status") is None:
+            new = {k: v for k, v in new.items() if k != "status"}
+        if not meta.get("finalizers"):
+            meta.pop("finalizers", None)
+        new = {**new, "metadata": meta}
+        if key[0] == "streamjobs":
+            self._admit(old, new)
+            if _but_metadata(old) != _but_metadata(new):
+                meta["generation"] = old["metadata"]["generation"] + 1
+        if new == old:
+            return old  # nothing changes: no new version either
+        if "deletionTimestamp" in meta and "finalizers" not in meta and key[0] != "pods":
+            return self._remove(by, key, old)
+        return self._store(by, key, old, new)
+
+    @staticmethod
+    def _admit(old: Obj, new: Obj) -> None:
+        """The rules of the CRD that a user of this world can run into."""
+        before, after = old["spec"].get("state", "Running"), new["spec"].get("state", "Running")
+        if before == "Drained" and after not in ("Drained", "Cancelled"):
+            raise Refusal(422, "Invalid", "spec: a drain is an end and is not taken back")
+        added = set(new["metadata"].get("finalizers", ())) - set(old["metadata"].get("finalizers", ()))
+        if added and "deletionTimestamp" in old["metadata"]:
+            raise Refusal(422, "Invalid", "metadata.finalizers: no new finalizers while being deleted")
+
+    def _store(self, by: str, key: Key, old: Obj | None, new: Obj) -> Obj:
+        self._version += 1
+        new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
+        self.objects[key] = new
+        self._changed(Change(by, key, old, new))
+        return new
+
+    def _remove(self, by: str, key: Key, old: Obj) -> Obj:
+        self._version += 1
+        del self.objects[key]
+        self._changed(Change(by, key, old, None))
+        return old
+
+    # --- for the models ---------------------------------------------------------------------------------------
+
+    def dependents(self, uid: str) -> list[tuple[Key, Obj]]:
+        """What garbage collection takes when the owner is gone."""
+        return [
+            (key, obj)
+            for key, obj in self.objects.items()
+            if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences") or ())
+        ]
+
+    def of_kind(self, plural: str) -> list[Obj]:
+        return [obj for (kind, _, _), obj in self.objects.items() if kind == plural]
+
+
+def _but_metadata(obj: Obj) -> Obj:
+    return {k: v for k, v in obj.items() if k not in NOT_METADATA}
+
+
+def merge(base: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(base) if isinstance(base, dict) else {}
+    for k, v in patch.items():
+        if v is None:
+            merged.pop(k, None)
+        else:
+            merged[k] = merge(merged.get(k), v)
+    return merged

@@ -1,0 +1,190 @@
+"""Scheduler, kubelet and garbage collector: what makes pods run and end, and takes objects whose owner is gone."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from streamjob.api.types import timestamp
+from streamjob.controller import names
+from streamjob.protocol import codec
+from streamjob.protocol.messages import DriverConfig
+
+from .apiserver import Change, Key, Obj, Refusal
+from .driver import Driver
+
+if TYPE_CHECKING:
+    from .world import World
+
+ME = "kubelet"
+RETRY = 10.0  # seconds until an image or a Secret that was not there is looked for again
+NODE_OFF = 90.0  # seconds until a lost node's pods are declared over
+ADDRESSES = 3  # so few that a new pod soon has an old one's
+
+
+@dataclass
+class Container:
+    """Of a pod whose process lives."""
+
+    key: Key
+    driver: Driver
+    ip: str
+    started_at: str
+
+
+class Kubelet:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.containers: dict[str, Container] = {}  # by the pod's uid, while their process lives
+        self.lost: set[str] = set()  # pods whose node is off: nobody says how they are
+        self._rng = Random(f"kubelet {world.plan.seed}")
+        self._next = 0
+
+    # --- what it sees -----------------------------------------------------------------------------------------
+
+    def changed(self, change: Change) -> None:
+        """Told after each write."""
+        old, new = change.old, change.new
+        if new is None:
+            assert old is not None
+            uid = old["metadata"]["uid"]
+            self._later(0.5, 3.0, lambda: self._collect(uid))
+            if (container := self.containers.get(uid)) is not None:
+                container.driver.kill()  # deleted by force
+        elif old is None:
+            owners = {o["uid"] for o in new["metadata"].get("ownerReferences") or ()}
+            known = {o["metadata"]["uid"] for o in self.world.server.objects.values()}
+            for owner in owners - known:
+                self._later(0.5, 3.0, lambda owner=owner: self._collect(owner))
+            if change.key[0] == "pods":
+                self._later(0.1, 1.0, lambda: self._bind(change.key, new["metadata"]["uid"]))
+        elif change.key[0] == "pods" and _grace(old) != _grace(new):
+            self._terminate(change.key, new)
+
+    def at(self, ip: str) -> Driver | None:
+        """Who listens at this address."""
+        found = [c.driver for c in self.containers.values() if c.ip == ip]
+        return found[-1] if found else None
+
+    # --- a pod's life -----------------------------------------------------------------------------------------
+
+    def _bind(self, key: Key, uid: str) -> None:
+        if self._pod(key, uid) is None:
+            return
+        self.world.server.patch(ME, key, {"spec": {"nodeName": "node-1"}})
+        self._later(0.2, 2.0, lambda: self._start(key, uid))
+
+    def _start(self, key: Key, uid: str) -> None:
+        pod = self._pod(key, uid)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        (container,) = [c for c in pod["spec"]["containers"] if c["name"] == names.CONTAINER]
+        volumes = [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if "secret" in v]
+        secret = self.world.server.objects.get(("secrets", key[1], volumes[0]))
+        if container["image"].startswith("missing") or secret is None:
+            reason = "CreateContainerConfigError" if secret is None else "ErrImagePull"
+            self._say(key, "Pending", {"waiting": {"reason": reason, "message": "it is not there"}})
+            self._later(RETRY, RETRY, lambda: self._start(key, uid))
+            return
+        env = {e["name"]: e.get("value") for e in container["env"]}
+        config = codec.loads(DriverConfig, env["STREAMJOB_CONFIG"])
+        token = base64.b64decode(secret["data"][names.TOKEN_KEY]).decode()
+        self._next += 1
+        ip = f"10.0.0.{self._next % ADDRESSES}"
+        self.world.oracle.container_starts(config, pod)
+        over: Callable[[int, str], None] = lambda code, message: self._over(key, uid, code, message)  # noqa: E731
+        driver = Driver(self.world, config, token, over)
+        started_at = timestamp(self.world.now())
+        if driver.alive:
+            self.containers[uid] = Container(key, driver, ip, started_at)
+        self._say(key, "Running", {"running": {"startedAt": started_at}}, ip)
+        if not driver.alive:
+            self._over(key, uid, 137, "", started_at)
+
+    def _over(self, key: Key, uid: str, code: int, message: str, started_at: str = "") -> None:
+        container = self.containers.pop(uid, None)
+        if container is None and not started_at:
+            return
+        ended = {
+            "exitCode": code,
+            "reason": "Error" if code else "Completed",
+            "message": message,
+            "startedAt": container.started_at if container else started_at,
+            "finishedAt": timestamp(self.world.now()),
+        }
+
+        def say() -> None:
+            pod = self._pod(key, uid)
+            if pod is None:
+                return
+            self._say(key, "Failed" if code else "Succeeded", {"terminated": ended})
+            if "deletionTimestamp" in pod["metadata"]:
+                self._later(0.1, 1.0, lambda: self._finish(key, uid))
+
+        if uid in self.lost:
+            self.world.later(NODE_OFF, lambda: self._finish(key, uid))
+        else:
+            self._later(0.1, 1.5, say)
+
+    def _terminate(self, key: Key, pod: Obj) -> None:
+        """It is being deleted, or sooner than it was."""
+        meta = pod["metadata"]
+        uid, grace = meta["uid"], float(meta["deletionGracePeriodSeconds"])
+        container = self.containers.get(uid)
+        if container is not None:
+            container.driver.sigterm(grace)
+            self.world.later(grace, container.driver.kill)
+        elif uid not in self.lost:
+            self._later(0.1, 1.0, lambda: self._finish(key, uid))
+
+    def _finish(self, key: Key, uid: str) -> None:
+        self._delete(key, {"preconditions": {"uid": uid}, "gracePeriodSeconds": 0}, ME)
+
+    # --- what befalls it --------------------------------------------------------------------------------------
+
+    def lose_node(self, driver: Driver) -> None:
+        """The machine is off: the process is gone, and nobody says so. In the end its pod is deleted by force."""
+        self.lost |= {uid for uid, c in self.containers.items() if c.driver is driver}
+        driver.waiters.clear()  # no connection is closed either
+        driver.kill()
+
+    def evict(self, driver: Driver) -> None:
+        """As `kubectl drain` does it."""
+        for uid, container in self.containers.items():
+            if container.driver is driver:
+                options = {"preconditions": {"uid": uid}}
+                self.world.later(0.0, lambda c=container, o=options: self._delete(c.key, o, "eviction"))
+
+    def _delete(self, key: Key, options: Obj, by: str) -> None:
+        with contextlib.suppress(Refusal):  # it is gone
+            self.world.server.delete(by, key, options)
+
+    def _collect(self, owner: str) -> None:
+        for key, obj in self.world.server.dependents(owner):
+            self._delete(key, {"preconditions": {"uid": obj["metadata"]["uid"]}}, "garbage collector")
+
+    # --- helpers ----------------------------------------------------------------------------------------------
+
+    def _say(self, key: Key, phase: str, state: Obj, ip: str | None = None) -> None:
+        status: dict[str, Any] = {
+            "phase": phase,
+            "containerStatuses": [{"name": names.CONTAINER, "state": state}],
+        }
+        if ip is not None:
+            status["podIP"] = ip
+        self.world.server.patch(ME, key, {"status": status}, "status")
+
+    def _pod(self, key: Key, uid: str) -> Obj | None:
+        pod = self.world.server.objects.get(key)
+        return pod if pod is not None and pod["metadata"]["uid"] == uid else None
+
+    def _later(self, low: float, high: float, call: Callable[[], None]) -> None:
+        self.world.later(low + self._rng.random() * (high - low), call)
+
+
+def _grace(obj: Obj) -> Any:
+    return obj["metadata"].get("deletionGracePeriodSeconds")

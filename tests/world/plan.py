@@ -1,0 +1,168 @@
+"""What happens in one world: the job, what its user does, and the faults. All of it from one seed, or written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+
+class Fault(str, Enum):
+    """What can go wrong with one call."""
+
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    CONFLICT = "409"
+    TOO_MANY = "429"
+    ERROR = "500"
+    APPLIED = "timeout, applied"
+    LOST = "timeout, not applied"
+
+
+class Mishap(str, Enum):
+    """What can happen to a driver when it carries out an effect of the coordinator."""
+
+    KILLED_BEFORE = "killed before"
+    KILLED_AFTER = "killed after"  # done, and not yet answered
+    THROWS = "throws"
+    HANGS = "hangs"  # answers nobody for a while
+    NODE_LOST = "node lost"
+    EVICTED = "evicted"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The job: its stages (each reads from the one before), and its spec where it matters here.
+
+    :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
+    :param interval: of periodic checkpoints. :param on_delete: as `spec.termination.onDelete`.
+    """
+
+    stages: tuple[str, ...] = ("events",)
+    transactional: bool = False
+    bounded: int | None = None
+    interval: str = "0s"
+    on_delete: str = "Stop"
+    image: str = "jobs:1"
+    policy: str = "OnFailure"
+
+
+@dataclass(frozen=True)
+class Step:
+    """`do` of `user.DEEDS`, once the job's phase is `phase` (or PATIENCE is over), and `delay` seconds later."""
+
+    do: str
+    delay: float = 0.0
+    phase: str | None = None
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Until `until`: the share of all calls that go wrong, and of events that are lost, late or doubled."""
+
+    until: float = 0.0
+    calls: float = 0.0
+    events: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """:param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
+    :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each controller's clock.
+    :param name: of the scenario, if it is one.
+    """
+
+    seed: int
+    shape: Shape = field(default_factory=Shape)
+    steps: tuple[Step, ...] = (Step("apply"),)
+    faults: tuple[tuple[int, Fault], ...] = ()
+    mishaps: tuple[tuple[str, int, Mishap], ...] = ()
+    weather: Weather = field(default_factory=Weather)
+    skews: tuple[float, ...] = (0.0,)
+    name: str = ""
+
+    @property
+    def calm(self) -> bool:
+        """Nothing goes wrong in it, except what the user does."""
+        return not self.faults and not self.mishaps and not self.weather.until
+
+
+# Moments at which a driver may meet with a mishap: the coordinator's effects, and the driver's own way of life.
+MOMENTS = (
+    "Container",
+    "Started",
+    "Running",
+    "StopAtBoundary",
+    "CatchUp",
+    "FireMaxWatermark",
+    "Flushed",
+    "Finish",
+    "StoreCheckpoint",
+    "AnnounceCheckpoint",
+    "NotifyComplete",
+    "Close",
+    "Leave",
+)
+STATES = ("Running", "Stopped", "Drained", "Cancelled")
+DELAYS = (0.0, 0.3, 2.0, 5.0, 12.0, 40.0, 150.0)
+
+
+def random_plan(seed: int) -> Plan:
+    """The plan of this seed."""
+    rng = Random(f"plan {seed}")
+    shape = Shape(
+        stages=rng.choice((("events",), ("events",), ("events", "sums"))),
+        transactional=rng.random() < 0.25,
+        bounded=rng.choice((None, None, None, 10, 40)),
+        interval=rng.choice(("0s", "0s", "15s", "60s")),
+        on_delete=rng.choice(("Stop", "Stop", "Drain", "Cancel")),
+        image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
+        policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
+    )
+    kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
+    faults: tuple[tuple[int, Fault], ...] = ()
+    mishaps: tuple[tuple[str, int, Mishap], ...] = ()
+    weather = Weather()
+    if kind in ("calls", "both", "all"):
+        faults = tuple((rng.randrange(40), rng.choice(list(Fault))) for _ in range(rng.choice((1, 2, 2, 3))))
+    if kind in ("drivers", "both", "all"):
+        mishaps = tuple(
+            (rng.choice(MOMENTS), rng.choice((0, 0, 0, 1, 2)), rng.choice(list(Mishap)))
+            for _ in range(rng.choice((1, 1, 2)))
+        )
+    if kind in ("weather", "all"):
+        weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
+    skews = (rng.choice((0.0, 0.0, 3600.0, -3600.0)),) * rng.choice((1, 1, 1, 2))
+    return Plan(seed, shape, tuple(_steps(rng)), faults, mishaps, weather, skews)
+
+
+def _steps(rng: Random) -> list[Step]:
+    steps = [Step("apply")]
+    for _ in range(rng.choice((1, 2, 2, 3, 4))):
+        what = rng.random()
+        if what < 0.6:
+            do = rng.choice(STATES)
+        elif what < 0.7:
+            do = "delete"
+        else:
+            do = rng.choice(
+                (
+                    "delete pod",
+                    "kill pod",
+                    "edit",
+                    "nonce",
+                    "delete secret",
+                    "bad image",
+                    "good image",
+                    "strip",
+                    "again",
+                )
+                + ("delete index",) * (rng.random() < 0.3)
+            )
+        phase = rng.choice(
+            (None, None, "Running", "Stopping", "Draining", "Stopped", "Restarting", "Starting")
+        )
+        steps.append(Step(do, rng.choice(DELAYS), phase))
+    if rng.random() < 0.5:
+        steps.append(Step(rng.choice(STATES), rng.choice(DELAYS)))
+    return steps

@@ -1,0 +1,57 @@
+"""What outlives every driver: the queries' checkpoint directories, savepoints, and what transactional sinks hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamjob.protocol.records import CheckpointRecord
+
+
+@dataclass
+class Directory:
+    """One task's. `batch`: the last one committed, -1 if none. `drained`: the max watermark is in the offset log, `flushed`:
+    and its batch is committed."""
+
+    batch: int = -1
+    drained: bool = False
+    flushed: bool = False
+
+
+@dataclass
+class Sink:
+    """A transactional one: transactions by name, each with the batch that it reaches to."""
+
+    pending: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: checkpoint, batch
+    visible: int = -1
+
+    def pre_commit(self, name: str, number: int, batch: int) -> None:
+        self.pending[name] = (number, batch)
+
+    def commit(self, until: int) -> None:
+        for name in [n for n, (number, _) in self.pending.items() if number <= until]:
+            self.visible = max(self.visible, self.pending.pop(name)[1])
+
+    def recover(self, names: tuple[str, ...]) -> None:
+        """Those of the checkpoint are committed; of the others nothing becomes visible."""
+        for name in names:
+            if name in self.pending:
+                self.visible = max(self.visible, self.pending.pop(name)[1])
+        self.pending.clear()
+
+
+@dataclass
+class Storage:
+    """Directories and sinks by job folder and task; savepoints by URI: those whose manifest is written."""
+
+    directories: dict[tuple[str, str], Directory] = field(default_factory=dict)
+    sinks: dict[tuple[str, str], Sink] = field(default_factory=dict)
+    savepoints: dict[str, CheckpointRecord] = field(default_factory=dict)
+
+    def directory(self, root: str, task: str) -> Directory:
+        return self.directories.setdefault((root, task), Directory())
+
+    def sink(self, root: str, task: str) -> Sink:
+        return self.sinks.setdefault((root, task), Sink())
+
+    def of(self, root: str) -> dict[str, Directory]:
+        return {task: d for (where, task), d in self.directories.items() if where == root}

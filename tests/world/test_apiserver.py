@@ -1,0 +1,262 @@
+"""The fake API server is held against the real one: the same random requests, through the production `Kube`, get the same answers
+and leave the same objects."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from kubernetes.aio import client, config
+
+from streamjob.controller.kube import Kube, KubeError
+
+from .apiserver import ApiServer
+from .network import Answer
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="KUBECONFIG names no cluster (make cluster)"),
+    pytest.mark.skipif(bool(os.environ.get("CLUSTER")), reason="uses the kubeconfig's current context"),
+]
+NAMES = ("a", "b")
+FINALIZER = "streamjob.dev/termination"
+STATES = ("Running", "Stopped", "Drained", "Cancelled")
+JOBS = "/apis/streamjob.dev/v1alpha1/namespaces/{}/streamjobs/"
+MERGE = "application/merge-patch+json"
+Obj = dict[str, Any]
+
+
+class Direct:
+    """The fake, without a network in between."""
+
+    def __init__(self) -> None:
+        now = lambda: datetime.now(timezone.utc)  # noqa: E731
+        self.server = ApiServer(now, lambda change: None, random.Random(1))
+
+    async def param_serialize(self, method: str, path: str, **_: Any) -> tuple[Any, ...]:
+        return method, path, {}
+
+    async def call_api(self, method: str, url: str, headers: Any, body: Any, **_: Any) -> Answer:
+        code, text = self.server.handle("test", method, url, body)
+        return Answer(code, text.encode())
+
+    async def close(self) -> None:
+        pass
+
+
+class Side:
+    """One of the two servers. It remembers what it has seen of each object, so that a request can name an old version."""
+
+    def __init__(self, kube: Kube, namespace: str) -> None:
+        self.kube, self.namespace = kube, namespace
+        self.seen: dict[tuple[str, str], list[Obj]] = {}
+
+    async def get(self, kind: str, name: str) -> Obj | None:
+        return await self.kube._or_none(self.kube._call("GET", self.path(kind, name)))
+
+    def path(self, kind: str, name: str) -> str:
+        if kind == "streamjobs":
+            return JOBS.format(self.namespace) + name
+        return f"/api/v1/namespaces/{self.namespace}/{kind}/{name}"
+
+    async def patch(self, kind: str, name: str, body: Obj, sub: str = "") -> None:
+        await self.kube._call("PATCH", self.path(kind, name) + sub, body, content=MERGE)
+
+    def known(self, kind: str, name: str, age: int) -> Obj:
+        """What it was `age` looks ago; something that never was, if it has not been seen."""
+        seen = self.seen.get((kind, name)) or [
+            {"metadata": {"uid": str(uuid.UUID(int=1)), "resourceVersion": "1"}}
+        ]
+        return seen[max(len(seen) - 1 - age, 0)]
+
+    async def look(self, kind: str, name: str) -> Obj:
+        """The parts of the object that the controller goes by, and whether it is another version than before."""
+        obj = await self.get(kind, name)
+        if obj is None:
+            return {"there": False}
+        meta, status = obj["metadata"], obj.get("status") or {}
+        before = self.known(kind, name, 0)["metadata"]
+        self.seen.setdefault((kind, name), []).append(obj)
+        return {
+            "same uid": meta["uid"] == before["uid"],
+            "same version": meta["resourceVersion"] == before["resourceVersion"],
+            "generation": meta.get("generation") if kind == "streamjobs" else None,
+            "finalizers": meta.get("finalizers", []),
+            "deleting": "deletionTimestamp" in meta,
+            "grace": meta.get("deletionGracePeriodSeconds"),
+            "labels": meta.get("labels"),
+            "state": obj.get("spec", {}).get("state"),
+            "phase": status.get("phase"),
+            "epoch": status.get("epoch"),
+            "data": obj.get("data"),
+        }
+
+
+Request = Callable[[Side], Awaitable[Any]]
+
+
+def job(name: str, state: str) -> Obj:
+    spec = {"state": state, "image": "x:1", "application": {"file": "/a.py"}}
+    spec["storage"] = {"checkpoints": "file:///c", "savepoints": "file:///s"}
+    meta = {"name": name, "finalizers": [FINALIZER]}
+    return {"apiVersion": "streamjob.dev/v1alpha1", "kind": "StreamJob", "metadata": meta, "spec": spec}
+
+
+def pod(name: str, node: bool) -> Obj:
+    spec: Obj = {"containers": [{"name": "driver", "image": "x:1"}], "terminationGracePeriodSeconds": 20}
+    spec |= {"nodeName": "no-such-node"} if node else {"nodeSelector": {"streamjob.dev/nowhere": "true"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"of": "test"}},
+        "spec": spec,
+    }
+
+
+def draw(rng: random.Random) -> tuple[str, str, str, Request]:
+    """A request: of what kind, to which object, in words, and how to make it."""
+    kind, name = (
+        rng.choice(("streamjobs", "streamjobs", "pods", "pods", "configmaps", "secrets")),
+        rng.choice(NAMES),
+    )
+    age = rng.choice((0, 0, 0, 1))
+    n = rng.randrange(3)
+    version = lambda s: s.known(kind, name, age)["metadata"]["resourceVersion"]  # noqa: E731
+    uid = lambda s: s.known(kind, name, 0)["metadata"]["uid"]  # noqa: E731
+    grace = rng.choice((None, None, 0, 1, 5, 60))
+    choices: list[tuple[str, Request]] = [
+        ("get", lambda s: s.get(kind, name)),
+        (f"delete, grace {grace}", lambda s: s.kube._call("DELETE", s.path(kind, name), _options(grace))),
+    ]
+    if kind == "streamjobs":
+        state, path = rng.choice(STATES), rng.choice(("state", "state", "image"))
+        finalizers = rng.choice(([FINALIZER], [], []))
+        choices += [
+            (
+                f"create {state}",
+                lambda s: s.kube._call("POST", s.path(kind, "").rstrip("/"), job(name, state)),
+            ),
+            (
+                f"status, version {age} ago",
+                lambda s: s.kube.put_status(s.namespace, name, version(s), {"phase": state, "epoch": n}),
+            ),
+            (
+                f"finalizers {finalizers}, version {age} ago",
+                lambda s: s.kube.put_finalizers(s.namespace, name, version(s), finalizers),
+            ),
+            (f"spec.{path} {state}", lambda s: s.patch(kind, name, {"spec": {path: state}})),
+            ("strip", lambda s: s.patch(kind, name, {"metadata": {"finalizers": None}})),
+        ]
+    elif kind == "pods":
+        phase, precise = rng.choice(("Running", "Succeeded", "Failed")), rng.random() < 0.5
+        choices += [
+            (f"create, node {n > 0}", lambda s: s.kube.create_pod(s.namespace, pod(name, n > 0))),
+            (f"phase {phase}", lambda s: s.patch(kind, name, {"status": {"phase": phase}}, "/status")),
+            (
+                f"delete, grace {grace}, version {age if precise else None} ago",
+                lambda s: s.kube.delete_pod(
+                    s.namespace, name, uid(s), version(s) if precise else None, grace
+                ),
+            ),
+            (
+                "delete another",
+                lambda s: s.kube.delete_pod(s.namespace, name, str(uuid.UUID(int=2)), None, None),
+            ),
+        ]
+    elif kind == "configmaps":
+        body: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"index.json": str(n)}}
+        held = lambda s: {**body, "metadata": {"name": name, "resourceVersion": version(s)}}  # noqa: E731
+        choices += [
+            ("create", lambda s: s.kube.create_config_map(s.namespace, {**body, "metadata": {"name": name}})),
+            (f"put, version {age} ago", lambda s: s.kube.put_config_map(s.namespace, held(s))),
+        ] * 2
+    else:
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name},
+            "stringData": {"token": str(n)},
+        }
+        choices += [("create", lambda s: s.kube.create_secret(s.namespace, secret))]
+    words, request = rng.choice(choices)
+    return kind, name, words, request
+
+
+def _options(grace: int | None) -> Obj:
+    options = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    return options if grace is None else {**options, "gracePeriodSeconds": grace}
+
+
+async def outcome(side: Side, request: Request) -> str:
+    try:
+        await request(side)
+    except KubeError as e:
+        return f"{type(e).__name__} {e.code}"
+    return "ok"
+
+
+@pytest.fixture
+async def sides() -> AsyncIterator[tuple[Side, Side]]:
+    real, fake = Kube(), Kube()
+    await real.open()
+    fake._api = Direct()  # type: ignore[assignment]
+    await config.load_kube_config()
+    namespace = f"apiserver-{uuid.uuid4().hex[:8]}"
+    async with client.ApiClient() as api:
+        core = client.CoreV1Api(api)
+        await core.create_namespace({"metadata": {"name": namespace}})
+        yield Side(real, namespace), Side(fake, namespace)
+        for name in NAMES:
+            await outcome(
+                Side(real, namespace),
+                lambda s, n=name: s.patch("streamjobs", n, {"metadata": {"finalizers": []}}),
+            )
+        await core.delete_namespace(namespace)
+    await real.close()
+
+
+async def test_the_same_requests_get_the_same_answers(sides: tuple[Side, Side]) -> None:
+    seed = 1 if os.environ.get("CI") else random.randrange(1 << 30)
+    rng = random.Random(seed)
+    done: list[str] = []
+    end = time.monotonic() + 40
+    while len(done) < 400 and time.monotonic() < end:
+        kind, name, words, request = draw(rng)
+        done.append(f"{kind}/{name}: {words}")
+        said = [await outcome(side, request) for side in sides]
+        done[-1] += f" → {said[0]}"
+        context = f"seed {seed}\n" + "\n".join(done)
+        assert said[0] == said[1], f"the fake says {said[1]} to the last of\n{context}"
+        real, fake = [await side.look(kind, name) for side in sides]
+        assert real == fake, f"after the last of\n{context}"
+    assert len(done) >= 50
+
+
+async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> None:
+    """The world's kubelet relies on it: with the owner gone its objects go, also those made when it was gone already."""
+    real, _ = sides
+    path = real.path("streamjobs", "")
+    made = await real.kube._call("POST", path.rstrip("/"), job("a", "Running"))
+    owner = {
+        "apiVersion": made["apiVersion"],
+        "kind": made["kind"],
+        "name": "a",
+        "uid": made["metadata"]["uid"],
+    }
+    body = lambda n: {"metadata": {"name": n, "ownerReferences": [owner]}}  # noqa: E731
+    await real.kube.create_config_map(real.namespace, body("before"))
+    await real.patch("streamjobs", "a", {"metadata": {"finalizers": []}})
+    await real.kube._call("DELETE", real.path("streamjobs", "a"), _options(None))
+    await real.kube.create_config_map(real.namespace, body("after"))
+    for _ in range(200):
+        if [await real.get("configmaps", n) for n in ("before", "after")] == [None, None]:
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("they are still there")

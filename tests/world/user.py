@@ -1,0 +1,94 @@
+"""What a user does with kubectl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .apiserver import Obj, Refusal
+
+if TYPE_CHECKING:
+    from .world import World
+
+ME = "user"
+NAMESPACE, NAME = "shop", "orders"
+JOB = ("streamjobs", NAMESPACE, NAME)
+
+
+class User:
+    def __init__(self, world: World) -> None:
+        self.world, self.server = world, world.server
+
+    def do(self, deed: str) -> None:
+        """One of DEEDS. What the API server refuses, the user has been told."""
+        self.world.note(ME, deed)
+        try:
+            DEEDS[deed](self)
+        except Refusal as e:
+            self.world.note(ME, f"is told {e.code} {e.message}")
+
+    def apply(self) -> None:
+        shape = self.world.plan.shape
+        spec: Obj = {
+            "state": "Running",
+            "image": shape.image,
+            "application": {"file": "/app.py"},
+            "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
+            "checkpoint": {"interval": shape.interval},
+            "termination": {
+                "stopTimeout": "2m",
+                "drainTimeout": "3m",
+                "gracePeriod": 20,
+                "onDelete": shape.on_delete,
+            },
+            "restart": {
+                "policy": shape.policy,
+                "backoff": {"initial": "1s", "max": "20s"},
+                "limit": 100,
+            },
+        }
+        self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": NAME}, "spec": spec})
+
+    def patch(self, **spec: Any) -> None:
+        self.server.patch(ME, JOB, {"spec": spec})
+
+    def edit(self) -> None:
+        """Something that only the next epoch sees."""
+        self.patch(sparkConf={"edited": str(self.world.loop.time())})
+
+    def delete(self) -> None:
+        self.server.delete(ME, JOB, {})
+
+    def delete_pod(self, grace: int | None = None) -> None:
+        for pod in self.server.of_kind("pods"):
+            options = {} if grace is None else {"gracePeriodSeconds": grace}
+            self.server.delete(ME, ("pods", NAMESPACE, pod["metadata"]["name"]), options)
+
+    def delete_all(self, plural: str) -> None:
+        for obj in self.server.of_kind(plural):
+            self.server.delete(ME, (plural, NAMESPACE, obj["metadata"]["name"]), {})
+
+    def strip(self) -> None:
+        """U8: somebody who has no patience with a deletion."""
+        self.delete()
+        self.server.patch(ME, JOB, {"metadata": {"finalizers": None}})
+
+
+DEEDS: dict[str, Callable[[User], None]] = {
+    "apply": User.apply,
+    "again": User.apply,  # under the same name, if it is gone
+    "Running": lambda u: u.patch(state="Running"),
+    "Stopped": lambda u: u.patch(state="Stopped"),
+    "Drained": lambda u: u.patch(state="Drained"),
+    "Cancelled": lambda u: u.patch(state="Cancelled"),
+    "delete": User.delete,
+    "delete pod": User.delete_pod,
+    "kill pod": lambda u: u.delete_pod(0),
+    "delete index": lambda u: u.delete_all("configmaps"),
+    "delete secret": lambda u: u.delete_all("secrets"),
+    "strip": User.strip,
+    "edit": User.edit,
+    "bad image": lambda u: u.patch(image="missing:1"),
+    "good image": lambda u: u.patch(image="jobs:1"),
+    "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
+}

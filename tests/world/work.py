@@ -1,0 +1,162 @@
+"""The coordinator's effects, carried out on models: one method each, which returns the event that says how it went.
+
+As runtime/work.py does it: the effects of one task in order, tasks side by side; each takes a while, and may be its last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from streamjob.api.types import timestamp
+from streamjob.protocol import effects as fx
+from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
+
+from .query import BATCH, Query
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+Event = Callable[[], "list[Any]"]
+
+# The longest that an effect takes.
+DURATIONS = {
+    fx.StopAtBoundary: BATCH,
+    fx.CatchUp: 2 * BATCH,
+    fx.FireMaxWatermark: 3.0,
+    fx.StoreCheckpoint: 4.0,
+    fx.RetryLater: 5.0,
+}
+
+
+class Work:
+    """`numbers`: the coordinator's number of each announced checkpoint; see `runtime.work.Work.number_of`."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.numbers: dict[int, int] = {}
+        self._lanes: dict[str, deque[Any]] = {}  # by task
+        self._busy: set[str] = set()
+        self._records: dict[int, CheckpointRecord] = {}
+
+    def put(self, effect: Any) -> None:
+        lane = getattr(effect, "task", "")
+        self._lanes.setdefault(lane, deque()).append(effect)
+        self._next(lane)
+
+    def _next(self, lane: str) -> None:
+        if lane in self._busy or not self._lanes.get(lane):
+            return
+        self._busy.add(lane)
+        effect = self._lanes[lane].popleft()
+
+        def done() -> None:
+            event = getattr(self, f"_{type(effect).__name__.lower()}")(effect)
+            answer(event)
+
+        def answer(event: Event | None) -> None:
+            self._busy.discard(lane)
+            if self.driver.alive and event is not None and self.driver.notes.failure is None:
+                self.driver.take(event)
+            self._next(lane)
+
+        def begin() -> None:
+            self.driver.later(self.driver.some(0.05, DURATIONS.get(type(effect), 0.1)), done)
+
+        self.driver.meet(type(effect).__name__, begin, lane)
+
+    def _stopatboundary(self, effect: fx.StopAtBoundary) -> Event:
+        query = self.driver.queries[effect.task]
+        batch = self.driver.settle(query)
+        query.since = None
+        return lambda: self.driver.coordinator.boundary_reached(effect.task, batch)
+
+    _catchup = _stopatboundary
+
+    def _firemaxwatermark(self, effect: fx.FireMaxWatermark) -> Event | None:
+        directory = self.driver.queries[effect.task].directory
+        if not directory.drained:
+            directory.drained = True
+            directory.batch += 1  # its offsets; the commit follows
+
+        def fired() -> list[Any]:
+            directory.flushed = True
+            return self.driver.coordinator.max_watermark_fired(effect.task, directory.batch)
+
+        self.driver.meet(
+            "Flushed", lambda: self.driver.later(0.2, lambda: self.driver.take(fired)), effect.task
+        )
+        return None
+
+    def _finish(self, effect: fx.Finish) -> Event:
+        return lambda: self.driver.coordinator.finished(effect.task)
+
+    def _close(self, effect: fx.Close) -> Event:
+        return lambda: self.driver.coordinator.closed(effect.task)
+
+    def _cancel(self, effect: fx.Cancel) -> Event:
+        return list
+
+    def _snapshot(self, effect: fx.Snapshot) -> Event:
+        query = self.driver.queries[effect.task]
+        batch = self.driver.settle(query)
+        self._pre_commit(query, effect.number)
+        return lambda: self.driver.coordinator.snapshot_taken(effect.task, effect.number, batch)
+
+    def _pre_commit(self, query: Query, number: int) -> None:
+        if query.sink is not None and query.directory.batch > query.sink.visible:
+            query.sink.pre_commit(f"{number}-{self.driver.config.epoch}", number, query.directory.batch)
+
+    def _storecheckpoint(self, effect: fx.StoreCheckpoint) -> Event:
+        for task, number in effect.pre_commit.items():
+            self._pre_commit(self.driver.queries[task], number)
+        record = CheckpointRecord(
+            checkpoint=effect.number,
+            epoch=self.driver.config.epoch,
+            scenario=effect.scenario,
+            request_id=effect.request_id,
+            savepoint=effect.savepoint,
+            completed_at=timestamp(self.driver.world.now()),
+            stages=tuple(self._stage_record(q, effect) for q in reversed(self.driver.queries.values())),
+        )
+        if effect.savepoint is not None:
+            # An attempt before this one may have written the manifest: that savepoint is the one that counts.
+            first = self.driver.world.storage.savepoints.setdefault(effect.savepoint, record)
+            record = replace(first, epoch=self.driver.config.epoch, stages=record.stages)
+        self._records[effect.number] = record
+        return lambda: self.driver.coordinator.checkpoint_durable(effect.number)
+
+    def _stage_record(self, query: Query, effect: fx.StoreCheckpoint) -> StageRecord:
+        done = query.task in effect.finished
+        names = tuple(query.sink.pending) if query.sink else ()
+        batch = self.driver.settle(query)
+        task = TaskRecord(
+            0, f"{self.driver.config.checkpoints}/{query.uid}/0", batch, done, transactions=names
+        )
+        operators = tuple(replace(o, finished=done) for o in query.figures.operators)
+        return StageRecord(query.uid, (task,), operators)
+
+    def _retrylater(self, effect: fx.RetryLater) -> Event:
+        return self.driver.coordinator.retry
+
+    def _announcecheckpoint(self, effect: fx.AnnounceCheckpoint) -> Event:
+        record = self._records.pop(effect.number)
+        self.numbers[record.checkpoint] = effect.number
+        self.driver.update(completed=record)
+        if record.scenario is not None:
+            self.driver.durable()
+        return list
+
+    def _abortcheckpoint(self, effect: fx.AbortCheckpoint) -> Event:
+        return list
+
+    def _notifycomplete(self, effect: fx.NotifyComplete) -> Event:
+        query = self.driver.queries[effect.task]
+        if query.sink is not None:
+            query.sink.commit(effect.number)
+        return list
+
+    def _aborttransactions(self, effect: fx.AbortTransactions) -> Event:
+        return list
