@@ -10,7 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
+from streamjob.protocol.manifest import place
 from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.savepointdir import read_manifest
 
 from .job import APP, Feed
 
@@ -115,13 +118,14 @@ def test_a_savepoint_that_cannot_be_written_is_tried_again(feed: Feed, tmp_path:
     assert manifest(str(record.savepoint))["checkpoint"]["checkpoint"] == record.checkpoint  # type: ignore[index]
 
 
-def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, tmp_path: Path) -> None:
+def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, files: HadoopFiles, tmp_path: Path) -> None:
     feed.add(3)
     with LocalDriver(tmp_path / "a", APP, *feed.arguments()) as first:
         first.running(2)
         stopped = first.finish(Mode.STOP)
-    root = Path(str(stopped.savepoint).removeprefix("file://"))
-    victim = next(p for p in sorted(root.rglob("state/0/0/*.delta")))
+    assert stopped.savepoint is not None
+    tampered = next(e for e in read_manifest(files, stopped.savepoint).files if e.path.endswith(".delta"))
+    victim = Path(place(stopped.savepoint, tampered).removeprefix("file://"))
     data = victim.read_bytes()
     victim.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with LocalDriver(
@@ -130,6 +134,7 @@ def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, tmp_path: Path) -> 
         assert second.wait() == 1
     problem = second.report().problem
     assert problem is not None
-    assert victim.name in problem.message
+    assert problem.reason == "SavepointBroken"
+    assert tampered.path in problem.message
     # Without it no query takes the folder for a checkpoint, and the next restore wipes it.
     assert not (tmp_path / "b" / "checkpoints" / "main" / "0" / "metadata").exists()
