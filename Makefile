@@ -8,8 +8,6 @@ export PYTHONPATH := $(CURDIR)/operator
 export CLUSTER KEEP
 
 PYTHON := .venv/bin/python
-SPARK40 := .venv-spark40/bin/python
-SIDE_BY_SIDE := -n 2 --dist loadgroup --durations=15
 COMPILE := $(PYTHON) -m uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
 
 .PHONY: help
@@ -39,11 +37,7 @@ images: ## Build the product's images
 .PHONY: test
 test: venv venv-spark40 servers ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
-	@status=0; \
-	echo "What depends on Spark's version, with Spark 4.0"; \
-	$(SPARK40) -m pytest $(SIDE_BY_SIDE) -m "not any_spark" tests/spark || status=1; \
-	echo "All tests, with Spark 4.1"; $(PYTHON) -m pytest $(SIDE_BY_SIDE) || status=1; \
-	exit $$status
+	@dev/test.sh
 
 .PHONY: test-fast
 test-fast: venv ## Tests that need neither a cluster nor Spark

@@ -31,14 +31,9 @@ if not SETTINGS.context:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A test or case whose name says `row4-…` or `row4_…` is about row 4 of docs/semantics.md: `pytest -m row4`.
-
-    With several processes (-n), all tests of the cluster in one of them. Later would be too late for xdist.
-    """
+    """A test or case whose name says `row4-…` or `row4_…` is about row 4 of docs/semantics.md: `pytest -m row4`."""
     for row in ROW.findall(item.name):
         item.add_marker(row)
-    if is_for_cluster(item):
-        item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

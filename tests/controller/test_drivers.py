@@ -99,11 +99,12 @@ async def test_commands_arrive_and_are_remembered(control: Control, driver: Fake
     assert status.phase is DriverPhase.TERMINATED, "the answer to a command is the newest status"
 
 
-async def test_connections_are_kept(control: Control, driver: FakeDriver) -> None:
+async def test_a_command_opens_no_connection(control: Control, driver: FakeDriver) -> None:
     await control.status()
+    opened = set(driver.connections)
     for _ in range(20):
         await control.drivers.complete(UID, 7, 1)
-    assert len(driver.connections) <= 3
+    assert driver.connections == opened
 
 
 async def test_a_command_takes_milliseconds(control: Control, driver: FakeDriver) -> None:

@@ -218,8 +218,10 @@ class Line:
         try:
             while True:
                 after = self.status.version if self.status else -1
+                path = f"/v1/status?after={after}&timeout={POLL_SECONDS}"
                 try:
-                    path = f"/v1/status?after={after}&timeout={POLL_SECONDS}"
+                    if self.status is None:
+                        await self._second_connection()
                     news = self._take(await self._call("GET", path, None, POLL_TIMEOUT))
                 except StreamJobError as e:
                     log.debug("%s: %s", self.pod, e)
@@ -236,6 +238,12 @@ class Line:
         finally:
             with contextlib.suppress(Exception):
                 await self._session.close()
+
+    async def _second_connection(self) -> None:
+        """A command finds the first one taken by the long poll, and would wait for a handshake with a driver that is busy.
+        The pool uses both in turn, so neither idles until it is closed."""
+        path = "/v1/status?after=-1&timeout=0"
+        await asyncio.gather(*(self._call("GET", path, None, COMMAND_TIMEOUT) for _ in range(2)))
 
     def _take(self, text: bytes) -> bool:
         """Keep the answer if it is this driver's and newest. True if the job should look at it."""
