@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from dev.bench import checkpoints, endings, patches, protocol, savepoint, throughput
+from dev.bench import checkpoints, endings, patches, protocol, savepoint, scale, throughput
 from dev.bench.figures import Figures
 
 HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
@@ -20,18 +20,21 @@ examples:
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries, the pause they feel
   python -m dev.bench --only protocol           the engine alone, events in a second
   python -m dev.bench --only patch              needs the cluster: make cluster
+  python -m dev.bench --only scale --jobs 5000  one controller, many jobs; needs KUBECONFIG of the local cluster with the CRD
 """
 PARTS = ("endings", "savepoint", "throughput", "checkpoints", "protocol", "patch")
+NEEDS_ASKING = ("scale",)  # an API server that is there already
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dev.bench", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--only", choices=PARTS + NEEDS_ASKING, help="one part")
     parser.add_argument("--runs", type=int, default=5, help="samples of each figure (default 5)")
     parser.add_argument("--keys", type=int, action="append", help="keys of state (default 1000 and 1000000)")
     parser.add_argument("--size", type=float, action="append", help="GB of a savepoint (default 0.1 and 1)")
+    parser.add_argument("--jobs", type=int, action="append", help="StreamJobs (default 100 and 1000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     arguments = parser.parse_args()
     parts = [arguments.only] if arguments.only else list(PARTS)
@@ -60,6 +63,11 @@ def main() -> int:
         elif part == "protocol":
             results["protocol"] = figures = protocol.measure(arguments.runs)
             _table("the protocol engine (events/s)", figures, {})
+        elif part == "scale":
+            for size in arguments.jobs or (100, 1_000):
+                title = f"one controller, {size:,} StreamJobs"
+                results[title] = figures = scale.measure(size)
+                _table(title, figures, {})
         else:
             results["patch"] = figures = patches.measure(max(arguments.runs, 10))
             _table("kubectl patch to driver (real cluster)", figures, {})

@@ -73,3 +73,9 @@ def test_printed_columns_exist() -> None:
 
 def test_is_plain_yaml() -> None:
     assert yaml.safe_load(render()) == definition()
+
+
+def test_a_job_cannot_name_another_namespace() -> None:
+    """Secrets, ConfigMaps and claims are those of its own: Kubernetes gives a pod no others, and no field of ours says where."""
+    named = [path for path, _ in nodes(schema()["properties"]["spec"]) if "namespace" in path.lower()]
+    assert named == []

@@ -22,15 +22,21 @@ HELM = str(BUILT) if BUILT.exists() else shutil.which("helm")
 pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")
 
 
-def helm(*values: str) -> subprocess.CompletedProcess[str]:
+def helm(*values: str, release: str = "sj", namespace: str = "ops") -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     sets = [part for value in values for part in ("--set", value)]
-    command = [HELM, "template", "sj", str(CHART), "--namespace", "ops", "--kube-version", "1.35.0", *sets]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    command = [HELM, "template", release, str(CHART), "--namespace", namespace]
+    return subprocess.run(
+        [*command, "--kube-version", "1.35.0", *sets],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
-def render(*values: str) -> list[Any]:
-    done = helm(*values)
+def render(*values: str, release: str = "sj", namespace: str = "ops") -> list[Any]:
+    done = helm(*values, release=release, namespace=namespace)
     assert done.returncode == 0, done.stderr
     return [d for d in yaml.safe_load_all(done.stdout) if d]
 

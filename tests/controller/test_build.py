@@ -82,6 +82,17 @@ def test_only_a_driver_with_executors_may_call_the_api(instances: int, token: bo
     assert pod(executor={"instances": instances})["spec"]["automountServiceAccountToken"] is token
 
 
+def test_no_secret_is_in_the_pods_own_description() -> None:
+    """Whoever may look at pods may not look at Secrets: the token is a file, and `ps` shows its place at most."""
+    made = pod(executor={"instances": 1})
+    assert not [e for e in container(made)["env"] if "secretKeyRef" in str(e)]
+    assert "token" not in str(container(made)["args"]) + str(container(made)["env"])
+    (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == "streamjob-control"]
+    assert mount["readOnly"] is True
+    executors = build.executor_template(job(executor={"instances": 1}), 1)
+    assert "control" not in str(executors), "executors run the same code and need no say over their driver"
+
+
 def test_memory_is_the_heap_and_what_python_needs() -> None:
     resources = container(pod(driver={"memory": "2Gi", "cores": 3}))["resources"]
     assert resources["requests"] == {"cpu": "3", "memory": f"{2048 + 819}Mi"}
@@ -200,6 +211,17 @@ def test_executors_are_sparks_own() -> None:
     assert conf["spark.kubernetes.executor.podNamePrefix"] == "orders-3"
     assert (conf["spark.executor.instances"], conf["spark.executor.cores"]) == ("2", "4")
     assert conf["spark.executor.memory"] == "3072m"
+
+
+def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:
+    conf = config(executor={"instances": 1}).spark_conf
+    assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == ("7078", "7079")
+    assert (
+        config(executor={"instances": 1}, sparkConf={"spark.driver.port": "1"}).spark_conf[
+            "spark.driver.port"
+        ]
+        == "1"
+    )
 
 
 def test_the_users_configuration_wins_except_where_control_would_be_lost() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import select
 import socket
+import ssl
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -18,12 +21,14 @@ from streamjob.protocol.messages import (
     DriverStatus,
     TerminationRequest,
 )
+from streamjob.runtime import server
 from streamjob.runtime.board import StatusBoard
 from streamjob.runtime.config import Credentials
 from streamjob.runtime.server import MAX_CONNECTIONS, ControlServer
 
 from .conftest import Client
 
+SECRET = "s3cret-token"
 REQUEST = {"request_id": "stop-1", "epoch": 3, "mode": "Stop", "savepoint": None}
 
 
@@ -55,11 +60,11 @@ def board() -> StatusBoard:
 
 @pytest.fixture
 def client(credentials: Credentials, board: StatusBoard, recorder: Recorder) -> Iterator[Client]:
-    server = ControlServer(("127.0.0.1", 0), credentials, 3, board, recorder)
-    server.start()
-    yield Client(server.server_address[1], credentials)
-    server.shutdown()
-    server.server_close()
+    endpoint = ControlServer(("127.0.0.1", 0), credentials, 3, board, recorder)
+    endpoint.start()
+    yield Client(endpoint.server_address[1], credentials)
+    endpoint.shutdown()
+    endpoint.server_close()
 
 
 def test_status_is_answered_at_once_without_a_version(client: Client) -> None:
@@ -166,6 +171,90 @@ def test_a_foreign_token_is_refused(
     assert (code, problem["reason"]) == (401, "Unauthorized")
     assert "s3cret" not in str(problem)
     assert recorder.requests == []
+
+
+def test_the_token_is_compared_in_constant_time_and_by_nothing_else(
+    client: Client, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda given, ours: compared.append((given, ours)))
+    for method, path in (("GET", "/v1/status"), ("PUT", "/v1/termination")):
+        assert client.call(method, path, REQUEST)[0] == 401, "something else lets it in"
+    right = f"Bearer {client.credentials.token}".encode()
+    assert compared == [(right, right)] * 2
+    assert recorder.requests == []
+
+
+def test_a_replayed_request_is_one_request(client: Client, recorder: Recorder) -> None:
+    """What was recorded of an earlier attempt is refused by its epoch; of this one it says nothing new (V8: the coordinator)."""
+    for _ in range(3):
+        assert client.call("PUT", "/v1/termination", REQUEST)[0] == 202
+    assert {r.request_id for r in recorder.requests} == {"stop-1"}
+    assert client.call("PUT", "/v1/termination", {**REQUEST, "epoch": 1})[0] == 412
+
+
+def test_without_tls_there_is_no_answer(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as plain:
+        plain.sendall(f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {SECRET}\r\n\r\n".encode())
+        received = b"".join(iter(lambda: read(plain), b""))
+    assert b"HTTP" not in received
+    assert b"version" not in received
+
+
+def read(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(4096)
+    except ConnectionResetError:
+        return b""
+
+
+def test_old_tls_is_refused(client: Client) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with (
+        socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection,
+        pytest.raises(ssl.SSLError),
+    ):
+        context.wrap_socket(connection)
+
+
+def test_who_does_not_show_the_token_is_hung_up_on_however_slowly_it_speaks(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One byte at a time would keep a connection for ever, and with 32 of them the controller out."""
+    monkeypatch.setattr(server, "GREETING", 0.5)
+    connection = client.connection()
+    connection.connect()
+    connection.sock.settimeout(0.05)
+    connection.sock.sendall(b"GET /v1/status HTTP/1.1\r\nX: ")
+    while listens(connection.sock):  # within the test's time limit
+        pass
+
+
+def listens(connection: socket.socket) -> bool:
+    """It takes another byte, and has not hung up."""
+    try:
+        connection.sendall(b"x")
+        return bool(connection.recv(1))
+    except TimeoutError:
+        return True
+    except (ConnectionError, ssl.SSLError):
+        return False
+
+
+def test_who_has_shown_it_may_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "GREETING", 0.2)
+    connection = client.connection()
+    headers = {"Authorization": f"Bearer {client.credentials.token}"}
+    for _ in range(3):
+        connection.request("GET", "/v1/status?after=1&timeout=0.4", headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answer.read()
 
 
 @pytest.mark.parametrize(

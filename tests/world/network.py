@@ -79,7 +79,7 @@ class Api:
         fault = self.world.fault(self.controller, what, effect)
 
         def apply() -> Answer:
-            code, answer = self.world.server.handle(self.controller.name, method, url, body)
+            code, answer = self.world.ask(self.controller, method, url, body)
             if effect:
                 self.world.note(self.controller.name, f"{what} → {code}")
             return Answer(code, answer.encode())

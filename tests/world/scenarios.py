@@ -53,6 +53,19 @@ _SPECIAL: dict[str, Plan] = {
     "unseen": Plan(
         11, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
     ),
+    # O12: its rights are taken away in the middle of a stop, and given back.
+    **{
+        f"revoked-{what}": Plan(
+            15 + n,
+            steps=(
+                APPLY,
+                Step("Stopped", 3.0, "Running"),
+                Step(f"revoke {what}", 0.1, "Stopping"),
+                Step("grant", 90.0),
+            ),
+        )
+        for n, what in enumerate(("all", "pods", "index", "status"))
+    },
 }
 SPECIAL = {name: replace(plan, name=name) for name, plan in _SPECIAL.items()}
 

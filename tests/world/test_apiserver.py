@@ -9,6 +9,7 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -19,6 +20,8 @@ from streamjob.controller.kube import Kube, KubeError
 
 from .apiserver import ApiServer
 from .network import Answer
+from .rights import Request as Asked
+from .rights import Right, Rights
 
 pytestmark = [
     pytest.mark.cluster,
@@ -37,9 +40,9 @@ Obj = dict[str, Any]
 class Direct:
     """The fake, without a network in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, rights: Rights | None = None) -> None:
         now = lambda: datetime.now(timezone.utc)  # noqa: E731
-        self.server = ApiServer(now, lambda change: None, random.Random(1))
+        self.server = ApiServer(now, lambda change: None, random.Random(1), rights)
 
     async def param_serialize(self, method: str, path: str, **_: Any) -> tuple[Any, ...]:
         return method, path, {}
@@ -263,3 +266,103 @@ async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> No
             return
         await asyncio.sleep(0.1)
     pytest.fail("they are still there")
+
+
+NOBODY = "system:serviceaccount:nowhere:nobody"
+
+
+async def test_a_refusal_is_in_the_same_words(sides: tuple[Side, Side]) -> None:
+    """Whoever may do nothing asks for everything that `Kube` can ask for."""
+    namespace = sides[0].namespace
+    said: list[list[str]] = []
+    for here in ((namespace,), ()):
+        real, fake = Kube(here), Kube(here)
+        await real.open()
+        assert real._api is not None
+        real._api.set_default_header("Impersonate-User", NOBODY)
+        fake._api = Direct(Rights(NOBODY))  # type: ignore[assignment]
+        said += [[await refusal(kube, call) for kube in (real, fake)] for call in everything(namespace)]
+        await real.close()
+    assert [r for r, _ in said] == [f for _, f in said]
+    assert all("is forbidden" in r for r, _ in said)
+
+
+def everything(namespace: str) -> list[Callable[[Kube], Awaitable[Any]]]:
+    """Each method of `Kube` that calls."""
+    named: Obj = {"metadata": {"name": "a"}}
+    return [
+        lambda k: k.get_job(namespace, "a"),
+        lambda k: k.list_jobs(),
+        lambda k: k.put_status(namespace, "a", "1", {}),
+        lambda k: k.put_finalizers(namespace, "a", "1", []),
+        lambda k: k.list_pods(namespace, "a=b"),
+        lambda k: k.create_pod(namespace, pod("a", False)),
+        lambda k: k.delete_pod(namespace, "a", "1", None, None),
+        lambda k: k.get_config_map(namespace, "a"),
+        lambda k: k.create_config_map(namespace, named),
+        lambda k: k.put_config_map(namespace, named),
+        lambda k: k.get_secret(namespace, "a"),
+        lambda k: k.create_secret(namespace, named),
+        lambda k: k.create_event(namespace, named),
+        lambda k: k.get_lease(namespace, "a"),
+        lambda k: k.create_lease(namespace, named),
+        lambda k: k.put_lease(namespace, named),
+    ]
+
+
+async def refusal(kube: Kube, call: Callable[[Kube], Awaitable[Any]]) -> str:
+    try:
+        await call(kube)
+    except KubeError as e:
+        return f"{type(e).__name__} {e.code} {e.message}"
+    return "done"
+
+
+RIGHTS = [
+    Right("", "pods", "list"),
+    Right("", "pods", "create", ("a",)),  # covers nothing: what is made has no name yet
+    Right("", "configmaps", "get", ("a",)),
+    Right("streamjob.dev", "streamjobs/status", "update"),
+]
+
+
+async def test_the_same_rights_cover_the_same_requests(sides: tuple[Side, Side]) -> None:
+    """The model of an authorizer (rights.py), and the real one."""
+    namespace = sides[0].namespace
+    rules = [
+        {"apiGroups": [r.group], "resources": [r.resource], "verbs": [r.verb], "resourceNames": list(r.names)}
+        for r in RIGHTS
+    ]
+    binding = {
+        "metadata": {"name": "some"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "some"},
+        "subjects": [{"kind": "ServiceAccount", "name": "nobody", "namespace": "nowhere"}],
+    }
+    model = Rights(NOBODY, frozenset(replace(r, namespace=namespace) for r in RIGHTS))
+    asked = [
+        Asked(verb, right.group, right.resource, where, name)
+        for right in RIGHTS
+        for verb in ("get", "list", "create", "update")
+        for where in (namespace, "elsewhere", None)
+        for name in (("a", "b") if verb in ("get", "update") else (None,))
+    ]
+    async with client.ApiClient() as api:
+        rbac, reviews = client.RbacAuthorizationV1Api(api), client.AuthorizationV1Api(api)
+        await rbac.create_namespaced_role(namespace, {"metadata": {"name": "some"}, "rules": rules})
+        await rbac.create_namespaced_role_binding(namespace, binding)
+
+        async def allowed(request: Asked) -> bool:
+            resource, _, sub = request.resource.partition("/")
+            attributes = {"verb": request.verb, "group": request.group, "resource": resource}
+            optional = {"subresource": sub, "namespace": request.namespace, "name": request.name}
+            attributes |= {k: v for k, v in optional.items() if v}
+            body = {"spec": {"user": NOBODY, "resourceAttributes": attributes}}
+            return bool((await reviews.create_subject_access_review(body)).status.allowed)
+
+        for _ in range(100):  # until the authorizer has heard of the binding
+            if await allowed(Asked("list", "", "pods", namespace, None)):
+                break
+            await asyncio.sleep(0.1)
+        real = {request: await allowed(request) for request in asked}
+    assert real == {request: model.refusal(request) is None for request in asked}
+    assert sum(real.values()) == 4

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .apiserver import Obj, Refusal
+from .rights import Revoked
 
 if TYPE_CHECKING:
     from .world import World
@@ -68,6 +69,13 @@ class User:
         for obj in self.server.of_kind(plural):
             self.server.delete(ME, (plural, NAMESPACE, obj["metadata"]["name"]), {})
 
+    def revoke(self, resource: str = "") -> None:
+        """O12: somebody takes away what the controller may do with this, or all that it may do."""
+        self.server.rights = Revoked("system:serviceaccount:ops:streamjob", resource=resource)
+
+    def grant(self) -> None:
+        self.server.rights = None
+
     def strip(self) -> None:
         """U8: somebody who has no patience with a deletion."""
         self.delete()
@@ -88,6 +96,11 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "delete secret": lambda u: u.delete_all("secrets"),
     "strip": User.strip,
     "edit": User.edit,
+    "revoke all": User.revoke,
+    "revoke pods": lambda u: u.revoke("pods"),
+    "revoke index": lambda u: u.revoke("configmaps"),
+    "revoke status": lambda u: u.revoke("streamjobs/status"),
+    "grant": User.grant,
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),

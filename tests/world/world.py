@@ -22,6 +22,7 @@ from .loop import VirtualLoop
 from .network import Api, Session, for_ever, travel
 from .oracle import Oracle, Violation
 from .plan import Fault, Mishap, Plan, random_plan
+from .rights import Rights
 from .storage import Storage
 from .user import JOB, NAME, NAMESPACE, User
 
@@ -31,6 +32,10 @@ REACH = 4500.0  # seconds within which the job is what its spec asks for; a cloc
 LOOK = 5.0
 KEEP = 60.0  # seconds for which it has to stay so
 RELIST = 300.0  # as triggers.configure
+WATCHED = {
+    "streamjobs": "/apis/streamjob.dev/v1alpha1{}/streamjobs",
+    "pods": "/api/v1{}/pods",
+}  # as triggers.register
 LATENCY = (0.0, 0.0, 0.002, 0.01, 0.05)
 EFFECTS_LIMIT = 3000
 AT_REST = ("Stopped", "Drained", "Finished", "Cancelled", "Failed")
@@ -73,7 +78,18 @@ class Outcome:
 
 
 class World:
-    def __init__(self, plan: Plan | int, product: Product | None = None) -> None:
+    """:param rights: the controller's: it is a violation to ask for more. None: it may do everything.
+    :param namespaces: that it serves, none for all.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | int,
+        product: Product | None = None,
+        *,
+        rights: Rights | None = None,
+        namespaces: tuple[str, ...] = (NAMESPACE,),
+    ) -> None:
         self.plan = plan if isinstance(plan, Plan) else random_plan(plan)
         self.product = product or Product()
         self.loop = VirtualLoop()
@@ -81,7 +97,8 @@ class World:
         self.effects: list[str] = []
         self.storage = Storage()
         self.oracle = Oracle(self)
-        self.server = ApiServer(self.now, self._changed, Random(f"uids {self.plan.seed}"))
+        self.server = ApiServer(self.now, self._changed, Random(f"uids {self.plan.seed}"), rights)
+        self.rights, self.namespaces = rights, namespaces
         self.kubelet = Kubelet(self)
         self.user = User(self)
         self.controllers: list[Controller] = []
@@ -214,6 +231,13 @@ class World:
         if self._over is not None and not self._over.done():
             self._over.set_exception(violation)
 
+    def ask(self, controller: Controller, method: str, path: str, body: Obj | None = None) -> tuple[int, str]:
+        """A request of a controller's to the API server."""
+        answer = self.server.handle(controller.name, method, path, body)
+        if self.rights is not None and self.server.forbidden:
+            self.fail(Violation(f"least privilege: refused {self.server.forbidden[0]}"))
+        return answer
+
     def drivers(self) -> list[Driver]:
         """Those whose process lives."""
         return [c.driver for c in self.kubelet.containers.values() if c.driver.alive]
@@ -265,7 +289,8 @@ class World:
         there = change.new is not None
         for controller in self.controllers:
             for delay in self._deliveries():
-                self.later(delay, lambda c=controller: c.told(change.key[0], obj, there=there))
+                if change.key[0] not in controller.blind:
+                    self.later(delay, lambda c=controller: c.told(change.key[0], obj, there=there))
 
     def _deliveries(self) -> list[float]:
         """After how long the event comes: once, or in bad weather never, late, or twice."""
@@ -316,7 +341,8 @@ class Controller:
                 kube._api = Api(self)
 
         world.starts += 1
-        api = Connected([NAMESPACE])
+        api = Connected(world.namespaces)
+        self.blind: set[str] = set()  # to kinds that it may not watch
         identity = f"{self.name} {world.starts}"
         shared = len(world.plan.skews) > 1
         leads = (
@@ -335,10 +361,21 @@ class Controller:
         await self.reconciler.open()
         while not self.dead:
             await travel(self)
-            for plural in ("streamjobs", "pods"):
-                for obj in self.world.server.of_kind(plural):
-                    self.told(plural, obj)
+            for plural in WATCHED:
+                if self._may("list", plural):
+                    for obj in self.world.server.of_kind(plural):
+                        self.told(plural, obj)
+                (self.blind.discard if self._may("watch", plural) else self.blind.add)(plural)
             await asyncio.sleep(RELIST)
+
+    def _may(self, verb: str, plural: str) -> bool:
+        """Whether the server lets kopf, in each place that is served."""
+        if self.world.server.rights is None:
+            return True
+        query = "?watch=true" if verb == "watch" else ""
+        places = [f"/namespaces/{n}" for n in self.world.namespaces] or [""]
+        paths = [WATCHED[plural].format(where) + query for where in places]
+        return all(self.world.ask(self, "GET", path)[0] == 200 for path in paths)
 
     def told(self, plural: str, obj: Obj, *, there: bool = True) -> None:
         """As triggers.py does it."""

@@ -27,6 +27,8 @@ SECRETS = "/var/run/streamjob"
 # Spark takes a volume of such a name for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS, which is
 # /tmp in our image, and two volumes in one place are refused.
 LOCAL_DIR = "spark-local-dir-1"
+# Spark's own figures for a driver on Kubernetes; in client mode it would choose any, and no NetworkPolicy could name them.
+DRIVER_PORT, BLOCK_MANAGER_PORT = 7078, 7079
 OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's own figures for PySpark on Kubernetes
 
 
@@ -88,6 +90,8 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         # Both need rights that the driver's account does not have, for things that a job of ours does not have.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }
     if spec.image_pull_policy is not None:
         ours["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value

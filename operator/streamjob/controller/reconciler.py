@@ -29,7 +29,7 @@ from .act import act, credentials
 from .charge import take_charge
 from .decide import decide
 from .drivers import DriverRefused, Drivers, DriverUnreachable, open_session
-from .kube import Conflict, Kube, KubeError
+from .kube import Conflict, Forbidden, Kube, KubeError
 from .leader import Leader, NotLeading, Superseded
 from .observe import Observed, observe
 from .status import event_object, events, fail, not_made, sentence, settle
@@ -200,7 +200,11 @@ class Reconciler:
         """Returns the seconds after which to look again, None for not before something wakes us."""
         term = self.leader.term
         self.leader.check(term)
-        o = await observe(self.kube, self.drivers, namespace, name, task.uid)
+        try:
+            o = await observe(self.kube, self.drivers, namespace, name, task.uid)
+        except Forbidden as e:
+            await self._tell(namespace, name, e, task)
+            raise
         self._alive = asyncio.get_running_loop().time()
         if o is None:
             self._forget(task)
@@ -224,7 +228,7 @@ class Reconciler:
             log.debug("%s", e)
             return AT_ONCE_AGAIN
         except StreamJobError as e:
-            await self._tell(o, decision.status, e, task)
+            await self._tell(namespace, name, e, task)
             raise
         return decision.wake if first is None and not decision.actions else AT_ONCE_AGAIN
 
@@ -250,7 +254,7 @@ class Reconciler:
         except StreamJobError as e:
             log.debug("an Event was not taken: %s", e)
 
-    async def _tell(self, o: Observed, status: Status, error: StreamJobError, task: Task) -> None:
+    async def _tell(self, namespace: str, name: str, error: StreamJobError, task: Task) -> None:
         """Say in the conditions what keeps the job from going on, where it is for a person to mend."""
         if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
             return  # the long poll sees the same, and tells when it lasts; or it is another controller's job to tell
@@ -260,11 +264,12 @@ class Reconciler:
         problem = Problem(error.reason, error.message, error.remedy, error.retryable)
         try:
             # On what is there now: the intent may have been written just before.
-            fresh = await self.kube.get_job(o.job.metadata.namespace, o.job.metadata.name)
-            if fresh is None or fresh["metadata"]["uid"] != o.job.metadata.uid:
+            fresh = await self.kube.get_job(namespace, name)
+            if fresh is None or fresh["metadata"]["uid"] != (task.uid or fresh["metadata"]["uid"]):
                 return
             job = StreamJob.parse(fresh)
-            if job.status.term != self.leader.term:
+            # 0: nobody has been able to take charge of it.
+            if job.status.term not in (0, self.leader.term):
                 return
             s = not_made(fail(job.status, problem, now))
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)

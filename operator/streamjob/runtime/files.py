@@ -64,6 +64,13 @@ class NotADirectory(StorageError):
     retryable = False
 
 
+class LinkFound(StorageError):
+    """What lies in a checkpoint directory or a savepoint lies there, and is not a link to somewhere else."""
+
+    reason = "LinkFound"
+    retryable = False
+
+
 class StorageFull(StorageError):
     reason = "StorageFull"
 
@@ -131,9 +138,9 @@ class HadoopFiles:
     def list(self, uri: str, recursive: bool = False) -> FileInfos:
         """What lies directly in a directory, or (recursive) every file below it and no directory; unordered.
 
-        :raises NotFound: there is no such directory.
+        :raises NotFound: there is no such directory. :raises LinkFound: (recursive) there is a link below it.
         """
-        found = self._list(uri)
+        found = self._list(uri, links=not recursive)
         if not recursive:
             return found
         files = [f for f in found if not f.is_dir]
@@ -254,14 +261,14 @@ class HadoopFiles:
     def _is_local(self, uri: str) -> bool:
         return self._scheme(uri) == "file"
 
-    def _list(self, uri: str) -> FileInfos:
+    def _list(self, uri: str, links: bool) -> FileInfos:
         with translated(uri, "list"):
             if self._is_local(uri):
                 return [
                     FileInfo(name, 0, True)
                     if is_dir
                     else FileInfo(name, stat.st_size, False, stat.st_mtime_ns // 1_000_000)
-                    for name, is_dir, stat in localdisk.entries(path_of(uri))
+                    for name, is_dir, stat in localdisk.entries(path_of(uri), links=links)
                 ]
             statuses = self._system(uri).listStatus(self._path(uri))
             expected = len(statuses)
@@ -335,6 +342,7 @@ _KINDS = (
         (),
         "Choose another place: a file is where a folder is needed",
     ),
+    _Kind(LinkFound, ("LinkFound",), (), "Put the file itself in its place, or take it away"),
     _Kind(FileExists, ("FileAlreadyExistsException", "FileExistsError"), (), "Choose another place"),
     _Kind(
         NotFound,

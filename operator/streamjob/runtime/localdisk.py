@@ -24,17 +24,23 @@ class ChecksumMismatch(OSError):
     """The disk does not give back what was written."""
 
 
+class LinkFound(OSError):
+    """Spark makes no symbolic links: whoever made this one wants something else to be read in its place."""
+
+
 def path_of(uri: str) -> Path:
     """Of `file:/a`, `file:///a`, `/a`; nothing is percent-decoded."""
     path = uri.removeprefix("file:")
     return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
 
 
-def entries(folder: Path) -> Iterator[tuple[str, bool, os.stat_result]]:
-    """Name, whether it is a directory, and what else is known."""
+def entries(folder: Path, *, links: bool = True) -> Iterator[tuple[str, bool, os.stat_result]]:
+    """Name, whether it is a directory, and what else is known. :raises LinkFound: there is a link, and `links` are not wanted."""
     with os.scandir(folder) as found:
         for entry in found:
             if not (entry.name.startswith(".") and entry.name.endswith(".crc")):
+                if not links and entry.is_symlink():
+                    raise LinkFound(0, f"{entry.name} is a link, which may lead anywhere")
                 try:
                     yield entry.name, entry.is_dir(), entry.stat()
                 except FileNotFoundError:  # deleted since

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import os
 import re
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -21,6 +24,7 @@ from .config import Credentials
 
 LONG_POLL_MAX = 60.0  # seconds
 IO_TIMEOUT = 75.0  # seconds without a byte until a connection is dropped; above the longest poll
+GREETING = 10.0  # seconds until a connection has to have shown the token, however slowly it speaks
 MAX_CONNECTIONS = 32
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -75,6 +79,7 @@ class ControlServer(ThreadingHTTPServer):
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._tls.load_cert_chain(credentials.certificate, credentials.key)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._strangers = threading.local()  # `.timer`: of the connection that this thread serves
 
     def start(self) -> None:
         threading.Thread(target=self.serve_forever, name="streamjob-control", daemon=True).start()
@@ -84,6 +89,11 @@ class ControlServer(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        # Wrapped in TLS, the socket object is another one. This one stays, to end the connection from outside.
+        handle = socket.socket(fileno=os.dup(request.fileno()))
+        self._strangers.timer = timer = threading.Timer(GREETING, _hang_up, [handle])
+        timer.daemon = True
+        timer.start()
         try:
             request.settimeout(IO_TIMEOUT)
             try:
@@ -93,10 +103,21 @@ class ControlServer(ThreadingHTTPServer):
                 return
             super().process_request_thread(tls, client_address)
         finally:
+            timer.cancel()
+            handle.close()
             self._free.release()
+
+    def knows(self) -> None:
+        """The connection that this thread serves has shown the token: it may take its time."""
+        self._strangers.timer.cancel()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news; errors of ours are answered, not printed with a trace."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -172,6 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
             return self._refuse(HTTPStatus.UNAUTHORIZED, "Unauthorized", "the bearer token is not this job's")
+        self.server.knows()
         try:
             return call()
         except StaleTerm as e:

@@ -1,0 +1,327 @@
+"""One controller process and many StreamJobs, on a real API server: memory, start-up, how long a patch takes to its driver.
+
+No Spark: one HTTPS server is all drivers. It listens on every address of 127.0.0.0/8; each driver's pod has one of its own, and
+by the address at which a call arrives the server knows the job. No kubelet either: nobody schedules the pods, their status is
+written here. The drivers' figures do not move: a real job's do, and cost three reads and a write every 25 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from kubernetes.aio import client, config
+
+from dev.bench.figures import Figures
+from streamjob.api.crd import definition
+from streamjob.controller import certs, names
+from streamjob.controller.certs import Material
+from streamjob.protocol import codec
+from streamjob.protocol.messages import (
+    CONTROL_PORT,
+    TERM_HEADER,
+    DriverPhase,
+    DriverStatus,
+    TerminationRequest,
+)
+
+AT_ONCE = 32  # calls of ours side by side
+RATE, PATCHES = 10.0, 200  # patches in a second, and how many at most
+REST = 30.0  # seconds over which a controller with nothing to do is watched
+SETTLE = 5.0
+PATIENCE = 1800.0
+RESOURCE = ("streamjob.dev", "v1alpha1")
+PREFIX = "job-"
+MERGE = "application/merge-patch+json"
+Obj = dict[str, Any]
+
+
+@dataclass
+class Drivers:
+    """All drivers. `jobs`: by address; `terms`: the latest that each has heard of, by uid; `told`: when each was told to end."""
+
+    material: Material
+    jobs: dict[str, DriverStatus] = field(default_factory=dict)
+    terms: dict[str, int] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_get("/v1/status", self._status)
+        app.router.add_put("/v1/termination", self._terminate)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = Path(folder) / "crt", Path(folder) / "key"
+            certificate.write_text(self.material.certificate)
+            key.write_text(self.material.key)
+            tls.load_cert_chain(certificate, key)
+        await web.TCPSite(runner, "0.0.0.0", CONTROL_PORT, ssl_context=tls, backlog=4096).start()
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+    def _heard(self, request: web.Request) -> tuple[str, DriverStatus]:
+        assert request.transport is not None
+        address = request.transport.get_extra_info("sockname")[0]
+        status = self.jobs[address]
+        self.terms[status.job_uid] = int(request.headers[TERM_HEADER])
+        return address, status
+
+    async def _status(self, request: web.Request) -> web.Response:
+        address, status = self._heard(request)
+        if status.version <= int(request.query["after"]):
+            await asyncio.sleep(float(request.query["timeout"]))
+        return web.Response(text=codec.dumps(self.jobs[address]))
+
+    async def _terminate(self, request: web.Request) -> web.Response:
+        address, status = self._heard(request)
+        codec.loads(TerminationRequest, await request.read())
+        self.told.setdefault(status.job_uid, time.monotonic())
+        self.jobs[address] = replace(status, version=status.version + 1, phase=DriverPhase.TERMINATING)
+        return web.Response(status=202, text=codec.dumps(self.jobs[address]))
+
+
+class Site:
+    """A namespace with `size` jobs whose driver is one of `drivers`."""
+
+    def __init__(self, api: client.ApiClient, namespace: str, size: int, drivers: Drivers) -> None:
+        self.core, self.objects = client.CoreV1Api(api), client.CustomObjectsApi(api)
+        self.namespace, self.drivers = namespace, drivers
+        self.jobs = [f"{PREFIX}{n}" for n in range(size)]
+        self.uids: dict[str, str] = {}
+
+    async def make(self) -> None:
+        try:
+            await client.ApiextensionsV1Api(self.core.api_client).create_custom_resource_definition(
+                definition()
+            )
+        except client.ApiException as e:
+            if e.status != 409:
+                raise
+        await self.core.create_namespace({"metadata": {"name": self.namespace}})
+        await each(self.jobs, self._make)
+
+    async def _make(self, name: str) -> None:
+        """With the Secret that the controller would make; here all have the same."""
+        made: Obj = {}
+
+        async def served() -> bool:
+            """A definition that was just made is served a moment later."""
+            try:
+                made.update(
+                    await self.objects.create_namespaced_custom_object(
+                        *RESOURCE, self.namespace, "streamjobs", manifest(name)
+                    )
+                )
+            except client.ApiException as e:
+                if e.status != 404:
+                    raise
+            return bool(made)
+
+        await until(served, "the custom resource")
+        uid = self.uids[name] = made["metadata"]["uid"]
+        m = self.drivers.material
+        data = {names.TOKEN_KEY: m.token, names.CERTIFICATE_KEY: m.certificate, names.PRIVATE_KEY_KEY: m.key}
+        labels = {names.LABEL_JOB: name, names.LABEL_UID: uid}
+        meta = {"name": names.control_secret(name), "labels": labels}
+        await self.core.create_namespaced_secret(self.namespace, {"metadata": meta, "stringData": data})
+
+    async def run_drivers(self) -> None:
+        """Each pod runs when the controller has made it."""
+        await each(self.jobs, self._run_driver)
+
+    async def _run_driver(self, name: str) -> None:
+        n = int(name.removeprefix(PREFIX))
+        address = f"127.{1 + n // 62500}.{n // 250 % 250}.{1 + n % 250}"
+        self.drivers.jobs[address] = DriverStatus(1, self.uids[name], 1, DriverPhase.RUNNING)
+        state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+        container = {"name": names.CONTAINER, "image": "x", "imageID": "", "ready": True, "restartCount": 0}
+        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+        status |= {"containerStatuses": [{**container, "state": state}]}
+
+        async def running() -> bool:
+            try:
+                await self.core.patch_namespaced_pod_status(
+                    names.driver_pod(name, 1), self.namespace, {"status": status}
+                )
+            except client.ApiException as e:
+                if e.status != 404:
+                    raise
+                return False
+            return True
+
+        await until(running, f"the pod of {name}", every=0.5)
+
+    async def stop(self, name: str) -> float:
+        """The user's patch. Returns when it was sent."""
+        began = time.monotonic()
+        await self.objects.patch_namespaced_custom_object(
+            *(*RESOURCE, self.namespace, "streamjobs", name, {"spec": {"state": "Stopped"}}),
+            _content_type=MERGE,
+        )
+        return began
+
+    async def remove(self) -> None:
+        async def let_go(name: str) -> None:
+            await self.objects.patch_namespaced_custom_object(
+                *(*RESOURCE, self.namespace, "streamjobs", name, {"metadata": {"finalizers": None}}),
+                _content_type=MERGE,
+            )
+
+        await each(self.uids, let_go)
+        await self.core.delete_namespace(self.namespace)
+
+
+def manifest(name: str) -> Obj:
+    spec = {
+        "image": "nowhere:1",
+        "application": {"file": "/app.py"},
+        "driver": {"serviceAccount": "default", "template": {"spec": {"schedulerName": "nobody"}}},
+        "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
+    }
+    meta = {"name": name}
+    return {"apiVersion": "/".join(RESOURCE), "kind": "StreamJob", "metadata": meta, "spec": spec}
+
+
+class Controller(subprocess.Popen[bytes]):
+    """A process of its own, as in its pod."""
+
+    def __init__(self, namespace: str) -> None:
+        command = [sys.executable, "-m", "streamjob.controller", "--namespace", namespace]
+        super().__init__([*command, "--listen", "127.0.0.1:0"], stderr=subprocess.DEVNULL)
+
+    @property
+    def memory(self) -> float:
+        """MB resident."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize() / 1e6
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time since its start."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(size: int) -> Figures:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection to each driver; inherited
+    return asyncio.run(_measure(size))
+
+
+async def _measure(size: int) -> Figures:
+    figures = Figures()
+    await config.load_kube_config()
+    drivers = Drivers(certs.new(datetime.now(timezone.utc)))
+    async with client.ApiClient() as api, drivers.served():
+        site = Site(api, f"scale-{uuid.uuid4().hex[:8]}", size, drivers)
+        try:
+            await site.make()
+            await _begin(site, figures)
+            await _serve(site, figures)
+        finally:
+            await site.remove()
+    return figures
+
+
+async def _begin(site: Site, figures: Figures) -> None:
+    """A controller finds jobs of which nothing has begun."""
+    began, controller = time.monotonic(), Controller(site.namespace)
+    try:
+        await site.run_drivers()
+        await all_followed(site, 1)
+        figures.add("all jobs new: controller started → all drivers made and followed (s)", since(began))
+    finally:
+        controller.terminate()  # in order: its successor need not wait for the Lease to lapse
+        await asyncio.to_thread(controller.wait)
+
+
+async def _serve(site: Site, figures: Figures) -> None:
+    """Another one takes over, rests, and is patched at."""
+    began, controller = time.monotonic(), Controller(site.namespace)
+    try:
+        await all_followed(site, 2)
+        figures.add("all jobs running: controller started → all drivers followed (s)", since(began))
+        figures.add("processor time of that (s)", controller.cpu)
+        await asyncio.sleep(SETTLE)
+        before = controller.cpu
+        await asyncio.sleep(REST)
+        figures.add("at rest: share of one core (%)", 100 * (controller.cpu - before) / REST)
+        figures.add("at rest: resident memory (MB)", controller.memory)
+        latencies = await patched(site)
+        cuts = statistics.quantiles(latencies, n=100, method="inclusive")
+        figures.add(f"patch → driver told, {RATE:g} patches/s, p50 (s)", cuts[49])
+        figures.add(f"patch → driver told, {RATE:g} patches/s, p99 (s)", cuts[98])
+        figures.add("afterwards: resident memory (MB)", controller.memory)
+    finally:
+        controller.kill()
+        await asyncio.to_thread(controller.wait)
+
+
+async def patched(site: Site) -> list[float]:
+    """Stop jobs one after another, spread over all of them. Seconds until each driver has heard of it."""
+    chosen = site.jobs[:: max(len(site.jobs) // PATCHES, 1)][:PATCHES]
+    begin = time.monotonic()
+    pending = []
+    for n, name in enumerate(chosen):
+        await asyncio.sleep(max(begin + n / RATE - time.monotonic(), 0.0))
+        pending.append(asyncio.create_task(site.stop(name)))
+    sent = await asyncio.gather(*pending)
+    told = site.drivers.told
+
+    async def all_told() -> bool:
+        return all(site.uids[name] in told for name in chosen)
+
+    await until(all_told, "every driver's being told")
+    return [told[site.uids[name]] - at for name, at in zip(chosen, sent, strict=True)]
+
+
+async def all_followed(site: Site, term: int) -> None:
+    """Every driver has heard of a controller of this term."""
+
+    async def heard() -> bool:
+        return sum(t >= term for t in site.drivers.terms.values()) == len(site.jobs)
+
+    await until(heard, f"all {len(site.jobs)} drivers' hearing of term {term}")
+
+
+async def each(items: Iterable[str], call: Callable[[str], Awaitable[None]]) -> None:
+    """Some at a time."""
+    some = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: str) -> None:
+        async with some:
+            await call(item)
+
+    await asyncio.gather(*(one(item) for item in items))
+
+
+async def until(what: Callable[[], Awaitable[bool]], name: str, every: float = 0.05) -> None:
+    end = time.monotonic() + PATIENCE
+    while not await what():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{name} did not come within {PATIENCE:.0f} s")
+        await asyncio.sleep(every)
+
+
+def since(began: float) -> float:
+    return time.monotonic() - began

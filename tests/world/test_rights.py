@@ -1,0 +1,96 @@
+"""The chart's Roles, right by right: with all of them nothing is refused, without any one of them something is.
+
+The rest of what the rights are for is on the real server: kopf's own requests and the wording (tests/controller/test_rights.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from tests.chart.test_chart import HELM, render
+
+from .apiserver import Obj
+from .rights import Request, Right, Rights, rights_of
+from .scenarios import SCENARIOS, SPECIAL
+from .user import JOB, NAMESPACE
+from .world import World
+
+pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")
+# Two controllers: they share a Lease. What is stopped and resumed has met with all that there is to do.
+BUSY = replace(SCENARIOS["resume"], skews=(0.0, 0.0))
+QUIET = [name for name in SPECIAL if not name.startswith("revoked")]
+WATCH = {"named": (NAMESPACE,), "all": ()}
+
+
+@cache
+def chart(watch: str) -> Rights:
+    """What the controller has in the namespace of the world's jobs, which is its own."""
+    objects = render(
+        *(["watch.allNamespaces=true"] if watch == "all" else []), release="streamjob", namespace=NAMESPACE
+    )
+    (deployment,) = [o for o in objects if o["kind"] == "Deployment"]
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    return rights_of(account, NAMESPACE, objects)
+
+
+@pytest.mark.parametrize("watch", WATCH)
+def test_with_all_of_them_nothing_is_refused(watch: str) -> None:
+    for plan in [BUSY, *SCENARIOS.values(), *(SPECIAL[name] for name in QUIET)]:
+        outcome = World(plan, rights=chart(watch), namespaces=WATCH[watch]).run()
+        assert outcome.violation is None, outcome
+
+
+@pytest.mark.parametrize("watch", WATCH)
+def test_without_any_one_of_them_something_is(watch: str) -> None:
+    """So none of them is one too many."""
+    rights = chart(watch)
+    assert len(rights.all) >= 15
+    unneeded = []
+    for right in sorted(rights.all):
+        world = World(BUSY, rights=rights.without(right), namespaces=WATCH[watch])
+        world.run()
+        if not any(right.covers(request) for request in world.server.forbidden):
+            unneeded.append(str(right))
+    assert unneeded == []
+
+
+def test_nothing_outside_of_the_namespaces_that_are_served() -> None:
+    rights = chart("named")
+    assert {right.namespace for right in rights.all} == {NAMESPACE}
+    assert rights.refusal(Request("get", "", "secrets", "elsewhere", "orders-control")) is not None
+    assert rights.refusal(Request("list", "streamjob.dev", "streamjobs", None, None)) is not None
+
+
+def test_a_right_to_one_name_is_none_to_create() -> None:
+    """As the real authorizer has it: a new object has no name yet."""
+    only = Right("coordination.k8s.io", "leases", "create", ("streamjob",))
+    lease = Request("create", "coordination.k8s.io", "leases", NAMESPACE, None)
+    assert not only.covers(lease)
+    assert replace(only, names=()).covers(lease)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("pods", 'cannot list resource "pods" in API group "" in the namespace "shop"'),
+        ("index", 'cannot get resource "configmaps" in API group "" in the namespace "shop"'),
+    ],
+)
+def test_o12_a_right_that_is_taken_away_is_told_and_its_return_is_enough(what: str, sentence: str) -> None:
+    said: list[Obj] = []
+    world = World(SPECIAL[f"revoked-{what}"])
+    look = world._look
+
+    def watch() -> None:
+        conditions = (world.server.objects.get(JOB, {}).get("status") or {}).get("conditions", ())
+        said.extend(c for c in conditions if c["type"] == "Stalled" and c["status"] == "True")
+        look()
+
+    world._look = watch  # type: ignore[method-assign]
+    assert world.run().violation is None
+    assert {c["reason"] for c in said} == {"Forbidden"}
+    assert sentence in said[0]["message"]
+    assert "Give the controller the right" in said[0]["message"]
