@@ -83,3 +83,19 @@ COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
 USER 10001:10001
 WORKDIR /tmp
 ENTRYPOINT ["/opt/entrypoint.sh"]
+
+FROM maven AS s3-jars
+ARG MAVEN_OPTS
+ARG MAVEN_SETTINGS
+ARG MAVEN_PROFILES=""
+WORKDIR /source
+COPY dev/s3/pom.xml ./
+RUN mvn --batch-mode --quiet ${MAVEN_SETTINGS:+--settings "$MAVEN_SETTINGS"} ${MAVEN_PROFILES} -Duser.home=/root \
+    dependency:copy-dependencies -DoutputDirectory=/jars
+
+# The driver with the connector for S3. Another class path needs another archive of classes.
+FROM driver AS driver-s3
+USER 0:0
+COPY --from=s3-jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
+RUN /opt/venv/bin/python /opt/classes.py
+USER 10001:10001

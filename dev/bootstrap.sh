@@ -3,7 +3,7 @@
 #
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
 #     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
-#     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, and Spark's connectors for both
+#     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -53,6 +53,17 @@ if [ "${1:-main}" = servers ]; then
             -DoutputDirectory="$jars/kafka"
         echo "$wanted" >"$jars/.stamp"
     fi
+    s3="$HOME/.cache/streamjob/jars-s3"
+    wanted=$(sha256sum <dev/s3/pom.xml | cut -d' ' -f1)
+    if [ "$(cat "$s3/.stamp" 2>/dev/null)" != "$wanted" ]; then
+        command -v mvn >/dev/null 2>&1 || need "the connector for S3 comes through Maven" maven
+        say "jars of the connector for S3, for Spark 4.1 and 4.0"
+        rm -rf "$s3"
+        mvn --batch-mode --quiet -Dstyle.color=never -f dev/s3/pom.xml dependency:copy-dependencies -DoutputDirectory="$s3/4.1"
+        mvn --batch-mode --quiet -Dstyle.color=never -f dev/s3/pom.xml -Pspark40 dependency:copy-dependencies -DoutputDirectory="$s3/4.0"
+        echo "$wanted" >"$s3/.stamp"
+    fi
+    python3 -m dev.s3
     exit 0
 fi
 command -v python3 >/dev/null 2>&1 || need "there is no python3" python3 python3-venv

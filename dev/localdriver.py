@@ -15,7 +15,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -45,10 +45,24 @@ FAST = {
 
 
 class LocalDriver:
-    """One driver process (one epoch). `home` holds checkpoints, savepoints, logs; later epochs are given the same one."""
+    """One driver process (one epoch). `home` holds checkpoints, savepoints, logs; later epochs are given the same one.
 
-    def __init__(self, home: Path, script: Path, *args: str, epoch: int = 1, **config: object) -> None:
+    :param storage: URI to hold checkpoints and savepoints instead. :param environment: the process gets these variables too.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        script: Path,
+        *args: str,
+        epoch: int = 1,
+        storage: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        **config: object,
+    ) -> None:
         self.home = home
+        self.storage = storage or home.as_uri()
+        self.environment = environment or {}
         self.epoch = epoch
         self.record: CheckpointRecord | None = None
         secrets = home / f"secrets-{epoch}"
@@ -69,13 +83,14 @@ class LocalDriver:
             job=JOB,
             epoch=epoch,
             application=Application(file=str(script), args=args),
-            checkpoints=(home / "checkpoints").as_uri(),
-            eviction_savepoint=(home / "savepoints" / f"eviction-{epoch}").as_uri(),
+            checkpoints=f"{self.storage}/checkpoints",
+            eviction_savepoint=f"{self.storage}/savepoints/eviction-{epoch}",
             spark_conf=spark_conf,
             **config,  # type: ignore[arg-type]
         )
-        environment = {
+        variables = {
             **os.environ,
+            **self.environment,
             "STREAMJOB_CONFIG": codec.dumps(self.config),
             "STREAMJOB_SECRETS": str(secrets),
             "STREAMJOB_PORT": str(self.port),
@@ -89,7 +104,7 @@ class LocalDriver:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "streamjob.runtime"],
-                env=environment,
+                env=variables,
                 cwd=home,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -113,8 +128,8 @@ class LocalDriver:
         return codec.loads(DriverStatus, text)
 
     def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
-        """Ask for the end; `savepoint` is a name below home/savepoints, by default one of this epoch's own."""
-        uri = (self.home / "savepoints" / (savepoint or f"{mode.value.lower()}-{self.epoch}")).as_uri()
+        """Ask for the end; `savepoint` is a name below savepoints, by default one of this epoch's own."""
+        uri = f"{self.storage}/savepoints/{savepoint or f'{mode.value.lower()}-{self.epoch}'}"
         request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri)
         code, text = self.call("PUT", "/v1/termination", request)
         assert code == 202, text
@@ -163,7 +178,15 @@ class LocalDriver:
         restore = Restore(latest=self.record, exact=exact and self.record is not None)
         number = self.record.checkpoint + 1 if self.record else self.config.next_checkpoint
         config = {"restore": restore, "next_checkpoint": number, **config}
-        return LocalDriver(self.home, script, *args, epoch=self.epoch + 1, **config)
+        return LocalDriver(
+            self.home,
+            script,
+            *args,
+            epoch=self.epoch + 1,
+            storage=self.storage,
+            environment=self.environment,
+            **config,
+        )
 
     def wait(self, timeout: float = 120) -> int:
         try:

@@ -77,15 +77,19 @@ def node_binaries() -> Path:
 
 
 def helm() -> Path:
-    folder = cache_folder() / f"helm-{HELM_VERSION}"
+    return go_program("helm", HELM_VERSION, "helm.sh/helm/v3/cmd/helm")
+
+
+def go_program(name: str, version: str, package: str) -> Path:
+    """A program that Go's module proxy has, built once; Go's checksum database pins every byte of it."""
+    folder = cache_folder() / f"{name}-{version}"
     if not folder.exists():
-        module = f"helm.sh/helm/v3/cmd/helm@v{HELM_VERSION}"
         _build(
-            f"helm {HELM_VERSION} from source (first time 1-2 min)",
+            f"{name} {version} from source (first time 1-2 min)",
             folder,
-            [go(), "install", "-trimpath", module],
+            [go(), "install", "-trimpath", f"{package}@v{version}"],
         )
-    return folder / "helm"
+    return folder / name
 
 
 def _build(title: str, folder: Path, command: list[str]) -> None:

@@ -114,6 +114,23 @@ REFUSED = [
         "spec.application.env[0]",
         "set by the operator",
     ),
+    *(
+        (job(sparkConf={key: "x"}), "spec.sparkConf", "must not hold a credential")
+        for key in (
+            "spark.hadoop.fs.s3a.secret.key",
+            "spark.hadoop.fs.s3a.bucket.orders.secret.key",
+            "spark.hadoop.fs.s3a.bucket.orders.access.key",
+            "spark.hadoop.fs.s3a.session.token",
+            "spark.hadoop.fs.s3a.server-side-encryption.key",
+            "spark.hadoop.fs.azure.account.key.orders.dfs.core.windows.net",
+            "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        )
+    ),
+    (
+        job(application={"file": "/a.py", "env": [{"name": "AWS_SECRET_ACCESS_KEY", "value": "x"}]}),
+        "spec.application.env[0]",
+        "a credential must not stand in the StreamJob",
+    ),
     (
         job(storage={"checkpoints": "/c", "savepoints": "/s", "volumes": [{"name": "a", "mountPath": "/c"}]}),
         "spec.storage.volumes[0]",
@@ -189,6 +206,18 @@ async def test_changes(api: Api, spec: Job, change: Callable[[Job], None], sente
         await api.replace(changed)
     assert refusal.value.status == 422
     assert sentence in json.loads(refusal.value.body)["message"]
+
+
+async def test_credentials_from_a_secret_are_taken(api: Api) -> None:
+    reference = {"secretKeyRef": {"name": "s3", "key": "secret"}}
+    env = [{"name": "AWS_SECRET_ACCESS_KEY", "valueFrom": reference}]
+    conf = {
+        "spark.hadoop.fs.s3a.endpoint": "http://s3:9000",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials."
+        "WebIdentityTokenFileCredentialsProvider",
+        "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:id",
+    }
+    await api.create(job(application={"file": "/app/a.py", "env": env}, sparkConf=conf))
 
 
 async def test_defaults_are_filled_in(api: Api) -> None:

@@ -20,6 +20,7 @@ from streamjob.protocol.records import (
 )
 from streamjob.runtime.checkpointdir import CheckpointDir
 from streamjob.runtime.savepoint import restore, write_savepoint
+from tests.runtime.storage import Storage
 
 JOB = JobRef("shop", "orders", "uid-1")
 STAGE = "per minute"
@@ -33,11 +34,14 @@ OPERATORS = (
 class Query:
     """`files` is a HadoopFiles, or stands in for one. Savepoints go to HOME/savepoints/NAME."""
 
-    def __init__(self, files: Any, home: Path, partitions: int = 2) -> None:
+    def __init__(
+        self, files: Any, home: Path, partitions: int = 2, *, storage: Storage | None = None
+    ) -> None:
         self.files, self.home, self.partitions = files, home, partitions
+        self.storage = storage or Storage.of_volume(home)
         self.folder = home / "checkpoint"
         self.root = home / "savepoints"
-        self.directory = CheckpointDir(files, f"file:{self.folder}")
+        self.directory = CheckpointDir(files, self.storage.uri(self.folder))
         self._next, self._saved = 0, 0
         self.write("metadata", json.dumps({"id": str(uuid.uuid4())}))
         self.write("state/0/_metadata/metadata", 'v1\n{"operatorInfo":{"operatorName":"stateStoreSave"}}')
@@ -80,10 +84,14 @@ class Query:
         return write_savepoint(self.files, job, record, {(STAGE, 0): directory}, self.uri(name))
 
     def uri(self, name: str) -> str:
-        return f"file:{self.root}/{name}"
+        return self.storage.uri(self.root / name)
+
+    def at(self, name: str) -> str:
+        """The URI of another place of the storage."""
+        return self.storage.uri(self.home / name)
 
     def restored(self, savepoint: str, name: str) -> dict[str, bytes]:
-        restore(self.files, savepoint, STAGE, 0, f"file:{self.home}/{name}")
+        restore(self.files, savepoint, STAGE, 0, self.at(name))
         return contents(self.home / name)
 
     def shared(self) -> set[str]:

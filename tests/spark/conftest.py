@@ -14,9 +14,11 @@ from pyspark.sql import SparkSession
 
 from dev.broker import CONNECTORS, JDBC, Kafka
 from dev.postgres import Postgres
+from dev.s3.server import CONNECTOR, S3
 from streamjob.runtime import classes
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
+from tests.runtime.storage import Storage
 
 from .job import Feed
 
@@ -35,15 +37,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def s3_server() -> Iterator[S3]:
+    """Not started."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield S3(Path(folder))
+
+
+@pytest.fixture(scope="session")
+def spark(s3_server: S3) -> Iterator[SparkSession]:
+    builder = SparkSession.builder
+    # Of what a test puts into a bucket as a file, the server knows no ETag.
+    unversioned = {"fs.s3a.change.detection.version.required": "false"}
+    for key, value in {**s3_server.settings(), **s3_server.keys, **unversioned}.items():
+        builder = builder.config(f"spark.hadoop.{key}", value)
     session = (
-        SparkSession.builder.master("local[2]")
+        builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.jars", CONNECTORS if pyspark.__version__ >= "4.1" else JDBC)
+        .config("spark.jars", ",".join([CONNECTORS if pyspark.__version__ >= "4.1" else JDBC, CONNECTOR]))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -66,6 +80,28 @@ def kafka() -> Iterator[Kafka]:
         broker = Kafka(Path(folder) / "kafka")
         yield broker
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(s3_server: S3) -> Iterator[S3]:
+    """Which the session and its HadoopFiles may use."""
+    s3_server.start()
+    yield s3_server
+    s3_server.stop()
+
+
+@pytest.fixture
+def bucket(s3: S3) -> Storage:
+    """A bucket of the test's own."""
+    return Storage.of_bucket(s3)
+
+
+@pytest.fixture(params=["volume", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """Where checkpoints and savepoints lie."""
+    if request.param == "s3":
+        return Storage.of_bucket(request.getfixturevalue("s3"))
+    return Storage.of_volume(tmp_path)
 
 
 @pytest.fixture

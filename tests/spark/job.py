@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.runtime.storage import Storage
+
 from .apps.windows import SCHEMA, windows
 
 APP = Path(__file__).parent / "apps" / "windows.py"
@@ -18,6 +20,7 @@ class Feed:
     def __init__(self, home: Path) -> None:
         self.source, self.sink = home / "in", home / "out"
         self.source.mkdir(parents=True)
+        self.storage: Storage | None = None  # if the sink is not in a folder of this machine
         self._next = 0
 
     def add(self, files: int) -> None:
@@ -37,12 +40,16 @@ class Feed:
             self._next += 1
 
     def arguments(self, how: str = "await") -> tuple[str, str, str]:
-        return str(self.source), str(self.sink), how
+        return str(self.source), self.sink_uri, how
+
+    @property
+    def sink_uri(self) -> str:
+        return self.storage.uri(self.sink) if self.storage else str(self.sink)
 
     def output(self, spark: SparkSession) -> list[tuple[object, ...]]:
         if not (self.sink / "_spark_metadata").exists():
             return []
-        rows = spark.read.parquet(str(self.sink)).select("window.start", "k", "n", "s").collect()
+        rows = spark.read.parquet(self.sink_uri).select("window.start", "k", "n", "s").collect()
         return sorted(tuple(r) for r in rows)
 
     def read_files(self, checkpoint: Path) -> list[str]:

@@ -28,13 +28,19 @@ from streamjob.runtime.savepointdir import (
     read_manifest,
     verify_savepoint,
 )
+from tests.runtime.storage import Storage
 
 from .feeds import Feed, rows
 
 PROVIDERS = {
     "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "rocksdb, format 2": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
+# Spark's checkpoint files come about by a rename, which copies on S3; or, with spark-hadoop-cloud, by an upload that can be
+# given up.
+ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+WITHOUT_RENAME = "S3 without rename"
 JOB = JobRef("shop", "orders", "uid-1")
 STAGE = "per minute/eu"  # a query may have any name
 
@@ -42,21 +48,25 @@ STAGE = "per minute/eu"  # a query may have any name
 class Job:
     """A windowed query, stopped after two of its batches."""
 
-    def __init__(self, spark: SparkSession, files: HadoopFiles, home: Path) -> None:
-        self.spark, self.files, self.home = spark, files, home
+    def __init__(self, spark: SparkSession, files: HadoopFiles, home: Path, storage: Storage) -> None:
+        self.spark, self.files, self.home, self.storage = spark, files, home, storage
         self.feed = Feed(home / "in")
         self.feed.minutes(0, 40)
         self.feed.minutes(40, 60)
-        self.directory = CheckpointDir(files, files.qualify(str(home / "checkpoint")))
-        self.root = home / "savepoints"
-        self.target = files.qualify(str(self.root / "stop-1"))
+        self.directory = CheckpointDir(files, self.at("checkpoint"))
+        self.root = storage.folder / "savepoints"
+        self.target = self.at("savepoints/stop-1")
         self.run(self.directory, "out")
+
+    def at(self, name: str) -> str:
+        """A place of the storage."""
+        return self.storage.uri(self.storage.folder / name)
 
     def run(self, directory: CheckpointDir, out: str, **trigger: object) -> None:
         frame = self.feed.stream(self.spark).withWatermark("t", "10 minutes")
         counted = frame.groupBy(F.window("t", "5 minutes"), "k").count()
         writer = counted.writeStream.option("checkpointLocation", directory.uri).format("json")
-        writer.trigger(**(trigger or {"availableNow": True})).start(str(self.home / out)).awaitTermination()  # type: ignore[arg-type]
+        writer.trigger(**(trigger or {"availableNow": True})).start(self.at(out)).awaitTermination()  # type: ignore[arg-type]
 
     def finish(self, directory: CheckpointDir, out: str, internals: Internals) -> list[tuple[object, ...]]:
         """Go on with more input to the last window; all that comes out from here on."""
@@ -66,14 +76,16 @@ class Job:
         run_max_watermark_batch(lambda: self._once(directory, out), directory, batch)
         schema = "window struct<start timestamp, end timestamp>, k string, count long"
         # Not as a stream's output: its log begins with the batch after the savepoint's, which Spark does not read.
-        found = self.spark.read.schema(schema).json([str(p) for p in (self.home / out).glob("part-*")])
+        found = self.spark.read.schema(schema).json(
+            [self.storage.uri(p) for p in (self.storage.folder / out).glob("part-*")]
+        )
         return rows(found.select("window.start", "k", "count"))
 
     def _once(self, directory: CheckpointDir, out: str):  # type: ignore[no-untyped-def]
         frame = self.feed.stream(self.spark).withWatermark("t", "10 minutes")
         counted = frame.groupBy(F.window("t", "5 minutes"), "k").count()
         writer = counted.writeStream.option("checkpointLocation", directory.uri).format("json")
-        return writer.trigger(once=True).start(str(self.home / out))
+        return writer.trigger(once=True).start(self.at(out))
 
     def record(self, request: str | None = "stop-1", number: int = 1) -> CheckpointRecord:
         task = TaskRecord(0, self.directory.uri, self.directory.boundary())
@@ -88,7 +100,7 @@ class Job:
         return write_savepoint(self.files, job, record, directories, target or self.target)
 
     def restored(self, name: str) -> CheckpointDir:
-        directory = CheckpointDir(self.files, self.files.qualify(str(self.home / name)))
+        directory = CheckpointDir(self.files, self.at(name))
         restore(self.files, self.target, STAGE, 0, directory.uri)
         return directory
 
@@ -96,30 +108,47 @@ class Job:
         """The place of a file of the savepoint."""
         manifest = read_manifest(self.files, self.target)
         found = [e for e in manifest.files if PurePath(e.path).match(f"stages/*/0/{pattern}")]
-        return place_of(self.target, found[0])
+        return self.place_of(found[0])
 
-
-def place_of(savepoint: str, entry: FileEntry) -> Path:
-    return Path(manifests.place(savepoint, entry).removeprefix("file:"))
+    def place_of(self, entry: FileEntry) -> Path:
+        return self.storage.path(manifests.place(self.target, entry))
 
 
 @pytest.fixture(params=["hdfs"])
 def job(
     spark: SparkSession, files: HadoopFiles, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Job]:
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDERS[request.param])
-    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-    yield Job(spark, files, tmp_path)
-    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
-    spark.conf.unset("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled")
+    provider, *where = request.param.split(" on ")
+    settings = {
+        "spark.sql.streaming.stateStore.providerClass": PROVIDERS[provider],
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    if "format 2" in provider:
+        settings["spark.sql.streaming.stateStore.checkpointFormatVersion"] = "2"
+    storage = Storage.of_volume(tmp_path)
+    if where:
+        storage = request.getfixturevalue("bucket")
+    if where == [WITHOUT_RENAME]:
+        settings["spark.sql.streaming.checkpointFileManagerClass"] = ABORTABLE
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield Job(spark, files, tmp_path, storage)
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
 
 
-@pytest.mark.parametrize("job", ["hdfs", "rocksdb"], indirect=True)
+@pytest.mark.parametrize(
+    "job",
+    ["hdfs", "rocksdb", "rocksdb, format 2", "hdfs on S3", f"rocksdb on {WITHOUT_RENAME}"],
+    indirect=True,
+)
 def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, internals: Internals) -> None:
     written = job.save()
     assert verify_savepoint(files, job.target) == []
     assert read_manifest(files, job.target) == written
-    assert written.size == sum(place_of(job.target, f).stat().st_size for f in written.files)
+    assert written.size == sum(job.place_of(f).stat().st_size for f in written.files)
     batch = job.directory.boundary()
     job.feed.minutes(60, 80)
     first, second = job.restored("first"), job.restored("second")
@@ -133,7 +162,7 @@ def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, i
     assert verify_savepoint(files, job.target) == []
 
 
-@pytest.mark.parametrize("job", ["rocksdb"], indirect=True)
+@pytest.mark.parametrize("job", ["rocksdb", "rocksdb on S3"], indirect=True)
 def test_the_next_savepoint_shares_what_spark_has_not_changed(job: Job, files: HadoopFiles) -> None:
     first = job.save()
     job.feed.minutes(60, 70)
@@ -143,7 +172,7 @@ def test_the_next_savepoint_shares_what_spark_has_not_changed(job: Job, files: H
     assert names
     delete_savepoint(files, job.target)
     assert verify_savepoint(files, f"{job.target}-second") == []
-    new = files.qualify(str(job.home / "new"))
+    new = job.at("new")
     restore(files, f"{job.target}-second", STAGE, 0, new)
     job.feed.minutes(70, 80)
     for directory in (CheckpointDir(files, new), job.directory):

@@ -1,5 +1,5 @@
-"""Storage faults S1 to S8 on a local volume: a clear error that names the file, nothing half done listed as good, and a repeat
-that succeeds once the cause is gone. `tests/runtime/test_sharing.py` has S1 and S7 at every operation, without a JVM."""
+"""Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half done listed as good, and a
+repeat that succeeds once the cause is gone. `tests/runtime/test_sharing.py` has S1 and S7 at every operation, without a JVM."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from streamjob.runtime.files import AccessDenied, CopiedFile, HadoopFiles, NotFo
 from streamjob.runtime.savepoint import restore
 from streamjob.runtime.savepointdir import SavepointBroken, read_manifest, verify_savepoint
 from tests.runtime.queries import STAGE, Query, contents
+from tests.runtime.storage import Storage
 
 pytestmark = pytest.mark.any_spark
 
@@ -52,8 +53,8 @@ def files(spark: SparkSession) -> FaultyFiles:
 
 
 @pytest.fixture
-def query(files: FaultyFiles, tmp_path: Path) -> Query:
-    made = Query(files, tmp_path)
+def query(files: FaultyFiles, storage: Storage) -> Query:
+    made = Query(files, storage.folder, storage=storage)
     made.batch()
     made.save("one")
     made.batch()
@@ -65,7 +66,7 @@ def state_of(query: Query, pattern: str = "state/0/0/*.delta") -> Path:
 
 
 def bad(query: Query) -> set[str]:
-    return {s.uri for s in list_savepoints(query.files, query.root.as_uri().replace("///", "/")) if s.problem}
+    return {s.uri for s in list_savepoints(query.files, query.storage.uri(query.root)) if s.problem}
 
 
 def test_s1_killed_at_every_file(query: Query, files: FaultyFiles) -> None:
@@ -111,8 +112,8 @@ def refused_by_all(query: Query, name: str, error: type[StreamJobError]) -> None
         lambda: read_manifest(files, uri),
         lambda: verify_savepoint(files, uri),
         lambda: describe_savepoint(files, uri),
-        lambda: export(files, uri, f"file:{query.home}/export"),
-        lambda: restore(files, uri, STAGE, 0, f"file:{query.home}/new"),
+        lambda: export(files, uri, query.at("export")),
+        lambda: restore(files, uri, STAGE, 0, query.at("new")),
     ):
         with pytest.raises(error, match=manifests.NAME):
             ask()
@@ -133,7 +134,7 @@ def test_s3_a_missing_state_file(query: Query, files: FaultyFiles) -> None:
             query.restored(query.uri(savepoint), f"new-{savepoint}")
         assert not (query.home / f"new-{savepoint}" / "metadata").exists()
         with pytest.raises(SavepointBroken, match=r"1\.delta"):
-            export(files, query.uri(savepoint), f"file:{query.home}/export-{savepoint}")
+            export(files, query.uri(savepoint), query.at(f"export-{savepoint}"))
         assert not (query.home / f"export-{savepoint}" / manifests.NAME).exists()
     query.save("three")  # copies it again
     assert verify_savepoint(files, query.uri("three")) == []
@@ -171,6 +172,7 @@ def remount(disk: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
 
 
+@pytest.mark.parametrize("storage", ["volume"], indirect=True)
 def test_s5_full_or_denied(query: Query, files: FaultyFiles, small_disk: Path) -> None:
     query.root = small_disk
     query.save("one")

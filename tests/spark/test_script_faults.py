@@ -29,6 +29,12 @@ FAULTS = {
         False,
         "classic",
     ),
+    "asynchronous progress": (
+        f"{HEAD}{RATE}.option('asyncProgressTrackingEnabled', True).start()",
+        "AsyncProgressUnsupported",
+        False,
+        "asyncProgressTrackingEnabled",
+    ),
     "same name": (
         f"{HEAD}for _ in 'ab': {RATE}.queryName('a').start()",
         "DuplicateQueryName",

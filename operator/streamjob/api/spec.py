@@ -32,6 +32,26 @@ REFUSED_CONF = (
     "spark.kubernetes.executor.podTemplateFile",
     "spark.kubernetes.executor.podTemplateContainerName",
 )
+# Who may read a StreamJob may read these. Ends of names, because Hadoop has them for each bucket and account as well; no pattern,
+# because the API server has to know what a rule costs at most, and a key has no greatest length.
+SECRET_ENDS = (".access.key", ".secret.key", ".session.token", "encryption.key", ".private.key")
+SECRET_BEGINNINGS = (
+    "spark.hadoop.fs.azure.account.key",
+    "spark.hadoop.fs.azure.account.oauth2.client.secret",
+    "spark.executorEnv.AWS_ACCESS_KEY",
+    "spark.executorEnv.AWS_SECRET",
+    "spark.executorEnv.AWS_SESSION",
+)
+SECRET_CONF = " || ".join(
+    [
+        *(f"k.endsWith({end!r})" for end in SECRET_ENDS),
+        *(f"k.startsWith({beginning!r})" for beginning in SECRET_BEGINNINGS),
+    ]
+)
+SECRET_ENV = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+FROM_SECRETS = (
+    "take it from a Secret (application.env with valueFrom.secretKeyRef) or from the pod's identity"
+)
 Named = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -85,6 +105,10 @@ class EnvVar(Model):
             (
                 "!self.name.startsWith('STREAMJOB_') && !(self.name in ['POD_IP', 'POD_NAME'])",
                 "STREAMJOB_*, POD_IP and POD_NAME are set by the operator",
+            ),
+            (
+                f"!(has(self.value) && self.name in [{', '.join(map(repr, SECRET_ENV))}])",
+                f"a credential must not stand in the StreamJob: {FROM_SECRETS}",
             ),
         ),
     )
@@ -304,7 +328,11 @@ class Spec(Model):
                 f"!self.exists(k, k in [{', '.join(repr(k) for k in REFUSED_CONF)}])",
                 "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names and "
                 "template, namespace, image, cores, memory and instances (see spec.driver and spec.executor)",
-            )
+            ),
+            (
+                f"!self.exists(k, {SECRET_CONF})",
+                f"sparkConf must not hold a credential of a storage: {FROM_SECRETS}",
+            ),
         ),
     )
     driver: Driver = Field(default_factory=Driver)

@@ -124,6 +124,14 @@ class CheckpointDir:
         data = self.metadata()
         return None if data is None else str(self._json(METADATA, data.decode())["id"])
 
+    def describes_state(self) -> list[str]:
+        """Paths of the files that say what the stateful operators and their schemas are. Schemas are with partition 0."""
+        found = []
+        for index in (n for n in self._names("state") if n.isdigit()):
+            for folder in (f"state/{index}/{name}" for name in ("_metadata", "_stateSchema", "0")):
+                found += [f"{folder}/{path}" for path in self._below(folder)]
+        return [path for path in found if "/_metadata/" in path or "/_stateSchema/" in path]
+
     def has_state(self) -> bool:
         """The query has a stateful operator."""
         return bool(self._names("state"))
@@ -160,6 +168,12 @@ class CheckpointDir:
     def _names(self, folder: str) -> list[str]:
         try:
             return [f.path for f in self.files.list(f"{self.uri}/{folder}")]
+        except NotFound:
+            return []
+
+    def _below(self, folder: str) -> list[str]:
+        try:
+            return [f.path for f in self.files.list(f"{self.uri}/{folder}", recursive=True)]
         except NotFound:
             return []
 

@@ -10,74 +10,57 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-from ..protocol.errors import StreamJobError
 from . import localdisk
-from .causes import first_line, java_causes, one_line
+from .causes import java_causes
 from .localdisk import path_of
 from .smalljvm import SmallJvm
+from .storageerrors import (
+    REMEDY,
+    AccessDenied,
+    FileExists,
+    NoConnector,
+    NotADirectory,
+    NotFound,
+    StorageError,
+    StorageFull,
+    storage_error,
+    translated,
+)
+
+__all__ = [
+    "AccessDenied",
+    "CopiedFile",
+    "FileExists",
+    "FileInfo",
+    "HadoopFiles",
+    "NoConnector",
+    "NotADirectory",
+    "NotFound",
+    "StorageError",
+    "StorageFull",
+    "storage_error",
+    "translated",
+]
 
 # Their files appear when they are closed, whole or not at all; their rename copies.
 OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn", "obs", "swift"})
 BUFFER = 1 << 17  # bytes
+# Of two that write an object at once, the store refuses one (If-None-Match). Hadoop before 3.4.2 ignores it.
+CONDITIONAL = "fs.option.create.conditional.overwrite"
 
 # org.apache.hadoop.fs.FileStatus.toString: a directory of thousands of files is two calls instead of four for each file.
 _STATUS = re.compile(
     r"\w*\{path=(.+?); isDirectory="
     r"(?:(true); modification_time|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
 )
-
-
-class StorageError(StreamJobError):
-    """A file system refused or broke off. `uri`: the file; `what`: what was tried; `cause`: its words, one line."""
-
-    reason: ClassVar[str] = "StorageFailed"
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, uri: str, what: str, cause: str, *, remedy: str = "") -> None:
-        super().__init__(f"cannot {what} {uri}: {cause}", remedy=remedy)
-        self.uri = uri
-        self.what = what
-        self.cause = cause
-
-
-class NotFound(StorageError):
-    reason = "FileNotFound"
-    retryable = False
-
-
-class AccessDenied(StorageError):
-    reason = "StorageAccessDenied"
-    retryable = False
-
-
-class NotADirectory(StorageError):
-    reason = "NotADirectory"
-    retryable = False
-
-
-class LinkFound(StorageError):
-    """What lies in a checkpoint directory or a savepoint lies there, and is not a link to somewhere else."""
-
-    reason = "LinkFound"
-    retryable = False
-
-
-class StorageFull(StorageError):
-    reason = "StorageFull"
-
-
-class FileExists(StorageError):
-    reason = "FileExists"
-    retryable = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +109,7 @@ class HadoopFiles:
         self._digests: Any = jvm.java.security.MessageDigest
         self._digest_stream: Any = jvm.java.security.DigestInputStream
         self._sha256_hex: Any = jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex
+        self._iterators: Any = jvm.org.apache.hadoop.util.functional.RemoteIterators
         self._text: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._systems: dict[tuple[str, str], Any] = {}
 
@@ -140,9 +124,11 @@ class HadoopFiles:
 
         :raises NotFound: there is no such directory. :raises LinkFound: (recursive) there is a link below it.
         """
-        found = self._list(uri, links=not recursive)
         if not recursive:
-            return found
+            return self._list(uri, links=True)
+        if not self._is_local(uri):
+            return self._list_all(uri)
+        found = self._list(uri, links=False)
         files = [f for f in found if not f.is_dir]
         for directory in (f for f in found if f.is_dir):
             below = self.list(f"{uri.rstrip('/')}/{directory.path}", recursive=True)
@@ -171,7 +157,7 @@ class HadoopFiles:
                 return
             system, path = self._system(uri), self._path(uri)
             if self._scheme(uri) in OBJECT_STORES:
-                self._write(uri, path, data)
+                self._write_object(uri, data)
                 return
             folder, name = uri.rsplit("/", 1)
             temporary = self._path(f"{folder}/.{name}.{uuid.uuid4().hex}.tmp")
@@ -212,7 +198,7 @@ class HadoopFiles:
             system, at, to = self._system(source), self._path(source), self._path(target)
             moved = system.exists(to) and not system.exists(at)
             if not moved and not system.rename(at, to):
-                raise StorageError(source, f"move to {target}", "the file system refused it", remedy=_REMEDY)
+                raise StorageError(source, f"move to {target}", "the file system refused it", remedy=REMEDY)
 
     def sha256(self, uri: str) -> str:
         """In hexadecimal."""
@@ -231,7 +217,7 @@ class HadoopFiles:
             if self._is_local(uri):
                 path_of(uri).mkdir(parents=True, exist_ok=True)  # Java's own says only that it failed
             elif not self._system(uri).mkdirs(self._path(uri)):
-                raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=_REMEDY)
+                raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=REMEDY)
 
     def delete(self, uri: str) -> None:
         """A file, or a directory with all in it; nothing if it is not there."""
@@ -241,7 +227,7 @@ class HadoopFiles:
                 return
             system, path = self._system(uri), self._path(uri)
             if not system.delete(path, True) and system.exists(path):
-                raise StorageError(uri, "delete", "the file system refused it", remedy=_REMEDY)
+                raise StorageError(uri, "delete", "the file system refused it", remedy=REMEDY)
 
     def qualify(self, uri: str) -> str:
         """The same place with scheme and authority."""
@@ -271,27 +257,57 @@ class HadoopFiles:
                     for name, is_dir, stat in localdisk.entries(path_of(uri), links=links)
                 ]
             statuses = self._system(uri).listStatus(self._path(uri))
-            expected = len(statuses)
-            text = str(self._text(statuses)) if expected else ""
-            found = _STATUS.findall(text)
             folder = "/" + uri.rstrip("/").rsplit("/", 1)[-1]
-            if len(found) != expected or not all(p.rpartition("/")[0].endswith(folder) for p, *_ in found):
+            found = self._parsed(statuses)
+            if found is None or not all(p.rpartition("/")[0].endswith(folder) for p, *_ in found):
                 # A file system whose status has another text, such as viewfs, which says null.
-                return [_file_info(status) for status in statuses]
+                return [_file_info(status, str(status.getPath().getName())) for status in statuses]
         return [
             FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir), int(modified or 0))
             for p, is_dir, size, modified in found
         ]
 
+    def _list_all(self, uri: str) -> FileInfos:
+        """Every file below a directory. An object store gives a thousand of them in one answer, whatever folders they are in."""
+        with translated(uri, "list"):
+            root = f"{self._system(uri).makeQualified(self._path(uri)).toString()}".rstrip("/") + "/"
+            statuses = self._iterators.toList(self._system(uri).listFiles(self._path(uri), True))
+            found = self._parsed(statuses)
+            if found is None or not all(p.startswith(root) for p, *_ in found):
+                return [_file_info(s, str(s.getPath().toString())[len(root) :]) for s in statuses]
+        return [
+            FileInfo(p[len(root) :], int(size or 0), False, int(modified or 0))
+            for p, _, size, modified in found
+        ]
+
+    def _parsed(self, statuses: Any) -> Sequence[tuple[str, str, str, str]] | None:
+        """Path, whether it is a directory, size, time of each; None if the text of one is not what it should be."""
+        expected = len(statuses)
+        found = _STATUS.findall(str(self._text(statuses))) if expected else []
+        return found if len(found) == expected else None
+
+    def _write_object(self, uri: str, data: bytes) -> None:
+        builder = self._system(uri).createFile(self._path(uri)).overwrite(False).recursive()
+        stream = builder.opt(CONDITIONAL, "true").build()
+        try:
+            with self._published(uri, stream):
+                stream.write(data)
+        except Py4JJavaError as e:
+            if not any(c.getClass().getSimpleName() == "RemoteFileChangedException" for c in java_causes(e)):
+                raise
+            # Somebody was faster; or the answer to this very request was lost, and it was sent again.
+            if self.read_bytes(uri, len(data)) != data:
+                raise FileExists(uri, "write", "it exists") from None
+
     def _write(self, uri: str, path: Any, data: bytes) -> None:
         stream = self._system(uri).create(path, False)
-        stream.write(data)
-        self._publish(uri, stream)
+        with self._published(uri, stream):
+            stream.write(data)
 
     def _pour(self, stream: Any, target: str) -> int:
         written = self._system(target).create(self._path(target), True)
-        self._copy_bytes(stream, written, BUFFER, False)
-        self._publish(target, written)
+        with self._published(target, written):
+            self._copy_bytes(stream, written, BUFFER, False)
         return int(written.getPos())
 
     def _pour_local(self, stream: Any, target: str) -> int:
@@ -306,11 +322,21 @@ class HadoopFiles:
             written.close()
         return path.stat().st_size
 
-    def _publish(self, uri: str, stream: Any) -> None:
-        # Only after all was written, never in a finally: on an object store, closing would publish half a file.
-        if self._scheme(uri) not in OBJECT_STORES:
-            stream.hsync()  # what a manifest lists has to survive the node
-        stream.close()
+    @contextmanager
+    def _published(self, uri: str, stream: Any) -> Iterator[None]:
+        """What the block writes becomes a file when all is written, never before: closing publishes, on an object store also
+        half a file."""
+        objects = self._scheme(uri) in OBJECT_STORES
+        try:
+            yield
+            if not objects:
+                stream.hsync()  # what a manifest lists has to survive the node
+            stream.close()
+        except BaseException:
+            if objects:
+                with suppress(Py4JError):
+                    stream.abort()  # parts of a large file that were sent would be kept, and paid for
+            raise
 
     def _rename(self, system: Any, source: Any, target: Any) -> None:
         """Unlike FileSystem.rename on a local disk, FileContext's refuses a target that exists."""
@@ -320,73 +346,7 @@ class HadoopFiles:
         context.rename(source, target, options)
 
 
-def _file_info(status: Any) -> FileInfo:
-    is_dir = bool(status.isDirectory())
-    name = str(status.getPath().getName())
-    if is_dir:
+def _file_info(status: Any, name: str) -> FileInfo:
+    if status.isDirectory():
         return FileInfo(name, 0, True)
     return FileInfo(name, int(status.getLen()), False, int(status.getModificationTime()))
-
-
-class _Kind(NamedTuple):
-    error: type[StorageError]
-    exceptions: tuple[str, ...]  # Java classes
-    words: tuple[str, ...]  # or what their message says
-    remedy: str
-
-
-_KINDS = (
-    _Kind(
-        NotADirectory,
-        ("ParentNotDirectoryException", "PathIsNotDirectoryException", "NotADirectoryError"),
-        (),
-        "Choose another place: a file is where a folder is needed",
-    ),
-    _Kind(LinkFound, ("LinkFound",), (), "Put the file itself in its place, or take it away"),
-    _Kind(FileExists, ("FileAlreadyExistsException", "FileExistsError"), (), "Choose another place"),
-    _Kind(
-        NotFound,
-        ("FileNotFoundException", "NoSuchFileException", "UnknownStoreException", "FileNotFoundError"),
-        (),
-        "Check the location, and that its volume is mounted",
-    ),
-    _Kind(
-        AccessDenied,
-        ("AccessDeniedException", "AccessControlException"),
-        ("permission denied", "operation not permitted", "read-only file system"),
-        "Give the driver's user the right to it",
-    ),
-    _Kind(
-        StorageFull,
-        ("DSQuotaExceededException", "NSQuotaExceededException"),
-        ("no space left", "quota exceeded"),
-        "Make room; it is tried again",
-    ),
-)
-_REMEDY = "Check the location and the driver's access to it"
-
-
-@contextmanager
-def translated(uri: str, what: str) -> Iterator[None]:
-    """What the JVM throws about `uri` in the block becomes a StorageError of one sentence."""
-    try:
-        yield
-    except Py4JJavaError as e:
-        causes = java_causes(e)  # S3A wraps what happened
-        names = [str(cause.getClass().getSimpleName()) for cause in causes]
-        raise storage_error(uri, what, names, str(causes[0].getMessage() or "")) from None
-    except CapturedException as e:
-        raise storage_error(uri, what, [type(e).__name__], str(e)) from None
-    except OSError as e:
-        raise storage_error(uri, what, [type(e).__name__], e.strerror or str(e)) from None
-    except Py4JError as e:
-        raise StorageError(uri, what, f"the driver's JVM did not answer ({one_line(e)})") from None
-
-
-def storage_error(uri: str, what: str, names: Sequence[str], message: str) -> StorageError:
-    """From simple names of Java's exception and its causes, and its message."""
-    text = first_line(message)
-    for kind in _KINDS:
-        if any(n in kind.exceptions for n in names) or any(w in message.lower() for w in kind.words):
-            return kind.error(uri, what, text or names[0], remedy=kind.remedy)
-    return StorageError(uri, what, f"{names[0]}: {text}" if text else names[0], remedy=_REMEDY)

@@ -1,13 +1,15 @@
 """Everything of Spark that is not public API: where it lives in each version, and nothing else knows.
 
-From StreamExecution, MicroBatchExecution and CheckpointFileManager of org.apache.spark.sql.execution.streaming. A version
-that is not in the table has no internals; what needs them then does without (see `boundary` and `drain`).
+From StreamExecution, MicroBatchExecution, IncrementalExecution and CheckpointFileManager of
+org.apache.spark.sql.execution.streaming. A version that is not in the table has no internals; what needs them then does
+without (see `boundary` and `drain`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from functools import reduce
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -18,12 +20,13 @@ log = logging.getLogger("streamjob")
 
 SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on a Spark version that is not known
 
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 class _Packages(NamedTuple):
-    execution: str  # of ACTIVE$ and TERMINATED$
-    checkpoint: str  # of CheckpointFileManager$
+    execution: str  # of ACTIVE$, TERMINATED$, IncrementalExecution, WatermarkPropagator$
+    checkpoint: str  # of CheckpointFileManager$, OffsetSeqMetadata$
 
 
 _SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
@@ -43,14 +46,11 @@ class Internals:
         self._spark = spark
         jvm: Any = spark._jvm
         self._jvm = jvm
-        loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-
-        def module(name: str) -> Any:
-            return loader.loadClass(f"{name}$").getField("MODULE$").get(None)
-
-        self._active = module(f"{packages.execution}.ACTIVE")
-        self._terminated = module(f"{packages.execution}.TERMINATED")
-        self._file_manager = module(f"{packages.checkpoint}.CheckpointFileManager")
+        self._packages = packages
+        self._loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        self._active = self._module(f"{packages.execution}.ACTIVE")
+        self._terminated = self._module(f"{packages.execution}.TERMINATED")
+        self._file_manager = self._module(f"{packages.checkpoint}.CheckpointFileManager")
 
     @staticmethod
     def of(spark: SparkSession) -> Internals | None:
@@ -69,6 +69,42 @@ class Internals:
 
     def execution(self, query: StreamingQuery) -> Execution:
         return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated)
+
+    def _module(self, name: str) -> Any:
+        """The instance of a Scala object."""
+        return self._loader.loadClass(f"{name}$").getField("MODULE$").get(None)
+
+    def plan_batch(self, plan: Any, mode: str, state: str, batch: int, metadata: str) -> None:
+        """Plan a batch as the first one after a restart, which compares its operators and their schemas with `state` and writes
+        them there. Nothing is run.
+
+        :param plan: analyzed logical plan of the query. :param mode: output mode. :param state: URI of a folder as Spark's
+            `state` on a local disk. :param metadata: second line of an entry of the offset log.
+        :raises PySparkException, Py4JError: it does not fit, or cannot be planned.
+        """
+        package, checkpoint = self._packages
+        incremental = self._module(f"{package}.IncrementalExecution")
+        log_metadata = self._module(f"{checkpoint}.OffsetSeqMetadata")
+        settings = log_metadata.apply(metadata)
+        session = (
+            self._spark._jsparkSession.cloneSession()
+        )  # as StreamExecution does: what is set here stays here
+        conf = session.sessionState().conf()
+        log_metadata.setSessionConf(settings, conf)
+        for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
+            conf.setConfString(key, "false")
+        conf.setConfString(_FILE_MANAGER, f"{checkpoint}.FileContextBasedCheckpointFileManager")
+        ids = [self._jvm.java.util.UUID.randomUUID() for _ in range(2)]
+        modes = self._jvm.org.apache.spark.sql.streaming.OutputMode
+        noop = self._module(f"{package}.WatermarkPropagator").noop()
+        arguments = [session, plan, getattr(modes, mode.capitalize())(), state, *ids, batch]
+        arguments += [self._jvm.scala.Option.apply(settings), settings, noop, True]
+        # What the versions have beyond these has default values.
+        methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
+        while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
+            arguments.append(getattr(incremental, default)())
+        of_package: Any = reduce(getattr, package.split("."), self._jvm)
+        of_package.IncrementalExecution(*arguments).executedPlan()
 
     def create_atomic(self, uri: str, data: bytes) -> None:
         """Write a file of a metadata log as Spark does: `CheckpointFileManager.createAtomic`, never over another.

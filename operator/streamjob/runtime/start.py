@@ -28,6 +28,7 @@ from .driverstate import StateKeeper
 from .files import HadoopFiles
 from .internals import Internals
 from .leftover import begin_behind
+from .rehearsal import refuse_changed
 from .reopen import reopen
 from .restored import (
     adopted_directory,
@@ -61,12 +62,21 @@ class TransactionalUpstream(StreamJobError):
     reason = "TransactionalUpstream"
 
 
+class AsyncProgress(StreamJobError):
+    """Offsets and commits would be written late, and not for each batch: nobody could say which one is the last."""
+
+    reason = "AsyncProgressUnsupported"
+
+
 class SinkShared(StreamJobError):
     reason = "SinkShared"
 
 
 class ShardLocation(StreamJobError):
     reason = "ShardLocation"
+
+
+ASYNC_PROGRESS = "asyncprogresstrackingenabled"
 
 
 @dataclass(frozen=True)
@@ -167,6 +177,11 @@ def enter(
     :param stage: None for a query that is a stage of its own.
     :raises StreamJobError: it is not, and cannot be made so.
     """
+    if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
+        raise AsyncProgress(
+            f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of each batch",
+            remedy="Take the option asyncProgressTrackingEnabled away",
+        )
     plan = stage.plan.tasks[task.index] if stage else _only_task(engine.files, config, task.uid)
     location, said_by = written.location, "the script's checkpointLocation"
     if stage is not None and location is not None:
@@ -189,6 +204,8 @@ def enter(
             begin_behind(directory, stage.like)
     source = adopted_directory(engine.files, config, task.uid)
     description = _come_to(config, task, directory, plan, source)
+    if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
+        refuse_changed(writer, written.mode, directory, engine.internals)
     begins = from_savepoint(config) is not None or source is not None
     _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED)
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.

@@ -37,11 +37,12 @@ class BatchFunction:
 
 @dataclass(frozen=True)
 class Written:
-    """`options`: keys in lower case; `table`: of toTable(); `each_batch`: of foreachBatch()."""
+    """`options`: keys in lower case; `mode`: of outputMode(); `table`: of toTable(); `each_batch`: of foreachBatch()."""
 
     format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     name: str | None = None
+    mode: str | None = None
     table: str | None = None
     each_batch: BatchFunction | None = None
 
@@ -55,6 +56,7 @@ def remember() -> None:
     """Wrap the writer's methods; to be called once, before the script is imported."""
     _before("format", lambda said, source: replace(said, format=source))
     _before("queryName", lambda said, name: replace(said, name=name))
+    _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
     _remember_batch_function()
@@ -76,6 +78,7 @@ def written(
         said,
         format=given.get("format") or said.format,
         name=given.get("queryName") or said.name,
+        mode=given.get("outputMode") or said.mode,
         table=given.get("tableName"),
     )
 

@@ -1,0 +1,5 @@
+"""Build the S3 server, once; a later run finds it in the cache and does nothing."""
+
+from dev.s3.build import gateway
+
+gateway()

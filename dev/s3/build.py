@@ -1,0 +1,12 @@
+"""The S3 server (versitygw: S3 over a folder), built from its published source."""
+
+from pathlib import Path
+
+from dev.cluster.build import go_program
+
+VERSION = "1.8.0"
+
+
+def gateway() -> Path:
+    """The program, built now if it never was here."""
+    return go_program("versitygw", VERSION, "github.com/versity/versitygw/cmd/versitygw")
