@@ -19,6 +19,8 @@ from streamjob.protocol.messages import (
     DriverStatus,
     Mode,
     Problem,
+    SavepointRequest,
+    SavepointStatus,
     TerminationRequest,
     report,
 )
@@ -200,6 +202,26 @@ class Driver:
             return None
         try:
             self.take(lambda: self.coordinator.termination_requested(request))
+        except conflict as e:
+            return Problem(e.reason, e.message)
+        return None
+
+    def savepoint(self, request: SavepointRequest) -> Problem | None:
+        """Why not, None if it is taken."""
+        conflict = self.world.product.coordinator.TerminationConflict
+        if self._early is not None:
+            return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
+
+        def begin() -> list[Any]:
+            effects: list[Any] = self.coordinator.savepoint_requested(
+                request.request_id, request.savepoint, request.timeout
+            )
+            if self.status.savepoint is None or self.status.savepoint.request_id != request.request_id:
+                self.update(savepoint=SavepointStatus(request.request_id))
+            return effects
+
+        try:
+            self.take(begin)
         except conflict as e:
             return Problem(e.reason, e.message)
         return None

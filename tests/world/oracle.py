@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Completed, DriverConfig, TerminationRequest
+from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
 
 from .apiserver import Change, Obj
 
@@ -113,6 +113,8 @@ class Oracle:
             self.fail("V7", f"status.checkpoint.latest went from {latest[0]} back to {latest[1]}")
         if is_.get("termination"):
             truth.asked.add(is_["termination"]["requestId"])
+        if asked := is_.get("savepointRequest"):
+            self._asked(asked, truth)
         if (is_.get("driver") or {}).get("uid"):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
@@ -122,6 +124,18 @@ class Oracle:
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
+
+    def _asked(self, asked: Obj, truth: Truth) -> None:
+        """A savepoint beside the run: what is said of it is what the index and the storage have."""
+        truth.asked.add(asked["requestId"])
+        number = asked.get("checkpoint")
+        if number is None:
+            return
+        record = truth.numbers.get(number)
+        if record is None or record["request_id"] != asked["requestId"]:
+            self.fail(
+                "V5", f"{asked['requestId']} is said to be checkpoint {number}, which the index has not"
+            )
 
     def _let_go(self, job: Obj) -> None:
         """V10: within its patience and a little for what has to be done, if nothing keeps the controller from it."""
@@ -241,6 +255,8 @@ class Oracle:
         ]
         if len(same) > 1:
             self.fail("V3", f"request {record['request_id']} has final checkpoints {same}")
+        if record["savepoint"] is not None and record["scenario"] is None and known is None:
+            self.made["savepoints made"] += 1
         if record["savepoint"] is not None:
             manifest = self.world.storage.savepoints.get(record["savepoint"])
             if manifest is None:
@@ -306,8 +322,10 @@ class Oracle:
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).queries_began = True
 
-    def command(self, controller: str, driver: Driver, command: TerminationRequest | Completed) -> None:
-        if isinstance(command, TerminationRequest):
+    def command(
+        self, controller: str, driver: Driver, command: TerminationRequest | SavepointRequest | Completed
+    ) -> None:
+        if isinstance(command, (TerminationRequest, SavepointRequest)):
             truth = self.truth(driver.config.job.uid)
             told = (controller, driver.config.epoch, command.request_id)
             self.told[told] += 1
@@ -337,6 +355,9 @@ class Oracle:
         if status.get("observedGeneration") != job["metadata"]["generation"]:
             return "the newest spec has not been looked at"
         phase, wanted = status.get("phase"), job["spec"].get("state", "Running")
+        asked = status.get("savepointRequest") or {"failure": ""}
+        if "checkpoint" not in asked and "failure" not in asked:
+            return f"nothing has come of {asked['requestId']}"
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
@@ -353,6 +374,9 @@ class Oracle:
         if conditions["Ready"]["status"] != "True":
             return f"phase {phase} is not ready: {conditions['Ready']['message']}"
         if phase == "Running":
+            for (root, task), sink in self.world.storage.sinks.items():
+                if root == truth.root and any(number in truth.index for number, _ in sink.pending.values()):
+                    return f"{task}'s sink has not committed what a completed checkpoint has"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         pods = [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"])]
         return f"phase {phase}, and there are still {pods}" if pods else None

@@ -35,7 +35,8 @@ class Shape:
     """The job: its stages (each reads from the one before), and its spec where it matters here.
 
     :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
-    :param interval: of periodic checkpoints. :param on_delete: as `spec.termination.onDelete`.
+    :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none.
+    :param on_delete: as `spec.termination.onDelete`.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -45,6 +46,7 @@ class Shape:
     on_delete: str = "Stop"
     image: str = "jobs:1"
     policy: str = "OnFailure"
+    schedule: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def random_plan(seed: int) -> Plan:
         on_delete=rng.choice(("Stop", "Stop", "Drain", "Cancel")),
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
+        schedule=rng.choice((None, None, None, "*/2 * * * *")),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
@@ -150,6 +153,8 @@ def _steps(rng: Random) -> list[Step]:
                     "delete pod",
                     "kill pod",
                     "edit",
+                    "savepoint",
+                    "savepoint",
                     "nonce",
                     "delete secret",
                     "bad image",

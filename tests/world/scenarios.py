@@ -17,6 +17,7 @@ _PLANS: dict[str, Plan] = {
     "resume": Plan(4, steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped"))),
     "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
+    "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }
 SCENARIOS = {name: replace(plan, name=name) for name, plan in _PLANS.items()}
@@ -38,6 +39,26 @@ _SPECIAL: dict[str, Plan] = {
     # The driver answers nobody for a while; then it is told to stop.
     "deaf": Plan(
         13, steps=(APPLY, Step("Stopped", 500.0, "Running")), mishaps=(("Running", 0, Mishap.HANGS),)
+    ),
+    # A savepoint is under way when the job is asked to stop: it is given up, or the index has it.
+    "savepoint-stop": Plan(
+        16, Shape(interval="5s"), (APPLY, Step("savepoint", 3.0, "Running"), Step("Stopped", 1.0))
+    ),
+    # Its driver dies: the next one is asked for the same.
+    "savepoint-killed": Plan(
+        17,
+        steps=(APPLY, Step("savepoint", 3.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_AFTER),),
+    ),
+    # Its driver answers nobody until its time is over.
+    "savepoint-cancelled": Plan(
+        18, steps=(APPLY, Step("savepoint", 3.0, "Running"), Step("Cancelled", 0.5), Step("Running", 30.0))
+    ),
+    # One every two minutes, and the job is stopped over some of them.
+    "scheduled": Plan(
+        19,
+        Shape(schedule="*/2 * * * *"),
+        (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped")),
     ),
     # The index is deleted by hand: nothing may begin.
     "lost-index": Plan(

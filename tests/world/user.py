@@ -35,6 +35,7 @@ class User:
             "application": {"file": "/app.py"},
             "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
             "checkpoint": {"interval": shape.interval},
+            "savepoint": {"trigger": 1, **({"schedule": shape.schedule} if shape.schedule else {})},
             "termination": {
                 "stopTimeout": "2m",
                 "drainTimeout": "3m",
@@ -90,5 +91,6 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "edit": User.edit,
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
+    "savepoint": lambda u: u.patch(savepoint={"trigger": 2 + int(u.world.loop.time())}),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .types import Duration, Location, Memory, Model, cel
+from .types import Cron, Duration, Location, Memory, Model, cel
 
 ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -269,6 +269,29 @@ class Checkpoint(Model):
     max_concurrent: int = Field(default=1, ge=1, le=100)
 
 
+class Savepoint(Model):
+    """Savepoints beside the run. What is asked for while the job does not run, or is about to end, comes to nothing: a stop and a
+    drain take one of their own."""
+
+    trigger: int | None = Field(
+        default=None,
+        ge=0,
+        description="Change it to ask for a savepoint now. The value that the job is created with asks for none.",
+    )
+    schedule: Cron | None = Field(
+        default=None,
+        description="When to take one, as cron says it, in UTC. Of moments that were missed while the job was to run, one is "
+        "made up for.",
+    )
+    timeout: Duration = Field(
+        default="30m", description="One that takes longer is given up and deleted; the job goes on."
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(("self.timeout.matches('[1-9]')", "savepoint.timeout must not be 0"))
+    )
+
+
 class Backoff(Model):
     """The wait before a restart doubles from `initial` to `max`."""
 
@@ -288,7 +311,7 @@ class Restart(Model):
 
 
 class Spec(Model):
-    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` at once."""
+    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` and `savepoint` at once."""
 
     state: State = State.RUNNING
     image: str = Field(
@@ -312,6 +335,7 @@ class Spec(Model):
     storage: Storage
     restore_from: RestoreFrom | None = None
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
+    savepoint: Savepoint = Field(default_factory=Savepoint)
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
 

@@ -58,6 +58,8 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
                 await kube.delete_pod(meta.namespace, name, uid, known, grace)
         case actions.SendTermination(request):
             await drivers.terminate(meta.uid, request)
+        case actions.SendSavepoint(request):
+            await drivers.savepoint(meta.uid, request)
         case actions.ConfirmCheckpoint(checkpoint, epoch):
             await drivers.complete(meta.uid, checkpoint, epoch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol.index import Index
-from ..protocol.messages import DriverConfig, TerminationRequest
+from ..protocol.messages import DriverConfig, SavepointRequest, TerminationRequest
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,13 @@ class SendTermination:
 
 
 @dataclass(frozen=True)
+class SendSavepoint:
+    """PUT /v1/savepoint"""
+
+    request: SavepointRequest
+
+
+@dataclass(frozen=True)
 class ConfirmCheckpoint:
     """PUT /v1/checkpoints/{n}/completed: the index has it."""
 
@@ -61,5 +68,12 @@ class ConfirmCheckpoint:
 
 
 Action = (
-    SetFinalizer | EnsureSecret | WriteIndex | CreateDriver | DeletePod | SendTermination | ConfirmCheckpoint
+    SetFinalizer
+    | EnsureSecret
+    | WriteIndex
+    | CreateDriver
+    | DeletePod
+    | SendTermination
+    | SendSavepoint
+    | ConfirmCheckpoint
 )

@@ -25,6 +25,7 @@ from ..protocol.messages import (
     Completed,
     DriverStatus,
     Problem,
+    SavepointRequest,
     TerminationRequest,
 )
 
@@ -145,6 +146,10 @@ class Drivers:
     async def terminate(self, uid: str, request: TerminationRequest) -> None:
         """:raises DriverUnreachable: :raises DriverRefused:"""
         await self._line(uid).put("/v1/termination", codec.dumps(request), request.request_id)
+
+    async def savepoint(self, uid: str, request: SavepointRequest) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
 
     async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
         """Tell it that the index has the checkpoint. :raises DriverUnreachable: :raises DriverRefused:"""

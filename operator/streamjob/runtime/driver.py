@@ -14,9 +14,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from .. import job
 from ..protocol.coordinator import TerminationConflict
+from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
 from ..protocol.lifecycle import TaskState
-from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
+from ..protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..sinks.transactional import TransactionalSink
 from . import edges, signals, start
 from .board import StatusBoard
@@ -77,6 +78,26 @@ class Driver:
     def _terminate(self, request: TerminationRequest) -> None:
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
         self._loop.take(lambda: self._coordinator.termination_requested(request))
+
+    def savepoint(self, request: SavepointRequest) -> None:
+        """Begin a savepoint beside the run; at once, the rest is in the status.
+
+        :raises TerminationConflict: the job is ending, with a savepoint of its own.
+        """
+        with self._loop.lock:
+            if self._early is not None:
+                raise TerminationConflict(
+                    f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
+                )
+            self._loop.take(lambda: self._savepoint(request))
+
+    def _savepoint(self, request: SavepointRequest) -> list[Effect]:
+        effects = self._coordinator.savepoint_requested(
+            request.request_id, request.savepoint, request.timeout
+        )
+        log.info("savepoint requested: %s", request.request_id)
+        self._loop.work.asked.begin(request.request_id)
+        return effects
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
