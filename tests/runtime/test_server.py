@@ -35,6 +35,7 @@ class Recorder:
         self.requests: list[TerminationRequest] = []
         self.completed: list[int] = []
         self.savepoints: list[SavepointRequest] = []
+        self.deleted: list[tuple[str, ...]] = []
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
@@ -45,6 +46,9 @@ class Recorder:
         if self.requests:
             raise TerminationConflict("the job is ending")
         self.savepoints.append(request)
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        self.deleted.append(savepoints)
 
     def complete(self, checkpoint: int) -> None:
         self.completed.append(checkpoint)
@@ -125,19 +129,21 @@ def test_another_termination_is_a_conflict(client: Client) -> None:
         ("/v1/termination", {**REQUEST, "epoch": 2}),
         ("/v1/checkpoints/7/completed", {"epoch": 4}),
         ("/v1/savepoint", {**SAVEPOINT, "epoch": 2}),
+        ("/v1/deletions", {"epoch": 2, "savepoints": ["file:/savepoints/1"]}),
     ],
 )
 def test_a_command_of_another_epoch_changes_nothing(
     client: Client, recorder: Recorder, path: str, body: object
 ) -> None:
     assert client.call("PUT", path, body)[0] == 412
-    assert (recorder.requests, recorder.completed, recorder.savepoints) == ([], [], [])
+    assert (recorder.requests, recorder.completed, recorder.savepoints, recorder.deleted) == ([], [], [], [])
 
 
 COMMANDS = [
     ("/v1/termination", REQUEST),
     ("/v1/checkpoints/7/completed", {"epoch": 3}),
     ("/v1/savepoint", SAVEPOINT),
+    ("/v1/deletions", {"epoch": 3, "savepoints": ["file:/savepoints/1"]}),
 ]
 
 

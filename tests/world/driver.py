@@ -226,6 +226,16 @@ class Driver:
             return Problem(e.reason, e.message)
         return None
 
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        def delete(savepoint: str) -> None:
+            self.world.oracle.deleted(self, savepoint)
+            self.world.storage.savepoints.pop(savepoint, None)
+            if savepoint not in self.status.deleted:
+                self.update(deleted=(*self.status.deleted, savepoint))
+
+        for savepoint in savepoints:
+            self.later(self.some(0.1, 3.0), lambda s=savepoint: self.meet("Delete", lambda: delete(s)))
+
     def complete(self, announced: int) -> None:
         number = self._work.numbers.get(announced, announced)
         self.take(lambda: self.coordinator.checkpoint_completed(number))

@@ -20,6 +20,7 @@ from streamjob.protocol.messages import (
     TERM_HEADER,
     Completed,
     Problem,
+    SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
@@ -198,8 +199,12 @@ class Exchange:
             return _problem(412, Problem("StaleTerm", "a later controller leads"), refused_by)
         driver.term = term
         parts = self.url.path.strip("/").split("/")
-        kind = {"termination": TerminationRequest, "savepoint": SavepointRequest}.get(parts[1], Completed)
-        command: Any = codec.loads(kind, data)
+        kinds = {
+            "termination": TerminationRequest,
+            "savepoint": SavepointRequest,
+            "deletions": SavepointDeletion,
+        }
+        command: Any = codec.loads(kinds.get(parts[1], Completed), data)
         self.world.oracle.command(self.controller.name, driver, command)
         refused: Problem | None = None
         if command.epoch != driver.config.epoch:
@@ -208,6 +213,8 @@ class Exchange:
             refused = driver.terminate(command)
         elif isinstance(command, SavepointRequest):
             refused = driver.savepoint(command)
+        elif isinstance(command, SavepointDeletion):
+            driver.delete(command.savepoints)
         else:
             self.world.oracle.confirmed(driver, int(parts[2]))
             driver.complete(int(parts[2]))

@@ -235,7 +235,13 @@ class Oracle:
         before, truth.index = truth.index, {r["checkpoint"]: r for r in document["checkpoints"]}
         if set(before) - set(truth.index):
             self.fail("V7", f"checkpoints {sorted(set(before) - set(truth.index))} left the index")
+        noted = {d["savepoint"] for d in document.get("deleted", ())}
         for number, record in truth.index.items():
+            old = before.get(number)
+            if old and record["savepoint"] is None and record == {**old, "savepoint": None} != old:
+                if old["savepoint"] not in noted:
+                    self.fail("V7", f"checkpoint {number} lost its savepoint, and no note says so")
+                continue
             if before.get(number) != record:
                 self._completed(record, truth, before.get(number))
 
@@ -333,6 +339,17 @@ class Oracle:
                 self.fail("V8", f"{controller} sends {command.request_id} again, and it was taken")
             if command.request_id not in truth.asked:
                 self.fail("V8", f"{controller} sends {command.request_id}, which no status has recorded")
+
+    def deleted(self, driver: Driver, savepoint: str) -> None:
+        """Only what the index has no more, and never what somebody who ended the job was promised."""
+        truth, record = self.truth(driver.config.job.uid), self.world.storage.savepoints.get(savepoint)
+        if any(r["savepoint"] == savepoint for r in truth.index.values()):
+            self.fail("V5", f"{savepoint} is deleted, and the index has it")
+        if record is not None and record.scenario is not None:
+            self.fail("V5", f"{savepoint} of a {record.scenario.value} is deleted")
+        newest = max((r.checkpoint for r in self.world.storage.savepoints.values()), default=0)
+        if record is not None and record.checkpoint == newest:
+            self.fail("V5", f"{savepoint} is deleted, and is the newest")
 
     def confirmed(self, driver: Driver, number: int) -> None:
         truth = self.truth(driver.config.job.uid)

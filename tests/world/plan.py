@@ -35,7 +35,8 @@ class Shape:
     """The job: its stages (each reads from the one before), and its spec where it matters here.
 
     :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
-    :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none.
+    :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
+        so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
     """
 
@@ -47,6 +48,7 @@ class Shape:
     image: str = "jobs:1"
     policy: str = "OnFailure"
     schedule: str | None = None
+    retained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ MOMENTS = (
     "NotifyComplete",
     "Close",
     "Leave",
+    "Delete",
 )
 STATES = ("Running", "Stopped", "Drained", "Cancelled")
 DELAYS = (0.0, 0.3, 2.0, 5.0, 12.0, 40.0, 150.0)
@@ -121,6 +124,7 @@ def random_plan(seed: int) -> Plan:
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
         schedule=rng.choice((None, None, None, "*/2 * * * *")),
+        retained=rng.choice((None, 1, 2)),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()

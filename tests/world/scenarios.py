@@ -54,11 +54,18 @@ _SPECIAL: dict[str, Plan] = {
     "savepoint-cancelled": Plan(
         18, steps=(APPLY, Step("savepoint", 3.0, "Running"), Step("Cancelled", 0.5), Step("Running", 30.0))
     ),
+    # A driver dies while it deletes: what is left is the next one's.
+    "retained": Plan(
+        20,
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("edit", 900.0, "Running")),
+        mishaps=(("Delete", 1, Mishap.KILLED_BEFORE),),
+    ),
     # One every two minutes, and the job is stopped over some of them.
     "scheduled": Plan(
         19,
-        Shape(schedule="*/2 * * * *"),
-        (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped")),
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped"), Step("edit", 400.0)),
     ),
     # The index is deleted by hand: nothing may begin.
     "lost-index": Plan(

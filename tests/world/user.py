@@ -35,7 +35,11 @@ class User:
             "application": {"file": "/app.py"},
             "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
             "checkpoint": {"interval": shape.interval},
-            "savepoint": {"trigger": 1, **({"schedule": shape.schedule} if shape.schedule else {})},
+            "savepoint": {
+                "trigger": 1,
+                **({"schedule": shape.schedule} if shape.schedule else {}),
+                "retained": {"count": shape.retained} if shape.retained else {},
+            },
             "termination": {
                 "stopTimeout": "2m",
                 "drainTimeout": "3m",

@@ -198,7 +198,7 @@ class Storage(Model):
 
     checkpoints: Location = Field(description="Below it each job has a folder of its own. Cannot change.")
     savepoints: Location = Field(
-        description="Below it each job has a folder of its own. Nothing here is ever deleted."
+        description="Below it each job has a folder of its own. Nothing here is deleted but what savepoint.retained says."
     )
     volumes: tuple[Volume, ...] = Field(default=(), max_length=32)
 
@@ -269,6 +269,14 @@ class Checkpoint(Model):
     max_concurrent: int = Field(default=1, ge=1, le=100)
 
 
+class Retained(Model):
+    """Savepoints beside the run that are beyond `count` or older than `age` are deleted; without both, none is. The newest
+    savepoint, and those of stops, drains and evictions, are never deleted."""
+
+    count: int | None = Field(default=None, ge=1, le=100)
+    age: Duration | None = None
+
+
 class Savepoint(Model):
     """Savepoints beside the run. What is asked for while the job does not run, or is about to end, comes to nothing: a stop and a
     drain take one of their own."""
@@ -286,6 +294,7 @@ class Savepoint(Model):
     timeout: Duration = Field(
         default="30m", description="One that takes longer is given up and deleted; the job goes on."
     )
+    retained: Retained = Field(default_factory=Retained)
 
     model_config = ConfigDict(
         json_schema_extra=cel(("self.timeout.matches('[1-9]')", "savepoint.timeout must not be 0"))

@@ -12,6 +12,7 @@ from . import actions, build, certs, names
 from .actions import Action
 from .drivers import Credentials, Drivers
 from .kube import AlreadyExists, Conflict, Kube, NotFound, Obj
+from .retention import deletion_token
 
 
 class NameTaken(StreamJobError):
@@ -60,6 +61,8 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
             await drivers.terminate(meta.uid, request)
         case actions.SendSavepoint(request):
             await drivers.savepoint(meta.uid, request)
+        case actions.DeleteSavepoints(deletion):
+            await drivers.delete(meta.uid, deletion, deletion_token(deletion.savepoints))
         case actions.ConfirmCheckpoint(checkpoint, epoch):
             await drivers.complete(meta.uid, checkpoint, epoch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol.index import Index
-from ..protocol.messages import DriverConfig, SavepointRequest, TerminationRequest
+from ..protocol.messages import DriverConfig, SavepointDeletion, SavepointRequest, TerminationRequest
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,13 @@ class SendSavepoint:
 
 
 @dataclass(frozen=True)
+class DeleteSavepoints:
+    """PUT /v1/deletions"""
+
+    deletion: SavepointDeletion
+
+
+@dataclass(frozen=True)
 class ConfirmCheckpoint:
     """PUT /v1/checkpoints/{n}/completed: the index has it."""
 
@@ -75,5 +82,6 @@ Action = (
     | DeletePod
     | SendTermination
     | SendSavepoint
+    | DeleteSavepoints
     | ConfirmCheckpoint
 )

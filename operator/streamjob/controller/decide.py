@@ -27,7 +27,7 @@ from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, faults, names, savepoints
+from . import actions, build, faults, names, retention, savepoints
 from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
@@ -336,7 +336,8 @@ def _running(c: Case) -> Decision:
     if word.problem is not None:
         s = fail(c.s, word.problem, c.now)
         return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
-    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs", do=savepoints.tell(c))
+    do = savepoints.tell(c) or retention.tidy(c)
+    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs", do=do)
 
 
 def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:

@@ -25,6 +25,7 @@ from ..protocol.messages import (
     Completed,
     DriverStatus,
     Problem,
+    SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
@@ -150,6 +151,10 @@ class Drivers:
     async def savepoint(self, uid: str, request: SavepointRequest) -> None:
         """:raises DriverUnreachable: :raises DriverRefused:"""
         await self._line(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
+
+    async def delete(self, uid: str, deletion: SavepointDeletion, token: str) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/deletions", codec.dumps(deletion), token)
 
     async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
         """Tell it that the index has the checkpoint. :raises DriverUnreachable: :raises DriverRefused:"""

@@ -4,6 +4,7 @@ Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that c
 
     PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch, term)
     PUT /v1/savepoint                       SavepointRequest → 202, 409 (the job is ending), 412
+    PUT /v1/deletions                       SavepointDeletion → 202, 412
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
     GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
 
@@ -104,6 +105,14 @@ class SavepointRequest:
     epoch: int
     savepoint: str
     timeout: float
+
+
+@dataclass(frozen=True)
+class SavepointDeletion:
+    """Savepoints of this job (URIs) that the index has no more, to be deleted. Told again, the driver deletes what is left."""
+
+    epoch: int
+    savepoints: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -235,6 +244,7 @@ class DriverStatus:
     problem: Problem | None = None
     aborted: AbortedCheckpoint | None = None
     savepoint: SavepointStatus | None = None
+    deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:
@@ -258,7 +268,7 @@ def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     status = replace(status, aborted=None)
     yield status
     # One that the index does not have is asked for again: the same request writes it anew.
-    status = replace(status, savepoint=None)
+    status = replace(status, savepoint=None, deleted=())
     yield status
     yield replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
     status = replace(status, stages=())

@@ -99,6 +99,13 @@ class Driver:
         self._loop.work.asked.begin(request.request_id)
         return effects
 
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Delete savepoints that are not kept any longer; at once, the rest is in the status."""
+        if self.stages:
+            threading.Thread(
+                target=self._loop.work.delete, args=(savepoints,), name="delete-savepoints", daemon=True
+            ).start()
+
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
         number = self._loop.work.number_of(checkpoint)

@@ -20,6 +20,7 @@ from ..protocol.messages import (
     TERM_HEADER,
     Completed,
     Problem,
+    SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
@@ -54,6 +55,8 @@ class Commands(Protocol):
     def terminate(self, request: TerminationRequest) -> None: ...
 
     def savepoint(self, request: SavepointRequest) -> None: ...
+
+    def delete(self, savepoints: tuple[str, ...]) -> None: ...
 
     def complete(self, checkpoint: int) -> None: ...
 
@@ -129,6 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._guarded(self._terminate)
         if path == "/v1/savepoint":
             return self._guarded(self._savepoint)
+        if path == "/v1/deletions":
+            return self._guarded(self._delete)
         if (
             len(parts) == 4
             and parts[:2] == ["v1", "checkpoints"]
@@ -158,6 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _savepoint(self) -> None:
         request = codec.loads(SavepointRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(request.epoch, lambda: self.server.commands.savepoint(request))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _delete(self) -> None:
+        body = codec.loads(SavepointDeletion, self._body(), limit=REQUEST_LIMIT)
+        self._command(body.epoch, lambda: self.server.commands.delete(body.savepoints))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
     def _complete(self, number: int) -> None:

@@ -25,6 +25,7 @@ from .clock import now
 from .files import HadoopFiles
 from .halfwritten import delete_half_written
 from .reporting import Notes, problem_of
+from .retired import delete_retired
 from .savepoint import write_savepoint
 from .stage import Stage, stage_record
 
@@ -228,6 +229,18 @@ class Work:
             delete_savepoint(self._files, target)
         except StreamJobError as e:
             log.warning("savepoint %s was given up and is not deleted: %s", target, e)
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Those that are gone are in the status; what cannot be deleted is asked for again by the next driver."""
+        for savepoint in savepoints:
+            try:
+                delete_retired(self._files, self._config.job, savepoint)
+            except StreamJobError as e:
+                log.warning("%s", e)
+                continue
+            gone = self._board.status.deleted
+            if savepoint not in gone:
+                self._board.update(deleted=(*gone, savepoint)[-100:])
 
     def _wait(self, effect: fx.RetryLater) -> Event:
         wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
