@@ -107,6 +107,19 @@ def test_the_bound_is_below_what_a_config_map_holds() -> None:
     assert load(index.dumps(full)) == full
 
 
+def test_i1_hundreds_of_checkpoints_of_hundreds_of_operators() -> None:
+    """It fills up, and goes on: each new checkpoint is in it, whole, and every savepoint for which there is room."""
+    full = index.empty("uid")
+    for n in range(1, 13):
+        full = index.add(full, record(n, stages=400, savepoint=f"file:/sp/{n}" if n % 5 == 0 else None))
+        assert full.latest is not None
+        assert full.latest.checkpoint == n
+    assert len(full.checkpoints) < 12, "it is full"
+    assert [c.checkpoint for c in full.checkpoints if c.savepoint] == [5, 10]
+    assert len(index.dumps(full).encode()) <= index.SIZE_LIMIT
+    assert load(index.dumps(full)) == full
+
+
 def test_a_record_that_never_fits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "SIZE_LIMIT", 2000)
     with pytest.raises(FormatError, match="checkpoint 7 does not fit"):

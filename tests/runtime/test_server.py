@@ -36,6 +36,7 @@ class Recorder:
         self.completed: list[int] = []
         self.savepoints: list[SavepointRequest] = []
         self.deleted: list[tuple[str, ...]] = []
+        self.reached: list[int] = []
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
@@ -49,6 +50,9 @@ class Recorder:
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         self.deleted.append(savepoints)
+
+    def tell_records(self, reached: int) -> None:
+        self.reached.append(reached)
 
     def complete(self, checkpoint: int) -> None:
         self.completed.append(checkpoint)
@@ -129,6 +133,7 @@ def test_another_termination_is_a_conflict(client: Client) -> None:
         ("/v1/termination", {**REQUEST, "epoch": 2}),
         ("/v1/checkpoints/7/completed", {"epoch": 4}),
         ("/v1/savepoint", {**SAVEPOINT, "epoch": 2}),
+        ("/v1/records", {"epoch": 2, "reached": 7}),
         ("/v1/deletions", {"epoch": 2, "savepoints": ["file:/savepoints/1"]}),
     ],
 )
@@ -136,13 +141,20 @@ def test_a_command_of_another_epoch_changes_nothing(
     client: Client, recorder: Recorder, path: str, body: object
 ) -> None:
     assert client.call("PUT", path, body)[0] == 412
-    assert (recorder.requests, recorder.completed, recorder.savepoints, recorder.deleted) == ([], [], [], [])
+    assert (
+        recorder.requests,
+        recorder.completed,
+        recorder.savepoints,
+        recorder.deleted,
+        recorder.reached,
+    ) == ([], [], [], [], [])
 
 
 COMMANDS = [
     ("/v1/termination", REQUEST),
     ("/v1/checkpoints/7/completed", {"epoch": 3}),
     ("/v1/savepoint", SAVEPOINT),
+    ("/v1/records", {"epoch": 3, "reached": 7}),
     ("/v1/deletions", {"epoch": 3, "savepoints": ["file:/savepoints/1"]}),
 ]
 

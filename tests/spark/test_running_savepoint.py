@@ -8,7 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import CheckpointSettings, Mode, Restore
+from streamjob.protocol.messages import (
+    CheckpointSettings,
+    KnownRecords,
+    Mode,
+    RecordsRequest,
+    Restore,
+    SavepointDeletion,
+)
 from streamjob.protocol.records import CheckpointRecord
 from streamjob.runtime.catalog import list_savepoints
 from streamjob.runtime.files import HadoopFiles
@@ -30,6 +37,13 @@ HDFS = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
     "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
 }
+
+
+def whole(spark: SparkSession, feed: Feed, home: Path) -> list[tuple[object, ...]]:
+    """What a batch puts out over the files that a job has read."""
+    read = feed.read_files(home / "checkpoints" / "main" / "0")
+    found = windows(spark.read.schema(SCHEMA).json(read)).select("window.start", "k", "n", "s").collect()
+    return sorted(tuple(r) for r in found)
 
 
 def batch_of(record: CheckpointRecord) -> int:
@@ -58,7 +72,7 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
     assert batch_of(taken[0]) < batch_of(taken[1]) < batch_of(taken[2])
     for record in taken:
         assert verify_savepoint(files, str(record.savepoint)) == []
-    expected = feed.expected(spark)
+    expected = whole(spark, feed, tmp_path / "a")
     assert feed.output(spark) == expected
     for n, record in enumerate(taken):
         home = tmp_path / f"fork-{n}"
@@ -68,13 +82,12 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
             fork.running(batch_of(record) + 1)
             drained = fork.finish(Mode.DRAIN)
         assert batch_of(drained) > batch_of(record)
-        read = feed.read_files(home / "checkpoints" / "main" / "0")
-        whole = windows(spark.read.schema(SCHEMA).json(read)).select("window.start", "k", "n", "s").collect()
+        of_fork = whole(spark, feed, home)
         # What the first job had put out before the savepoint is not put out again.
         found = spark.read.parquet(*[str(p) for p in (home / "out").glob("part-*")])
         out = {tuple(r) for r in found.select("window.start", "k", "n", "s").collect()}
-        assert out <= {tuple(r) for r in whole}
-        assert {tuple(r) for r in whole} - out <= set(expected)
+        assert out <= set(of_fork)
+        assert set(of_fork) - out <= set(expected)
         assert found.count() == len(out), "nothing twice"
 
 
@@ -170,3 +183,28 @@ def test_row13_what_a_killed_driver_left_goes_with_the_next(
         second.saved("savepoint-2")
     (left,) = list_savepoints(files, (tmp_path / "savepoints").as_uri())
     assert Path(left.uri).name == "savepoint-2"
+
+
+def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
+    feed: Feed, tmp_path: Path, files: HadoopFiles
+) -> None:
+    feed.add(FILES)
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
+        first.running(2)
+        stopped = first.finish(Mode.STOP)
+    with first.next_epoch(APP, *feed.arguments()) as second:
+        second.running(batch_of(stopped) + 1)
+        taken = []
+        for name in ("savepoint-1", "savepoint-2"):
+            second.savepoint(name)
+            taken.append(second.saved(name))
+        assert second.call("PUT", "/v1/records", RecordsRequest(2, 3))[0] == 202
+        status = second.wait_for(lambda s: s.known is not None)
+        assert status.known == KnownRecords(3, (stopped, *taken))
+        places = (str(stopped.savepoint), str(taken[0].savepoint))
+        assert second.call("PUT", "/v1/deletions", SavepointDeletion(2, places))[0] == 202
+        status = second.wait_for(lambda s: bool(s.deleted))
+        assert status.deleted == places[1:], "the savepoint of the stop is none that it may delete"
+    left = {Path(s.uri).name: s.problem for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
+    assert left == {"stop-1": None, "savepoint-2": None}
+    assert verify_savepoint(files, str(taken[1].savepoint)) == []

@@ -20,6 +20,7 @@ from streamjob.protocol.messages import (
     TERM_HEADER,
     Completed,
     Problem,
+    RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
@@ -203,6 +204,7 @@ class Exchange:
             "termination": TerminationRequest,
             "savepoint": SavepointRequest,
             "deletions": SavepointDeletion,
+            "records": RecordsRequest,
         }
         command: Any = codec.loads(kinds.get(parts[1], Completed), data)
         self.world.oracle.command(self.controller.name, driver, command)
@@ -215,6 +217,8 @@ class Exchange:
             refused = driver.savepoint(command)
         elif isinstance(command, SavepointDeletion):
             driver.delete(command.savepoints)
+        elif isinstance(command, RecordsRequest):
+            driver.tell_records(command.reached)
         else:
             self.world.oracle.confirmed(driver, int(parts[2]))
             driver.complete(int(parts[2]))

@@ -235,6 +235,8 @@ class Oracle:
         before, truth.index = truth.index, {r["checkpoint"]: r for r in document["checkpoints"]}
         if set(before) - set(truth.index):
             self.fail("V7", f"checkpoints {sorted(set(before) - set(truth.index))} left the index")
+        if change.old is None and truth.numbers:
+            self._made_anew(truth)
         noted = {d["savepoint"] for d in document.get("deleted", ())}
         for number, record in truth.index.items():
             old = before.get(number)
@@ -242,8 +244,17 @@ class Oracle:
                 if old["savepoint"] not in noted:
                     self.fail("V7", f"checkpoint {number} lost its savepoint, and no note says so")
                 continue
+            if truth.numbers.get(number) == record:
+                continue  # of an index that was made anew
             if before.get(number) != record:
                 self._completed(record, truth, before.get(number))
+
+    def _made_anew(self, truth: Truth) -> None:
+        """After the user has deleted it: it has the newest checkpoint, and every savepoint that is there."""
+        there = self.world.storage.savepoints
+        lost = [n for n, r in truth.numbers.items() if r["savepoint"] in there and n not in truth.index]
+        if max(truth.numbers) not in truth.index or lost:
+            self.fail("V7", f"the index is made anew without checkpoints {lost or max(truth.numbers)}")
 
     def _completed(self, record: Obj, truth: Truth, known: Obj | None) -> None:
         number = record["checkpoint"]
@@ -372,14 +383,14 @@ class Oracle:
         if status.get("observedGeneration") != job["metadata"]["generation"]:
             return "the newest spec has not been looked at"
         phase, wanted = status.get("phase"), job["spec"].get("state", "Running")
-        asked = status.get("savepointRequest") or {"failure": ""}
-        if "checkpoint" not in asked and "failure" not in asked:
-            return f"nothing has come of {asked['requestId']}"
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
+        asked = status.get("savepointRequest") or {"failure": ""}
+        if "checkpoint" not in asked and "failure" not in asked:
+            return f"nothing has come of {asked['requestId']}"
         ends = {
             "Running": "Finished",
             "Stopped": "Finished Drained",

@@ -77,6 +77,20 @@ _SPECIAL: dict[str, Plan] = {
             Step("Running", 1.0),
         ),
     ),
+    # It is deleted while a driver runs, in its second epoch: that one knows what was in it.
+    "index-deleted": Plan(
+        21,
+        Shape(transactional=True, interval="5s"),
+        (
+            APPLY,
+            Step("Stopped", 12.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("savepoint", 7.0, "Running"),
+            Step("delete index", 12.0),
+            Step("Stopped", 20.0),
+            Step("Running", 20.0),
+        ),
+    ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
         11, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)

@@ -32,6 +32,7 @@ MODULES = (
             "faults",
             "savepoints",
             "retention",
+            "rebuild",
             "decide",
             "act",
             "reconciler",

@@ -17,7 +17,7 @@ STEP = "(/[1-9][0-9]?)?"
 
 def _list_of(number: str) -> str:
     one = f"([*]|{number}(-{number})?){STEP}"
-    return f"{one}(,{one}){{0,59}}"
+    return f"{one}(,{one})*"
 
 
 MINUTE, HOUR, DAY = "[1-5]?[0-9]", "(1?[0-9]|2[0-3])", "([1-9]|[12][0-9]|3[01])"

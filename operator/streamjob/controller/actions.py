@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol.index import Index
-from ..protocol.messages import DriverConfig, SavepointDeletion, SavepointRequest, TerminationRequest
+from ..protocol.messages import (
+    DriverConfig,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,13 @@ class DeleteSavepoints:
 
 
 @dataclass(frozen=True)
+class AskForRecords:
+    """PUT /v1/records"""
+
+    request: RecordsRequest
+
+
+@dataclass(frozen=True)
 class ConfirmCheckpoint:
     """PUT /v1/checkpoints/{n}/completed: the index has it."""
 
@@ -83,5 +96,6 @@ Action = (
     | SendTermination
     | SendSavepoint
     | DeleteSavepoints
+    | AskForRecords
     | ConfirmCheckpoint
 )

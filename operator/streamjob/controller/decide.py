@@ -32,6 +32,7 @@ from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
 from .observe import Observed
+from .rebuild import rebuild
 from .status import fail, seconds_until, seen, sentence
 
 STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
@@ -141,11 +142,14 @@ def cancel(c: Case) -> Decision | None:
 
 
 def need_a_readable_index(c: Case) -> Decision | None:
-    """Without it nothing may begin or end. A driver that runs is left alone; Cancelled and deletion work all the same."""
+    """Without it nothing may begin or end. A driver that runs is asked what it knows; Cancelled and deletion work all the
+    same."""
     if c.o.index_problem is None:
         return None
     if c.o.job.deleting and not c.o.pods:
         return Decision(c.s, (actions.SetFinalizer(False),))
+    if (anew := rebuild(c)) is not None:
+        return anew
     return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due)
 
 

@@ -5,6 +5,7 @@ Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that c
     PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch, term)
     PUT /v1/savepoint                       SavepointRequest → 202, 409 (the job is ending), 412
     PUT /v1/deletions                       SavepointDeletion → 202, 412
+    PUT /v1/records                         RecordsRequest → 202, 412
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
     GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
 
@@ -113,6 +114,19 @@ class SavepointDeletion:
 
     epoch: int
     savepoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordsRequest:
+    """The index is lost: say which checkpoints are known. `reached`: the newest that the status has heard of."""
+
+    epoch: int
+    reached: int
+
+    @property
+    def token(self) -> str:
+        """How it stands among the acknowledged commands."""
+        return f"records-{self.reached}"
 
 
 @dataclass(frozen=True)
@@ -229,6 +243,14 @@ class SavepointStatus:
 
 
 @dataclass(frozen=True)
+class KnownRecords:
+    """The answer to a RecordsRequest, which had `asked` as its `reached`; ascending by number."""
+
+    asked: int
+    records: tuple[CheckpointRecord, ...]
+
+
+@dataclass(frozen=True)
 class DriverStatus:
     """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take, and `aborted` the
     last that was given up."""
@@ -245,6 +267,7 @@ class DriverStatus:
     aborted: AbortedCheckpoint | None = None
     savepoint: SavepointStatus | None = None
     deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
+    known: KnownRecords | None = None
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:
@@ -264,6 +287,7 @@ def report(status: DriverStatus) -> str:
 
 
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
+    status = replace(status, known=None)
     yield status
     status = replace(status, aborted=None)
     yield status

@@ -20,6 +20,7 @@ from ..protocol.messages import (
     TERM_HEADER,
     Completed,
     Problem,
+    RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
@@ -57,6 +58,8 @@ class Commands(Protocol):
     def savepoint(self, request: SavepointRequest) -> None: ...
 
     def delete(self, savepoints: tuple[str, ...]) -> None: ...
+
+    def tell_records(self, reached: int) -> None: ...
 
     def complete(self, checkpoint: int) -> None: ...
 
@@ -134,6 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._guarded(self._savepoint)
         if path == "/v1/deletions":
             return self._guarded(self._delete)
+        if path == "/v1/records":
+            return self._guarded(self._records)
         if (
             len(parts) == 4
             and parts[:2] == ["v1", "checkpoints"]
@@ -168,6 +173,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _delete(self) -> None:
         body = codec.loads(SavepointDeletion, self._body(), limit=REQUEST_LIMIT)
         self._command(body.epoch, lambda: self.server.commands.delete(body.savepoints))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _records(self) -> None:
+        body = codec.loads(RecordsRequest, self._body(), limit=REQUEST_LIMIT)
+        self._command(body.epoch, lambda: self.server.commands.tell_records(body.reached))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
     def _complete(self, number: int) -> None:

@@ -24,6 +24,7 @@ from .causes import one_line
 from .clock import now
 from .files import HadoopFiles
 from .halfwritten import delete_half_written
+from .known import known_records
 from .reporting import Notes, problem_of
 from .retired import delete_retired
 from .savepoint import write_savepoint
@@ -241,6 +242,13 @@ class Work:
             gone = self._board.status.deleted
             if savepoint not in gone:
                 self._board.update(deleted=(*gone, savepoint)[-100:])
+
+    def tell_records(self, reached: int) -> None:
+        try:
+            own = self._board.status.durable
+            self._board.update(known=known_records(self._files, self._config, reached, own))
+        except (StreamJobError, StopIteration) as e:
+            log.warning("the checkpoints that are known cannot be told: %s", e)
 
     def _wait(self, effect: fx.RetryLater) -> Event:
         wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
