@@ -30,6 +30,7 @@ from streamjob.protocol.messages import (
     DriverStatus,
     Mode,
     Restore,
+    SavepointRequest,
     TerminationRequest,
 )
 from streamjob.protocol.records import CheckpointRecord, JobRef
@@ -134,6 +135,22 @@ class LocalDriver:
         code, text = self.call("PUT", "/v1/termination", request)
         assert code == 202, text
         return request
+
+    def savepoint(self, name: str, timeout: float = 60.0) -> int:
+        """Ask for a savepoint beside the run, by its name below home/savepoints; the answer's code."""
+        request = SavepointRequest(name, self.epoch, (self.home / "savepoints" / name).as_uri(), timeout)
+        return self.call("PUT", "/v1/savepoint", request)[0]
+
+    def saved(self, name: str) -> CheckpointRecord:
+        """Wait until it is durable, and take it into the index."""
+        status = self.wait_for(
+            lambda s: s.savepoint is not None and s.savepoint.request_id == name and s.savepoint.over
+        )
+        assert status.savepoint is not None
+        assert status.savepoint.completed is not None, status.savepoint.problem
+        self.record = status.savepoint.completed
+        self.complete(self.record.checkpoint)
+        return self.record
 
     def complete(self, checkpoint: int) -> None:
         self.call("PUT", f"/v1/checkpoints/{checkpoint}/completed", Completed(self.epoch))

@@ -150,6 +150,21 @@ REFUSED = [
     ({**job(), "metadata": {"name": "a" * 41}}, "", "at most 40"),
 ]
 
+REFUSED += [
+    (job(savepoint={"schedule": text}), "spec.savepoint.schedule", "five fields of cron")
+    for text in ("@daily", "60 * * * *", "* * * * * *", "0 0 * jan *", "*/0 * * * *")
+]
+REFUSED += [
+    (job(savepoint={"timeout": "0s"}), "spec.savepoint", "savepoint.timeout must not be 0"),
+    (job(savepoint={"trigger": -1}), "spec.savepoint.trigger", "greater than or equal to 0"),
+    (
+        job(savepoint={"retained": {"count": 0}}),
+        "spec.savepoint.retained.count",
+        "greater than or equal to 1",
+    ),
+    (job(savepoint={"retained": {"age": "1d"}}), "spec.savepoint.retained.age", "must be a duration"),
+]
+
 
 @pytest.mark.parametrize(("body", "field", "sentence"), REFUSED, ids=[f"{f}:{s}" for _, f, s in REFUSED])
 async def test_refused(api: Api, body: Job, field: str, sentence: str) -> None:
@@ -224,4 +239,8 @@ async def test_defaults_are_filled_in(api: Api) -> None:
     made = await api.create(job())
     assert made["spec"]["state"] == "Running"
     assert made["spec"]["termination"]["onDelete"] == "Stop"
+    assert made["spec"]["savepoint"] == {"timeout": "30m", "retained": {}}
+    accepted = {"trigger": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
+    made = await api.create(job(savepoint=accepted))
+    assert made["spec"]["savepoint"] == {**accepted, "timeout": "30m"}
     assert made["spec"]["restart"]["backoff"] == {"initial": "10s", "max": "5m"}

@@ -20,6 +20,8 @@ from streamjob.protocol.messages import (
     DriverPhase,
     DriverStatus,
     Problem,
+    SavepointRequest,
+    SavepointStatus,
     TerminationRequest,
 )
 
@@ -47,6 +49,7 @@ class FakeDriver:
         app = web.Application()
         app.router.add_get("/v1/status", self._status)
         app.router.add_put("/v1/termination", self._terminate)
+        app.router.add_put("/v1/savepoint", self._savepoint)
         app.router.add_put("/v1/checkpoints/{n}/completed", self._complete)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -103,6 +106,16 @@ class FakeDriver:
             return _answer(412, Problem("StaleEpoch", "another epoch"))
         self.commands.append(command)
         await self.change(phase=DriverPhase.TERMINATING)
+        return _answer(202, self.status)
+
+    async def _savepoint(self, request: web.Request) -> web.Response:
+        if refusal := await self._admit(request):
+            return refusal
+        command = codec.loads(SavepointRequest, await request.read())
+        if command.epoch != self.epoch:
+            return _answer(412, Problem("StaleEpoch", "another epoch"))
+        self.commands.append(command)
+        await self.change(savepoint=SavepointStatus(command.request_id))
         return _answer(202, self.status)
 
     async def _complete(self, request: web.Request) -> web.Response:

@@ -71,6 +71,27 @@ def test_a_termination_is_counted_when_it_is_over(later: Any, now: float, outcom
     assert seconds == MINUTE.total_seconds() + now
 
 
+ASKED = {
+    "requestId": "savepoint-trigger-2",
+    "cause": "Trigger",
+    "requestedAt": "2026-01-02T03:00:00Z",
+    "deadline": "2026-01-02T03:30:00Z",
+    "savepoint": "file:///data/sp/x/savepoint-trigger-2",
+}
+
+
+@pytest.mark.parametrize(
+    ("over", "outcome"), [({"checkpoint": 3}, "Completed"), ({"failure": "no space"}, "GivenUp")]
+)
+@pytest.mark.parametrize("before", [{}, {"savepointRequest": ASKED}])
+def test_a_savepoint_beside_the_run_is_counted_when_it_is_over(over: Any, outcome: str, before: Any) -> None:
+    after = status(savepointRequest={**ASKED, **over})
+    change = Change(status(**before), after)
+    assert change.of("streamjob_savepoints_total", cause="Trigger", outcome=outcome) == 1
+    assert Change(after, after).nothing
+    assert Change(status(), status(savepointRequest=ASKED)).nothing
+
+
 def test_not_before_and_not_again() -> None:
     over = {**UNDER_WAY, "finalCheckpoint": 1}
     assert Change(status(), status(termination=UNDER_WAY)).nothing
@@ -128,7 +149,7 @@ def test_labels_are_bounded() -> None:
     jobs.saw(job(status=everything), job(status=everything).status)
     of_jobs = [s for f in jobs.collect() for s in f.samples if "streamjob" in s.labels]
     assert len(of_jobs) == 6
-    allowed = {"phase", "reason", "verb", "resource", "code", "mode", "outcome", "le"}
+    allowed = {"phase", "cause", "reason", "verb", "resource", "code", "mode", "outcome", "le"}
     for family in REGISTRY.collect():
         for sample in family.samples:
             assert set(sample.labels) <= allowed | {"namespace", "streamjob"}

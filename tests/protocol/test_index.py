@@ -107,6 +107,19 @@ def test_the_bound_is_below_what_a_config_map_holds() -> None:
     assert load(index.dumps(full)) == full
 
 
+def test_i1_hundreds_of_checkpoints_of_hundreds_of_operators() -> None:
+    """It fills up, and goes on: each new checkpoint is in it, whole, and every savepoint for which there is room."""
+    full = index.empty("uid")
+    for n in range(1, 13):
+        full = index.add(full, record(n, stages=400, savepoint=f"file:/sp/{n}" if n % 5 == 0 else None))
+        assert full.latest is not None
+        assert full.latest.checkpoint == n
+    assert len(full.checkpoints) < 12, "it is full"
+    assert [c.checkpoint for c in full.checkpoints if c.savepoint] == [5, 10]
+    assert len(index.dumps(full).encode()) <= index.SIZE_LIMIT
+    assert load(index.dumps(full)) == full
+
+
 def test_a_record_that_never_fits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "SIZE_LIMIT", 2000)
     with pytest.raises(FormatError, match="checkpoint 7 does not fit"):
@@ -153,7 +166,52 @@ def test_row8_a_record_without_the_newer_fields_is_read() -> None:
 
 def test_row8_a_newer_version_is_refused() -> None:
     with pytest.raises(UnknownVersion, match="Upgrade"):
-        load(json.dumps({"format": index.FORMAT, "version": 3, "shards": []}))
+        load(json.dumps({"format": index.FORMAT, "version": 4, "shards": []}))
+
+
+class TestDeletedSavepoints:
+    FULL = filled([record(n, savepoint=f"file:/sp/{n}") for n in (1, 2, 3)])
+
+    def test_what_is_to_go_is_no_savepoint_any_more_and_its_checkpoint_stays(self) -> None:
+        found = index.retire(self.FULL, ["file:/sp/1"])
+        assert [c.savepoint for c in found.checkpoints] == [None, "file:/sp/2", "file:/sp/3"]
+        assert found.to_delete == ("file:/sp/1",)
+        assert found.deleted == (index.DeletedSavepoint("file:/sp/1", 1, None),)
+        assert load(index.dumps(found)) == found
+
+    def test_then_it_is_gone(self) -> None:
+        found = index.gone(
+            index.retire(self.FULL, ["file:/sp/1", "file:/sp/2"]), ["file:/sp/2"], "2026-01-01T00:00:00Z"
+        )
+        assert found.to_delete == ("file:/sp/1",)
+        assert index.gone(found, ["file:/sp/2"], "later") == found
+
+    def test_a_driver_that_still_speaks_of_it_does_not_bring_it_back(self) -> None:
+        found = index.retire(self.FULL, ["file:/sp/3"])
+        assert index.add(found, record(3, savepoint="file:/sp/3")) is found
+
+    def test_bounded(self) -> None:
+        """What is gone is forgotten some day, what is not gone never."""
+        many = [f"file:/sp/{n}" for n in range(1, 100)]
+        full = index.retire(filled([record(n, savepoint=f"file:/sp/{n}") for n in range(1, 101)]), many)
+        found = index.gone(full, many[5:], "2026-01-01T00:00:00Z")
+        assert found.to_delete == tuple(many[:5])
+        assert len(found.deleted) == 5 + index.MAX_DELETED
+        assert found.deleted[-1].savepoint == many[-1]
+
+    def test_row8_an_index_without_any_is_one_that_the_version_before_reads(self) -> None:
+        assert json.loads(index.dumps(self.FULL))["version"] == 2
+        assert "deleted" not in json.loads(index.dumps(self.FULL))
+        assert json.loads(index.dumps(index.retire(self.FULL, ["file:/sp/1"])))["version"] == 3
+
+    def test_savepoints_outlive_checkpoints_where_there_is_no_room(self) -> None:
+        """A job with a checkpoint a minute and a savepoint a night: its savepoints can still be found, and retired."""
+        nights = [record(n, savepoint=f"file:/sp/{n}") for n in (1, 150, 300)]
+        others = [record(n, savepoint=None) for n in range(1, 400) if n not in (1, 150, 300)]
+        full = filled(sorted([*nights, *others], key=lambda r: r.checkpoint))
+        assert len(full.checkpoints) == index.MAX_RECORDS
+        assert [c.checkpoint for c in full.checkpoints if c.savepoint] == [1, 150, 300]
+        assert full.latest == record(399, savepoint=None)
 
 
 def test_oversized() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from dataclasses import replace
@@ -20,7 +21,10 @@ class LocalFiles:
         path = self._path(uri)
         if not path.is_dir():
             raise NotFound(uri, "list", "it is not there")
-        found = [_info(p) for p in path.iterdir()]
+        found = []
+        for inside in path.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # deleted since
+                found.append(_info(inside))
         if not recursive:
             return found
         below = [

@@ -19,6 +19,7 @@ from streamjob.protocol.messages import (
     TERM_HEADER,
     DriverPhase,
     DriverStatus,
+    SavepointRequest,
     TerminationRequest,
 )
 from streamjob.runtime import server
@@ -38,11 +39,25 @@ class Recorder:
     def __init__(self) -> None:
         self.requests: list[TerminationRequest] = []
         self.completed: list[int] = []
+        self.savepoints: list[SavepointRequest] = []
+        self.deleted: list[tuple[str, ...]] = []
+        self.reached: list[int] = []
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
             raise TerminationConflict("termination stop-1 is under way")
         self.requests.append(request)
+
+    def savepoint(self, request: SavepointRequest) -> None:
+        if self.requests:
+            raise TerminationConflict("the job is ending")
+        self.savepoints.append(request)
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        self.deleted.append(savepoints)
+
+    def tell_records(self, reached: int) -> None:
+        self.reached.append(reached)
 
     def complete(self, checkpoint: int) -> None:
         self.completed.append(checkpoint)
@@ -98,6 +113,17 @@ def test_commands_reach_the_driver(client: Client, recorder: Recorder) -> None:
     assert recorder.completed == [7]
 
 
+SAVEPOINT = {"request_id": "savepoint-1", "epoch": 3, "savepoint": "file:/savepoints/1", "timeout": 60}
+
+
+def test_a_savepoint_reaches_the_driver_unless_the_job_is_ending(client: Client, recorder: Recorder) -> None:
+    assert client.call("PUT", "/v1/savepoint", SAVEPOINT)[0] == 202
+    assert recorder.savepoints == [SavepointRequest("savepoint-1", 3, "file:/savepoints/1", 60.0)]
+    client.call("PUT", "/v1/termination", REQUEST)
+    code, problem = client.call("PUT", "/v1/savepoint", SAVEPOINT)
+    assert (code, problem["reason"]) == (409, "TerminationInProgress")
+
+
 def test_another_termination_is_a_conflict(client: Client) -> None:
     client.call("PUT", "/v1/termination", REQUEST)
     code, problem = client.call(
@@ -108,16 +134,34 @@ def test_another_termination_is_a_conflict(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/v1/termination", {**REQUEST, "epoch": 2}), ("/v1/checkpoints/7/completed", {"epoch": 4})],
+    [
+        ("/v1/termination", {**REQUEST, "epoch": 2}),
+        ("/v1/checkpoints/7/completed", {"epoch": 4}),
+        ("/v1/savepoint", {**SAVEPOINT, "epoch": 2}),
+        ("/v1/records", {"epoch": 2, "reached": 7}),
+        ("/v1/deletions", {"epoch": 2, "savepoints": ["file:/savepoints/1"]}),
+    ],
 )
 def test_a_command_of_another_epoch_changes_nothing(
     client: Client, recorder: Recorder, path: str, body: object
 ) -> None:
     assert client.call("PUT", path, body)[0] == 412
-    assert (recorder.requests, recorder.completed) == ([], [])
+    assert (
+        recorder.requests,
+        recorder.completed,
+        recorder.savepoints,
+        recorder.deleted,
+        recorder.reached,
+    ) == ([], [], [], [], [])
 
 
-COMMANDS = [("/v1/termination", REQUEST), ("/v1/checkpoints/7/completed", {"epoch": 3})]
+COMMANDS = [
+    ("/v1/termination", REQUEST),
+    ("/v1/checkpoints/7/completed", {"epoch": 3}),
+    ("/v1/savepoint", SAVEPOINT),
+    ("/v1/records", {"epoch": 3, "reached": 7}),
+    ("/v1/deletions", {"epoch": 3, "savepoints": ["file:/savepoints/1"]}),
+]
 
 
 @pytest.mark.parametrize(("path", "body"), COMMANDS)

@@ -17,8 +17,11 @@ from streamjob.protocol.messages import (
     DriverConfig,
     DriverPhase,
     DriverStatus,
+    KnownRecords,
     Mode,
     Problem,
+    SavepointRequest,
+    SavepointStatus,
     TerminationRequest,
     report,
 )
@@ -62,6 +65,7 @@ class Driver:
         self._rng = Random(f"driver {world.plan.seed} {config.epoch}")
         self._work = Work(self)
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        self._early_savepoint: SavepointRequest | None = None
         self._started = False
         self._durable = self._terminated = False
         self._evict_by: float | None = None
@@ -161,8 +165,14 @@ class Driver:
         self._started = True
         self.take(self.coordinator.all_started)
         early, self._early = self._early, None
+        savepoint, self._early_savepoint = self._early_savepoint, None
         if early is not None:
+            if savepoint is not None:
+                problem = Problem("SavepointGivenUp", "the job is asked to end")
+                self.update(savepoint=SavepointStatus(savepoint.request_id, problem=problem, over=True))
             self.take(lambda: self.coordinator.termination_requested(early))
+        elif savepoint is not None:
+            self.savepoint(savepoint)
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
 
     def _input_ended(self, query: Query) -> None:
@@ -203,6 +213,53 @@ class Driver:
         except conflict as e:
             return Problem(e.reason, e.message)
         return None
+
+    def savepoint(self, request: SavepointRequest) -> Problem | None:
+        """Why not, None if it is taken."""
+        conflict = self.world.product.coordinator.TerminationConflict
+        if self._early is not None:
+            return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
+        if not self._started:
+            self._early_savepoint = request
+            self.update(savepoint=SavepointStatus(request.request_id))
+            return None
+
+        def begin() -> list[Any]:
+            effects: list[Any] = self.coordinator.savepoint_requested(
+                request.request_id, request.savepoint, request.timeout
+            )
+            if self.status.savepoint is None or self.status.savepoint.request_id != request.request_id:
+                self.update(savepoint=SavepointStatus(request.request_id))
+            return effects
+
+        try:
+            self.take(begin)
+        except conflict as e:
+            return Problem(e.reason, e.message)
+        return None
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        def delete(savepoint: str) -> None:
+            self.world.oracle.deleted(self, savepoint)
+            self.world.storage.savepoints.pop(savepoint, None)
+            if savepoint not in self.status.deleted:
+                self.update(deleted=(*self.status.deleted, savepoint))
+
+        for savepoint in savepoints:
+            self.later(self.some(0.1, 3.0), lambda s=savepoint: self.meet("Delete", lambda: delete(s)))
+
+    def tell_records(self, reached: int) -> None:
+        found = {
+            r.checkpoint: r
+            for uri, r in self.world.storage.savepoints.items()
+            if self.config.eviction_savepoint
+            and uri.startswith(self.config.eviction_savepoint.rpartition("/")[0])
+        }
+        if self.config.restore.latest is not None:
+            found[self.config.restore.latest.checkpoint] = self.config.restore.latest
+        found |= {r.checkpoint: r for r in self.status.durable}
+        known = KnownRecords(reached, tuple(found[n] for n in sorted(found)))
+        self.later(self.some(0.1, 2.0), lambda: self.update(known=known))
 
     def complete(self, announced: int) -> None:
         number = self._work.numbers.get(announced, announced)

@@ -16,7 +16,15 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 
 from streamjob.protocol import codec
-from streamjob.protocol.messages import TERM_HEADER, Completed, Problem, TerminationRequest
+from streamjob.protocol.messages import (
+    TERM_HEADER,
+    Completed,
+    Problem,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
 from streamjob.runtime.server import LONG_POLL_MAX
 
 from .apiserver import Refusal
@@ -192,13 +200,25 @@ class Exchange:
             return _problem(412, Problem("StaleTerm", "a later controller leads"), refused_by)
         driver.term = term
         parts = self.url.path.strip("/").split("/")
-        command: Any = codec.loads(TerminationRequest if parts[1] == "termination" else Completed, data)
+        kinds = {
+            "termination": TerminationRequest,
+            "savepoint": SavepointRequest,
+            "deletions": SavepointDeletion,
+            "records": RecordsRequest,
+        }
+        command: Any = codec.loads(kinds.get(parts[1], Completed), data)
         self.world.oracle.command(self.controller.name, driver, command)
         refused: Problem | None = None
         if command.epoch != driver.config.epoch:
             return _problem(412, Problem("StaleEpoch", "another epoch"))
         if isinstance(command, TerminationRequest):
             refused = driver.terminate(command)
+        elif isinstance(command, SavepointRequest):
+            refused = driver.savepoint(command)
+        elif isinstance(command, SavepointDeletion):
+            driver.delete(command.savepoints)
+        elif isinstance(command, RecordsRequest):
+            driver.tell_records(command.reached)
         else:
             self.world.oracle.confirmed(driver, int(parts[2]))
             driver.complete(int(parts[2]))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Completed, DriverConfig, TerminationRequest
+from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
 
 from .apiserver import Change, Obj
 
@@ -113,6 +113,8 @@ class Oracle:
             self.fail("V7", f"status.checkpoint.latest went from {latest[0]} back to {latest[1]}")
         if is_.get("termination"):
             truth.asked.add(is_["termination"]["requestId"])
+        if asked := is_.get("savepointRequest"):
+            self._asked(asked, truth)
         if (is_.get("driver") or {}).get("uid"):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
@@ -122,6 +124,18 @@ class Oracle:
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
+
+    def _asked(self, asked: Obj, truth: Truth) -> None:
+        """A savepoint beside the run: what is said of it is what the index and the storage have."""
+        truth.asked.add(asked["requestId"])
+        number = asked.get("checkpoint")
+        if number is None:
+            return
+        record = truth.numbers.get(number)
+        if record is None or record["request_id"] != asked["requestId"]:
+            self.fail(
+                "V5", f"{asked['requestId']} is said to be checkpoint {number}, which the index has not"
+            )
 
     def _let_go(self, job: Obj) -> None:
         """V10: within its patience and a little for what has to be done, if nothing keeps the controller from it."""
@@ -221,9 +235,26 @@ class Oracle:
         before, truth.index = truth.index, {r["checkpoint"]: r for r in document["checkpoints"]}
         if set(before) - set(truth.index):
             self.fail("V7", f"checkpoints {sorted(set(before) - set(truth.index))} left the index")
+        if change.old is None and truth.numbers:
+            self._made_anew(truth)
+        noted = {d["savepoint"] for d in document.get("deleted", ())}
         for number, record in truth.index.items():
+            old = before.get(number)
+            if old and record["savepoint"] is None and record == {**old, "savepoint": None} != old:
+                if old["savepoint"] not in noted:
+                    self.fail("V7", f"checkpoint {number} lost its savepoint, and no note says so")
+                continue
+            if truth.numbers.get(number) == record:
+                continue  # of an index that was made anew
             if before.get(number) != record:
                 self._completed(record, truth, before.get(number))
+
+    def _made_anew(self, truth: Truth) -> None:
+        """After the user has deleted it: it has the newest checkpoint, and every savepoint that is there."""
+        there = self.world.storage.savepoints
+        lost = [n for n, r in truth.numbers.items() if r["savepoint"] in there and n not in truth.index]
+        if max(truth.numbers) not in truth.index or lost:
+            self.fail("V7", f"the index is made anew without checkpoints {lost or max(truth.numbers)}")
 
     def _completed(self, record: Obj, truth: Truth, known: Obj | None) -> None:
         number = record["checkpoint"]
@@ -241,6 +272,8 @@ class Oracle:
         ]
         if len(same) > 1:
             self.fail("V3", f"request {record['request_id']} has final checkpoints {same}")
+        if record["savepoint"] is not None and record["scenario"] is None and known is None:
+            self.made["savepoints made"] += 1
         if record["savepoint"] is not None:
             manifest = self.world.storage.savepoints.get(record["savepoint"])
             if manifest is None:
@@ -306,8 +339,10 @@ class Oracle:
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).queries_began = True
 
-    def command(self, controller: str, driver: Driver, command: TerminationRequest | Completed) -> None:
-        if isinstance(command, TerminationRequest):
+    def command(
+        self, controller: str, driver: Driver, command: TerminationRequest | SavepointRequest | Completed
+    ) -> None:
+        if isinstance(command, (TerminationRequest, SavepointRequest)):
             truth = self.truth(driver.config.job.uid)
             told = (controller, driver.config.epoch, command.request_id)
             self.told[told] += 1
@@ -315,6 +350,17 @@ class Oracle:
                 self.fail("V8", f"{controller} sends {command.request_id} again, and it was taken")
             if command.request_id not in truth.asked:
                 self.fail("V8", f"{controller} sends {command.request_id}, which no status has recorded")
+
+    def deleted(self, driver: Driver, savepoint: str) -> None:
+        """Only what the index has no more, and never what somebody who ended the job was promised."""
+        truth, record = self.truth(driver.config.job.uid), self.world.storage.savepoints.get(savepoint)
+        if any(r["savepoint"] == savepoint for r in truth.index.values()):
+            self.fail("V5", f"{savepoint} is deleted, and the index has it")
+        if record is not None and record.scenario is not None:
+            self.fail("V5", f"{savepoint} of a {record.scenario.value} is deleted")
+        newest = max((r.checkpoint for r in self.world.storage.savepoints.values()), default=0)
+        if record is not None and record.checkpoint == newest:
+            self.fail("V5", f"{savepoint} is deleted, and is the newest")
 
     def confirmed(self, driver: Driver, number: int) -> None:
         truth = self.truth(driver.config.job.uid)
@@ -342,6 +388,9 @@ class Oracle:
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
+        asked = status.get("savepointRequest") or {"failure": ""}
+        if "checkpoint" not in asked and "failure" not in asked:
+            return f"nothing has come of {asked['requestId']}"
         ends = {
             "Running": "Finished",
             "Stopped": "Finished Drained",
@@ -353,6 +402,9 @@ class Oracle:
         if conditions["Ready"]["status"] != "True":
             return f"phase {phase} is not ready: {conditions['Ready']['message']}"
         if phase == "Running":
+            for (root, task), sink in self.world.storage.sinks.items():
+                if root == truth.root and any(number in truth.index for number, _ in sink.pending.values()):
+                    return f"{task}'s sink has not committed what a completed checkpoint has"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         pods = [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"])]
         return f"phase {phase}, and there are still {pods}" if pods else None

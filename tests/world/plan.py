@@ -35,7 +35,9 @@ class Shape:
     """The job: its stages (each reads from the one before), and its spec where it matters here.
 
     :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
-    :param interval: of periodic checkpoints. :param on_delete: as `spec.termination.onDelete`.
+    :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
+        so many of them are `retained`, None for all.
+    :param on_delete: as `spec.termination.onDelete`.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -45,6 +47,8 @@ class Shape:
     on_delete: str = "Stop"
     image: str = "jobs:1"
     policy: str = "OnFailure"
+    schedule: str | None = None
+    retained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ MOMENTS = (
     "NotifyComplete",
     "Close",
     "Leave",
+    "Delete",
 )
 STATES = ("Running", "Stopped", "Drained", "Cancelled")
 DELAYS = (0.0, 0.3, 2.0, 5.0, 12.0, 40.0, 150.0)
@@ -118,6 +123,8 @@ def random_plan(seed: int) -> Plan:
         on_delete=rng.choice(("Stop", "Stop", "Drain", "Cancel")),
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
+        schedule=rng.choice((None, None, None, "*/2 * * * *")),
+        retained=rng.choice((None, 1, 2)),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
@@ -150,6 +157,8 @@ def _steps(rng: Random) -> list[Step]:
                     "delete pod",
                     "kill pod",
                     "edit",
+                    "savepoint",
+                    "savepoint",
                     "nonce",
                     "delete secret",
                     "bad image",

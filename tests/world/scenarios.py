@@ -17,6 +17,7 @@ _PLANS: dict[str, Plan] = {
     "resume": Plan(4, steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped"))),
     "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
+    "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }
 SCENARIOS = {name: replace(plan, name=name) for name, plan in _PLANS.items()}
@@ -39,6 +40,33 @@ _SPECIAL: dict[str, Plan] = {
     "deaf": Plan(
         13, steps=(APPLY, Step("Stopped", 500.0, "Running")), mishaps=(("Running", 0, Mishap.HANGS),)
     ),
+    # A savepoint is under way when the job is asked to stop: it is given up, or the index has it.
+    "savepoint-stop": Plan(
+        16, Shape(interval="5s"), (APPLY, Step("savepoint", 3.0, "Running"), Step("Stopped", 1.0))
+    ),
+    # Its driver dies: the next one is asked for the same.
+    "savepoint-killed": Plan(
+        17,
+        steps=(APPLY, Step("savepoint", 3.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_AFTER),),
+    ),
+    # Its driver answers nobody until its time is over.
+    "savepoint-cancelled": Plan(
+        18, steps=(APPLY, Step("savepoint", 3.0, "Running"), Step("Cancelled", 0.5), Step("Running", 30.0))
+    ),
+    # A driver dies while it deletes: what is left is the next one's.
+    "retained": Plan(
+        20,
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("edit", 900.0, "Running")),
+        mishaps=(("Delete", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # One every two minutes, and the job is stopped over some of them.
+    "scheduled": Plan(
+        19,
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped"), Step("edit", 400.0)),
+    ),
     # The index is deleted by hand: nothing may begin.
     "lost-index": Plan(
         12,
@@ -47,6 +75,20 @@ _SPECIAL: dict[str, Plan] = {
             Step("Stopped", 3.0, "Running"),
             Step("delete index", 1.0, "Stopped"),
             Step("Running", 1.0),
+        ),
+    ),
+    # It is deleted while a driver runs, in its second epoch: that one knows what was in it.
+    "index-deleted": Plan(
+        21,
+        Shape(transactional=True, interval="5s"),
+        (
+            APPLY,
+            Step("Stopped", 12.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("savepoint", 7.0, "Running"),
+            Step("delete index", 12.0),
+            Step("Stopped", 20.0),
+            Step("Running", 20.0),
         ),
     ),
     # While the controller is away the driver that it has made runs and is gone.

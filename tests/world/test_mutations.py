@@ -24,7 +24,19 @@ MODULES = (
     ),
     *(
         f"controller.{m}"
-        for m in ("lease", "leader", "case", "charge", "faults", "decide", "act", "reconciler")
+        for m in (
+            "lease",
+            "leader",
+            "case",
+            "charge",
+            "faults",
+            "savepoints",
+            "retention",
+            "rebuild",
+            "decide",
+            "act",
+            "reconciler",
+        )
     ),
 )
 RANDOM = range(30)

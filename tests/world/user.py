@@ -36,6 +36,11 @@ class User:
             "application": {"file": "/app.py"},
             "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
             "checkpoint": {"interval": shape.interval},
+            "savepoint": {
+                "trigger": 1,
+                **({"schedule": shape.schedule} if shape.schedule else {}),
+                "retained": {"count": shape.retained} if shape.retained else {},
+            },
             "termination": {
                 "stopTimeout": "2m",
                 "drainTimeout": "3m",
@@ -103,5 +108,6 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "grant": User.grant,
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
+    "savepoint": lambda u: u.patch(savepoint={"trigger": 2 + int(u.world.loop.time())}),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
 }

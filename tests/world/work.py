@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
+from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
 
 from .query import BATCH, Query
@@ -40,6 +41,7 @@ class Work:
         self._lanes: dict[str, deque[Any]] = {}  # by task
         self._busy: set[str] = set()
         self._records: dict[int, CheckpointRecord] = {}
+        self._targets: dict[int, str] = {}  # of savepoints beside the run
 
     def put(self, effect: Any) -> None:
         lane = getattr(effect, "task", "")
@@ -121,7 +123,10 @@ class Work:
             completed_at=timestamp(self.driver.world.now()),
             stages=tuple(self._stage_record(q, effect) for q in reversed(self.driver.queries.values())),
         )
-        if effect.savepoint is not None:
+        if effect.savepoint is not None and effect.scenario is None:
+            self.driver.world.storage.savepoints[effect.savepoint] = record
+            self._targets[effect.number] = effect.savepoint
+        elif effect.savepoint is not None:
             # An attempt before this one may have written the manifest: that savepoint is the one that counts.
             first = self.driver.world.storage.savepoints.setdefault(effect.savepoint, record)
             record = replace(first, epoch=self.driver.config.epoch, stages=record.stages)
@@ -144,12 +149,22 @@ class Work:
     def _announcecheckpoint(self, effect: fx.AnnounceCheckpoint) -> Event:
         record = self._records.pop(effect.number)
         self.numbers[record.checkpoint] = effect.number
+        asked = self.driver.status.savepoint
+        if asked is not None and asked.request_id == record.request_id:
+            self.driver.update(savepoint=replace(asked, completed=record, problem=None, over=True))
+        if record.savepoint is not None and record.scenario is None:
+            return list
         self.driver.update(completed=record)
         if record.scenario is not None:
             self.driver.durable()
         return list
 
     def _abortcheckpoint(self, effect: fx.AbortCheckpoint) -> Event:
+        asked, target = self.driver.status.savepoint, self._targets.pop(effect.number, None)
+        if asked is not None and effect.request_id == asked.request_id:
+            problem = Problem("SavepointGivenUp", effect.reason)
+            self.driver.update(savepoint=replace(asked, problem=problem, over=True))
+            self.driver.world.storage.savepoints.pop(target or "", None)
         return list
 
     def _notifycomplete(self, effect: fx.NotifyComplete) -> Event:

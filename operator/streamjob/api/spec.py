@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .types import Duration, Location, Memory, Model, cel
+from .types import Cron, Duration, Location, Memory, Model, cel
 
 ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -222,7 +222,7 @@ class Storage(Model):
 
     checkpoints: Location = Field(description="Below it each job has a folder of its own. Cannot change.")
     savepoints: Location = Field(
-        description="Below it each job has a folder of its own. Nothing here is ever deleted."
+        description="Below it each job has a folder of its own. Nothing here is deleted but what savepoint.retained says."
     )
     volumes: tuple[Volume, ...] = Field(default=(), max_length=32)
 
@@ -293,6 +293,38 @@ class Checkpoint(Model):
     max_concurrent: int = Field(default=1, ge=1, le=100)
 
 
+class Retained(Model):
+    """Savepoints beside the run that are beyond `count` or older than `age` are deleted; without both, none is. The newest
+    savepoint, and those of stops, drains and evictions, are never deleted."""
+
+    count: int | None = Field(default=None, ge=1, le=100)
+    age: Duration | None = None
+
+
+class Savepoint(Model):
+    """Savepoints beside the run. What is asked for while the job does not run, or is about to end, comes to nothing: a stop and a
+    drain take one of their own."""
+
+    trigger: int | None = Field(
+        default=None,
+        ge=0,
+        description="Change it to ask for a savepoint now. The value that the job is created with asks for none.",
+    )
+    schedule: Cron | None = Field(
+        default=None,
+        description="When to take one, as cron says it, in UTC. Of moments that were missed while the job was to run, one is "
+        "made up for.",
+    )
+    timeout: Duration = Field(
+        default="30m", description="One that takes longer is given up and deleted; the job goes on."
+    )
+    retained: Retained = Field(default_factory=Retained)
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(("self.timeout.matches('[1-9]')", "savepoint.timeout must not be 0"))
+    )
+
+
 class Backoff(Model):
     """The wait before a restart doubles from `initial` to `max`."""
 
@@ -312,7 +344,7 @@ class Restart(Model):
 
 
 class Spec(Model):
-    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` at once."""
+    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` and `savepoint` at once."""
 
     state: State = State.RUNNING
     image: str = Field(
@@ -340,6 +372,7 @@ class Spec(Model):
     storage: Storage
     restore_from: RestoreFrom | None = None
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
+    savepoint: Savepoint = Field(default_factory=Savepoint)
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
 

@@ -100,6 +100,31 @@ class SavepointStatus(Model):
     drained: bool
 
 
+class SavepointCause(str, Enum):
+    TRIGGER = "Trigger"
+    SCHEDULE = "Schedule"
+
+
+class SavepointRequestStatus(Model):
+    """The last savepoint that was asked for beside the run. Recorded before the driver is told.
+
+    It is over when `checkpoint` (it is in the index) or `failure` (it came to nothing, the job goes on) is set.
+    """
+
+    request_id: str
+    cause: SavepointCause
+    requested_at: Timestamp
+    deadline: Timestamp
+    savepoint: str
+    progress: str | None = None
+    checkpoint: int | None = None
+    failure: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.checkpoint is not None or self.failure is not None
+
+
 class TerminationInfo(Model):
     """The termination under way or the last one. Recorded before the driver is told.
 
@@ -137,7 +162,8 @@ class ErrorStatus(Model):
 
 class Status(Model):
     """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything. `term`: in which a
-    controller last took charge of the job; one of an earlier term changes nothing."""
+    controller last took charge of the job; one of an earlier term changes nothing. `savepointTrigger`: the value of
+    `spec.savepoint.trigger` that has been answered last."""
 
     observed_generation: int | None = None
     phase: Phase | None = None
@@ -153,6 +179,9 @@ class Status(Model):
     checkpoint: CheckpointStatus | None = None
     aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
+    savepoint_request: SavepointRequestStatus | None = None
+    savepoint_trigger: int | None = None
+    next_savepoint_at: Timestamp | None = None
     termination: TerminationInfo | None = None
     restarts: RestartStatus | None = None
     last_error: ErrorStatus | None = None

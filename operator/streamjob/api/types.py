@@ -3,6 +3,7 @@
 A *duration* is hours, minutes and seconds in this order, at least one of them: `90s`, `10m`, `1h30m`. Never negative.
 A *location* is a Hadoop file system URI (`s3a://bucket/path`, `file:///data`) or an absolute path.
 A *memory* size is a whole number of Mi or Gi: `512Mi`, `2Gi`.
+A *schedule* has the five fields of cron, in UTC: `0 3 * * *`; see `cron`.
 A *timestamp* is RFC 3339 in UTC.
 """
 
@@ -14,6 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from .cron import PATTERN
 
 # Whole values; in the subset of regular expressions that Python and CEL (RE2) share.
 DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
@@ -49,6 +52,10 @@ def _matches(pattern: str, message: str, *, never: str = "") -> AfterValidator:
 DURATION_MESSAGE = "must be a duration that is not negative, such as 90s, 10m or 1h30m"
 LOCATION_MESSAGE = "must be a URI with a scheme (s3a://bucket/path, file:///data) or an absolute path"
 PARENT_MESSAGE = "must not contain '..'"
+CRON_MESSAGE = (
+    "must have the five fields of cron (minute hour day month weekday, in UTC) with numbers, ranges, lists and steps, such "
+    "as '0 3 * * *' or '*/15 8-18 * * 1-5'"
+)
 MEMORY_MESSAGE = "must be a whole number of Mi or Gi that is not 0, such as 512Mi or 2Gi"
 
 Duration = Annotated[
@@ -74,6 +81,11 @@ Memory = Annotated[
     str,
     _matches(MEMORY, MEMORY_MESSAGE),
     Field(max_length=16, json_schema_extra=cel((f"self.matches(r'^{MEMORY}$')", MEMORY_MESSAGE))),
+]
+Cron = Annotated[
+    str,
+    _matches(PATTERN, CRON_MESSAGE),
+    Field(max_length=128, json_schema_extra=cel((f"self.matches(r'^{PATTERN}$')", CRON_MESSAGE))),
 ]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 

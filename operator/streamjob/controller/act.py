@@ -12,6 +12,7 @@ from . import actions, build, certs, names
 from .actions import Action
 from .drivers import Credentials, Drivers
 from .kube import AlreadyExists, Conflict, Kube, NotFound, Obj
+from .retention import deletion_token
 
 
 class NameTaken(StreamJobError):
@@ -56,10 +57,23 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
         case actions.DeletePod(name, uid, known, grace):
             with contextlib.suppress(NotFound):
                 await kube.delete_pod(meta.namespace, name, uid, known, grace)
+        case _:
+            await _tell(drivers, meta.uid, action)
+
+
+async def _tell(drivers: Drivers, uid: str, action: Action) -> None:
+    """What is the driver's to do."""
+    match action:
         case actions.SendTermination(request):
-            await drivers.terminate(meta.uid, request)
+            await drivers.terminate(uid, request)
+        case actions.SendSavepoint(request):
+            await drivers.savepoint(uid, request)
+        case actions.DeleteSavepoints(deletion):
+            await drivers.delete(uid, deletion, deletion_token(deletion.savepoints))
+        case actions.AskForRecords(request):
+            await drivers.ask_for_records(uid, request)
         case actions.ConfirmCheckpoint(checkpoint, epoch):
-            await drivers.complete(meta.uid, checkpoint, epoch)
+            await drivers.complete(uid, checkpoint, epoch)
 
 
 async def credentials(kube: Kube, namespace: str, job: str) -> Credentials:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol.index import Index
-from ..protocol.messages import DriverConfig, TerminationRequest
+from ..protocol.messages import (
+    DriverConfig,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,27 @@ class SendTermination:
 
 
 @dataclass(frozen=True)
+class SendSavepoint:
+    """PUT /v1/savepoint"""
+
+    request: SavepointRequest
+
+
+@dataclass(frozen=True)
+class DeleteSavepoints:
+    """PUT /v1/deletions"""
+
+    deletion: SavepointDeletion
+
+
+@dataclass(frozen=True)
+class AskForRecords:
+    """PUT /v1/records"""
+
+    request: RecordsRequest
+
+
+@dataclass(frozen=True)
 class ConfirmCheckpoint:
     """PUT /v1/checkpoints/{n}/completed: the index has it."""
 
@@ -61,5 +88,14 @@ class ConfirmCheckpoint:
 
 
 Action = (
-    SetFinalizer | EnsureSecret | WriteIndex | CreateDriver | DeletePod | SendTermination | ConfirmCheckpoint
+    SetFinalizer
+    | EnsureSecret
+    | WriteIndex
+    | CreateDriver
+    | DeletePod
+    | SendTermination
+    | SendSavepoint
+    | DeleteSavepoints
+    | AskForRecords
+    | ConfirmCheckpoint
 )

@@ -27,11 +27,12 @@ from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, faults, names
+from . import actions, build, faults, names, retention, savepoints
 from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
 from .observe import Observed
+from .rebuild import rebuild
 from .status import fail, seconds_until, seen, sentence
 
 STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
@@ -43,11 +44,10 @@ TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled
 
 def decide(o: Observed, now: datetime) -> Decision:
     """The one entry."""
-    s = seen(o)
-    case = Case(o, s, goal(o, now), now)
+    case = savepoints.follow(Case(o, seen(o), goal(o, now), now))
     for rule in RULES:
         if (decision := rule(case)) is not None:
-            return decision
+            return savepoints.wake_for(decision, case)
     raise AssertionError("the last rule decides always")
 
 
@@ -83,11 +83,13 @@ def fence_off_late_drivers(c: Case) -> Decision | None:
 
 def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
     """The driver says that a checkpoint is durable: from now on it counts."""
-    record = c.o.word.completed if c.o.word else None
-    if record is None or c.o.index_problem is not None or record.epoch != c.s.epoch:
+    records = [r for r in c.o.word.durable if r.epoch == c.s.epoch] if c.o.word else []
+    if not records or c.o.index_problem is not None:
         return None
+    index = c.o.index or indices.empty(c.o.job.metadata.uid)
     try:
-        index = indices.add(c.o.index or indices.empty(c.o.job.metadata.uid), record)
+        for record in records:
+            index = indices.add(index, record)
     except (FormatError, ValueError) as e:
         if c.goal is Goal.CANCEL:
             return None
@@ -99,13 +101,14 @@ def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
 def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
     """Then, and not before, it closes its tasks and leaves (V2)."""
     word, pod, latest = c.o.driver, c.o.pod, c.o.index.latest if c.o.index else None
-    if pod is None or pod.over or word is None or word.completed is None or latest is None:
+    if pod is None or pod.over or word is None or latest is None:
         return None
-    number = word.completed.checkpoint
-    done = word.phase in (DriverPhase.TERMINATED, DriverPhase.FAILED)
-    if done or number > latest.checkpoint or completed_token(number) in c.o.acknowledged:
+    if word.phase in (DriverPhase.TERMINATED, DriverPhase.FAILED):
         return None
-    return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
+    for number in [r.checkpoint for r in word.durable]:
+        if number <= latest.checkpoint and completed_token(number) not in c.o.acknowledged:
+            return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
+    return None
 
 
 def forget_what_is_committed(c: Case) -> Decision | None:
@@ -139,11 +142,14 @@ def cancel(c: Case) -> Decision | None:
 
 
 def need_a_readable_index(c: Case) -> Decision | None:
-    """Without it nothing may begin or end. A driver that runs is left alone; Cancelled and deletion work all the same."""
+    """Without it nothing may begin or end. A driver that runs is asked what it knows; Cancelled and deletion work all the
+    same."""
     if c.o.index_problem is None:
         return None
     if c.o.job.deleting and not c.o.pods:
         return Decision(c.s, (actions.SetFinalizer(False),))
+    if (anew := rebuild(c)) is not None:
+        return anew
     return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due)
 
 
@@ -273,7 +279,7 @@ def rest(c: Case) -> Decision | None:
     if c.goal is Goal.STOP:
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
-    by_script = latest is not None and latest.request_id is None and latest.epoch == c.s.epoch
+    by_script = latest is not None and not savepoints.ended_by_request(latest) and latest.epoch == c.s.epoch
     if c.goal is Goal.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
         text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
@@ -334,7 +340,8 @@ def _running(c: Case) -> Decision:
     if word.problem is not None:
         s = fail(c.s, word.problem, c.now)
         return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
-    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs")
+    do = savepoints.tell(c) or retention.tidy(c)
+    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs", do=do)
 
 
 def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:

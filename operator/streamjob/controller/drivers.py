@@ -25,6 +25,9 @@ from ..protocol.messages import (
     Completed,
     DriverStatus,
     Problem,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
     TerminationRequest,
 )
 
@@ -145,6 +148,18 @@ class Drivers:
     async def terminate(self, uid: str, request: TerminationRequest) -> None:
         """:raises DriverUnreachable: :raises DriverRefused:"""
         await self._line(uid).put("/v1/termination", codec.dumps(request), request.request_id)
+
+    async def savepoint(self, uid: str, request: SavepointRequest) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
+
+    async def delete(self, uid: str, deletion: SavepointDeletion, token: str) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/deletions", codec.dumps(deletion), token)
+
+    async def ask_for_records(self, uid: str, request: RecordsRequest) -> None:
+        """:raises DriverUnreachable: :raises DriverRefused:"""
+        await self._line(uid).put("/v1/records", codec.dumps(request), request.token)
 
     async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
         """Tell it that the index has the checkpoint. :raises DriverUnreachable: :raises DriverRefused:"""

@@ -58,6 +58,13 @@ FAILURES = Counter(
     "streamjob_driver_failures_total", "Drivers that ended without their checkpoint", registry=REGISTRY
 )
 
+SAVEPOINTS = Counter(
+    "streamjob_savepoints_total",
+    "Savepoints beside the run, asked for by trigger or schedule, that are over",
+    ["cause", "outcome"],
+    registry=REGISTRY,
+)
+
 
 class Outcome:
     """How a termination came out."""
@@ -74,6 +81,11 @@ def count(old: Status, new: Status, now: float) -> None:
         FAILURES.inc()
     if new.phase is Phase.CANCELLING and old.phase is not Phase.CANCELLING:
         FORCED_STOPS.inc()
+    asked, before = new.savepoint_request, old.savepoint_request
+    known = before is not None and asked is not None and before.request_id == asked.request_id and before.over
+    if asked is not None and asked.over and not known:
+        outcome = Outcome.GIVEN_UP if asked.checkpoint is None else Outcome.COMPLETED
+        SAVEPOINTS.labels(asked.cause.value, outcome).inc()
     was, is_now = old.termination, new.termination
     if was is None or was.final_checkpoint is not None:
         return

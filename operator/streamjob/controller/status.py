@@ -261,11 +261,19 @@ def events(old: Status, new: Status) -> list[Event]:
         found.append(Event(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
+    asked, before = new.savepoint_request, old.savepoint_request
+    if (
+        asked is not None
+        and asked.failure is not None
+        and (before is None or before.failure != asked.failure)
+    ):
+        text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
+        found.append(Event(True, "SavepointGivenUp", text))
     if new.phase is not None and new.phase != old.phase:
         found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
-    stalled, before = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
+    stalled, was = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
-        known = before is not None and (before.status, before.reason) == (stalled.status, stalled.reason)
+        known = was is not None and (was.status, was.reason) == (stalled.status, stalled.reason)
         said = new.last_error is not None and new.last_error != old.last_error
         if not known and not said:
             found.append(Event(True, stalled.reason, stalled.message))

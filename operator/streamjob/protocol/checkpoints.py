@@ -48,11 +48,15 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Order:
-    """Why a checkpoint is taken: `request_id` and `savepoint` of the termination or savepoint request, if there is one."""
+    """Why a checkpoint is taken: `request_id` and `savepoint` of the termination or savepoint request, if there is one.
+
+    :param timeout: of a savepoint request, seconds from its first trigger, over all attempts. None: as a periodic one's.
+    """
 
     kind: Kind
     request_id: str | None = None
     savepoint: str | None = None
+    timeout: float | None = None
 
 
 @dataclass

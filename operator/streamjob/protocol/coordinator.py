@@ -206,7 +206,8 @@ class Coordinator:
 
     def termination_requested(self, request: TerminationRequest) -> list[Effect]:
         """Only tasks without anything upstream are told; the others follow when their upstream has ended. Tasks
-        that are ending already go on the way they began; their checkpoint becomes that of the request.
+        that are ending already go on the way they began; their checkpoint becomes that of the request. A savepoint that is
+        not durable yet is given up.
 
         :raises TerminationConflict: another one is under way or done, or the job was canceled.
         """
@@ -222,14 +223,16 @@ class Coordinator:
                 "the job was canceled", remedy="Start it again from its last checkpoint"
             )
         self._ending.requested = SCENARIO[request.mode]
-        self._flight.requested(request)
-        effects: list[Effect] = []
+        effects: list[Effect] = self._flight.requested(request)
         for name in self.tasks:
             effects += self._ending.begin_if_due(name)
         return effects + self._flight.trigger()
 
-    def savepoint_requested(self, request_id: str, savepoint: str) -> list[Effect]:
-        """Copy a checkpoint to `savepoint` while the job runs on. Asked for once; nothing holds it back (row 13).
+    def savepoint_requested(
+        self, request_id: str, savepoint: str, timeout: float | None = None
+    ) -> list[Effect]:
+        """Copy a checkpoint to `savepoint` while the job runs on. Asked for once; nothing holds it back (row 13). What cannot
+        be written is tried again until `timeout`, seconds.
 
         :raises TerminationConflict: the job is ending, with a checkpoint of its own.
         """
@@ -239,7 +242,7 @@ class Coordinator:
             raise TerminationConflict(
                 "the job is ending, with a checkpoint of its own", remedy="Use the one that it ends with"
             )
-        self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint)
+        self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint, timeout)
         return self._flight.trigger()
 
     def cancel_requested(self) -> list[Effect]:

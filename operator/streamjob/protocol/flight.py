@@ -29,6 +29,9 @@ class Flight:
         self.canceled = False
         self._ending = ending
         self._settings = settings
+        self._attempts: dict[
+            str, list[int]
+        ] = {}  # numbers that a savepoint request has had, while it is not over
         self._due = False  # a periodic checkpoint is
         self._pause: int | None = None  # the number after which no periodic one is triggered yet
         self._early: dict[
@@ -50,12 +53,16 @@ class Flight:
         self._due = self._ending.flow.total.running > 0 and self.request is None
         return self.trigger()
 
-    def requested(self, request: TerminationRequest) -> None:
-        """What is under way ends no task any more."""
+    def requested(self, request: TerminationRequest) -> list[Effect]:
+        """What is under way ends no task any more. The job's end does not wait for a savepoint beside its own: under SIGTERM
+        there is time for one."""
         self.request = request
         self._due = self.backing_off = False
         self.give_up_final()
         self._back_to_snapshot()
+        reason = "the job is asked to end, with a savepoint of its own"
+        owed = [name for name, order in self.savepoints.items() if order is not None]
+        return [e for name in owed for e in self._give_up_savepoint(name, reason)]
 
     def pause_over(self, number: int) -> list[Effect]:
         if self._pause == number:
@@ -99,9 +106,19 @@ class Flight:
         self.under_way[number] = c
         if c.last and self.ends_tasks(c):
             self.final = number
-        if self._settings.timeout is None or order.kind is Kind.FINAL:
-            return c.begin()
-        return [StartTimer(Timer.CHECKPOINT_TIMEOUT, number, self._settings.timeout), *c.begin()]
+        seconds = self._seconds_for(number, order)
+        return [*([StartTimer(Timer.CHECKPOINT_TIMEOUT, number, seconds)] if seconds else []), *c.begin()]
+
+    def _seconds_for(self, number: int, order: Order) -> float | None:
+        """The timer to start; a savepoint request has one for all of its attempts, from the first on."""
+        if order.kind is Kind.FINAL:
+            return None
+        if order.kind is Kind.SAVEPOINT and order.request_id is not None:
+            attempts = self._attempts.setdefault(order.request_id, [])
+            attempts.append(number)
+            if len(attempts) > 1:
+                return None
+        return order.timeout or self._settings.timeout
 
     def _refuse(self, number: int, order: Order, reason: str) -> list[Effect]:
         """It cannot be had as things are. The one that the job ends with is tried again, so that somebody sees it."""
@@ -157,12 +174,27 @@ class Flight:
         return [RetryLater()]
 
     def expired(self, number: int) -> list[Effect]:
+        request_id = next((name for name, attempts in self._attempts.items() if number == attempts[0]), None)
+        if request_id is not None:
+            order = self.savepoints[request_id]
+            seconds = (order.timeout if order else None) or self._settings.timeout or 0
+            return (
+                self._give_up_savepoint(request_id, f"it was not done after {seconds:g} s") + self.trigger()
+            )
         c = self.under_way.get(number)
-        if c is None or c.durable or c.kind is Kind.FINAL:
+        if c is None or c.durable or c.kind is not Kind.PERIODIC:
             return []
-        self._settle(c.order)
         reason = f"it was not done after {self._settings.timeout or 0:g} s"
         return [*self._abort(c, reason, over=True), *self._rest(c), *self.trigger()]
+
+    def _give_up_savepoint(self, request_id: str, reason: str) -> list[Effect]:
+        """It is not durable; it may also wait for its first attempt, or the next."""
+        number = self._attempts.pop(request_id, [0])[-1]
+        self.savepoints[request_id] = None
+        c = self.under_way.get(number)
+        if c is None:
+            return [AbortCheckpoint(number, reason, request_id)]
+        return [*self._abort(c, reason, over=True), *self._rest(c)]
 
     def completed(self, number: int) -> Checkpoint | None:
         """The checkpoint, if it is that only now. Those that wait for the index before it need not complete any more."""
@@ -215,6 +247,7 @@ class Flight:
         self.give_up_final()
         self.under_way.clear()
         self.savepoints = dict.fromkeys(self.savepoints)
+        self._attempts.clear()
         self.canceled = True
         return effects
 
@@ -225,6 +258,7 @@ class Flight:
     def _settle(self, order: Order) -> None:
         if order.kind is Kind.SAVEPOINT and order.request_id is not None:
             self.savepoints[order.request_id] = None
+            self._attempts.pop(order.request_id, None)
 
     def _abort(self, c: Checkpoint, reason: str, *, over: bool = False, again: bool = False) -> list[Effect]:
         del self.under_way[c.number]

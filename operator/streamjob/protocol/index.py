@@ -2,12 +2,17 @@
 
 It lives in a ConfigMap (at most 1 MiB) that the controller writes with optimistic locking. A driver is torn down only
 after its final checkpoint is in here. The index is bounded: of retained checkpoints only the newest few matter, since all of
-them point into the same Spark directories; savepoints that fall out of the index stay on storage.
+them point into the same Spark directories, so they go before any savepoint does; savepoints that fall out of the index stay on
+storage.
+
+Version 3 adds the savepoints that were deleted because the job is to keep only so many. An index that has none is still
+written as version 2.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from . import codec
@@ -17,19 +22,35 @@ from .records import CheckpointRecord
 
 KEY = "index.json"
 FORMAT = "streamjob.index"
-VERSION = 2
+VERSION, WITHOUT_DELETED = 3, 2
 SIZE_LIMIT = 900 << 10  # bytes; a ConfigMap holds 1 MiB
 MAX_RECORDS = 200
+MAX_DELETED = 50  # that are gone; those that are still to be deleted are all remembered
+
+
+@dataclass(frozen=True)
+class DeletedSavepoint:
+    """It was taken out of the index, and then deleted. `at`: when it was gone (RFC 3339, UTC, seconds); None: not yet."""
+
+    savepoint: str
+    checkpoint: int
+    at: str | None = None
 
 
 @dataclass(frozen=True)
 class Index:
-    """`job_uid` is the StreamJob's own uid; `checkpoints` ascend by number."""
+    """`job_uid` is the StreamJob's own uid; `checkpoints` ascend by number, `deleted` is in the order of the decisions."""
 
     format: str
     version: int
     job_uid: str
     checkpoints: tuple[CheckpointRecord, ...]
+    deleted: tuple[DeletedSavepoint, ...] = ()
+
+    @property
+    def to_delete(self) -> tuple[str, ...]:
+        """Places that hold no savepoint of the index any more, and may not be gone yet."""
+        return tuple(d.savepoint for d in self.deleted if d.at is None)
 
     @property
     def latest(self) -> CheckpointRecord | None:
@@ -45,7 +66,7 @@ class Index:
 
 
 def empty(job_uid: str) -> Index:
-    return Index(FORMAT, VERSION, job_uid, ())
+    return Index(FORMAT, WITHOUT_DELETED, job_uid, ())
 
 
 def add(index: Index, record: CheckpointRecord) -> Index:
@@ -60,6 +81,8 @@ def add(index: Index, record: CheckpointRecord) -> Index:
     """
     known = next((c for c in index.checkpoints if c.checkpoint == record.checkpoint), None)
     if known is not None:
+        if known.savepoint is None and any(d.savepoint == record.savepoint for d in index.deleted):
+            return index  # the driver that took it still speaks of it
         if record.committed in (known.committed, replace(known, stages=())):
             return index
         same = _without_epoch(known) == _without_epoch(record)
@@ -68,15 +91,45 @@ def add(index: Index, record: CheckpointRecord) -> Index:
             raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
     others = [c for c in index.checkpoints if c.checkpoint != record.checkpoint]
     records = sorted((*others, record), key=lambda c: c.checkpoint)
-    grown = replace(index, checkpoints=tuple(records[-MAX_RECORDS:]))
+    while len(records) > MAX_RECORDS:
+        records.remove(_least(records))
+    grown = replace(index, checkpoints=tuple(records))
     while len(dumps(grown)) > SIZE_LIMIT:
         if len(grown.checkpoints) == 1:
             raise FormatError(
                 f"checkpoint {record.checkpoint} does not fit into {SIZE_LIMIT} bytes",
                 remedy="Give the job fewer stages",
             )
-        grown = replace(grown, checkpoints=grown.checkpoints[1:])
+        records.remove(_least(records))
+        grown = replace(grown, checkpoints=tuple(records))
     return grown
+
+
+def _least(records: list[CheckpointRecord]) -> CheckpointRecord:
+    """What matters least: the oldest that is no savepoint, else the oldest; never the newest."""
+    return next((r for r in records[:-1] if r.savepoint is None), records[0])
+
+
+def retire(index: Index, savepoints: Iterable[str]) -> Index:
+    """They are about to be deleted: from now on nothing is restored from them. Their checkpoints stay, as checkpoints."""
+    gone = set(savepoints)
+    found = [c for c in index.checkpoints if c.savepoint in gone]
+    kept = tuple(replace(c, savepoint=None) if c.savepoint in gone else c for c in index.checkpoints)
+    entries = tuple(DeletedSavepoint(c.savepoint, c.checkpoint) for c in found if c.savepoint)
+    return _bounded(replace(index, version=VERSION, checkpoints=kept, deleted=(*index.deleted, *entries)))
+
+
+def gone(index: Index, savepoints: Iterable[str], at: str) -> Index:
+    """They have been deleted."""
+    named = set(savepoints)
+    entries = tuple(replace(d, at=at) if d.at is None and d.savepoint in named else d for d in index.deleted)
+    return _bounded(replace(index, deleted=entries))
+
+
+def _bounded(index: Index) -> Index:
+    done = [d for d in index.deleted if d.at is not None]
+    dropped = set(done[:-MAX_DELETED])
+    return replace(index, deleted=tuple(d for d in index.deleted if d not in dropped))
 
 
 def committed(index: Index, epoch: int) -> Index:
@@ -94,12 +147,16 @@ def _without_epoch(record: CheckpointRecord) -> CheckpointRecord:
 
 
 def dumps(index: Index) -> str:
-    return codec.dumps(index)
+    if index.version == VERSION:
+        return codec.dumps(index)
+    plain = codec.to_plain(index)
+    del plain["deleted"]
+    return codec.dumps(plain)
 
 
 def loads(text: str, where: str) -> Index:
     """:raises UnknownVersion: of a newer StreamJob, to be left untouched. :raises FormatError: malformed."""
-    plain = check_version(text, FORMAT, VERSION, where, 1 << 20)
+    plain = check_version(text, FORMAT, VERSION, where, 1 << 20, oldest=WITHOUT_DELETED)
     try:
         index = codec.from_plain(Index, plain)
     except FormatError as e:

@@ -178,8 +178,11 @@ def check_path(path: str) -> None:
         raise FormatError(f"path {short_repr(path)} does not stay inside the savepoint")
 
 
-def check_version(data: bytes | str, fmt: str, version: int, where: str, limit: int) -> dict[str, Any]:
-    """Refuse what is not `fmt` at `version` before looking at anything else in it: a newer one has other fields.
+def check_version(
+    data: bytes | str, fmt: str, version: int, where: str, limit: int, oldest: int | None = None
+) -> dict[str, Any]:
+    """Refuse what is not `fmt` at `version` (or from `oldest` on) before looking at anything else in it: a newer one has other
+    fields.
 
     Returns the parsed document.
 
@@ -189,7 +192,7 @@ def check_version(data: bytes | str, fmt: str, version: int, where: str, limit: 
     if not isinstance(plain, dict) or plain.get("format") != fmt:
         raise FormatError(f"{where}: not a {fmt} document")
     found = plain.get("version")
-    if not isinstance(found, int) or isinstance(found, bool) or found < version:
+    if not isinstance(found, int) or isinstance(found, bool) or found < (oldest or version):
         raise FormatError(f"{where}: {fmt} has no version {short_repr(found)}")
     if found > version:
         raise UnknownVersion(

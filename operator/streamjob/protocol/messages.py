@@ -3,6 +3,9 @@
 Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that carries the epoch:
 
     PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch, term)
+    PUT /v1/savepoint                       SavepointRequest → 202, 409 (the job is ending), 412
+    PUT /v1/deletions                       SavepointDeletion → 202, 412
+    PUT /v1/records                         RecordsRequest → 202, 412
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
     GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
 
@@ -27,6 +30,7 @@ REQUEST_LIMIT = 64 << 10  # bytes of a command's body
 REPORT_LIMIT = 4096  # bytes of a pod's termination message
 CONTROL_PORT = 7443
 TERM_HEADER = "Streamjob-Term"
+SAVEPOINT_ID = "savepoint-"  # how the ids of savepoint requests begin; those of terminations do not
 TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; the address is the pod's
 
 
@@ -89,6 +93,40 @@ class TerminationRequest:
     epoch: int
     mode: Mode
     savepoint: str | None = None
+
+
+@dataclass(frozen=True)
+class SavepointRequest:
+    """A copy to `savepoint` (URI) while the job runs on. The same `request_id` in every repetition is one savepoint (V8).
+
+    :param timeout: seconds from now on; then it is given up, and what was written is deleted.
+    """
+
+    request_id: str
+    epoch: int
+    savepoint: str
+    timeout: float
+
+
+@dataclass(frozen=True)
+class SavepointDeletion:
+    """Savepoints of this job (URIs) that the index has no more, to be deleted. Told again, the driver deletes what is left."""
+
+    epoch: int
+    savepoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordsRequest:
+    """The index is lost: say which checkpoints are known. `reached`: the newest that the status has heard of."""
+
+    epoch: int
+    reached: int
+
+    @property
+    def token(self) -> str:
+        """How it stands among the acknowledged commands."""
+        return f"records-{self.reached}"
 
 
 @dataclass(frozen=True)
@@ -189,6 +227,30 @@ class AbortedCheckpoint:
 
 
 @dataclass(frozen=True)
+class SavepointStatus:
+    """How far the last savepoint is that was asked for while the job runs.
+
+    :param completed: it is durable, for the index to take. It stays here when later checkpoints have come.
+    :param problem: why it was given up, or (while `over` is false) why it is tried again.
+    :param over: nothing more comes of the request.
+    """
+
+    request_id: str
+    progress: str = ""
+    completed: CheckpointRecord | None = None
+    problem: Problem | None = None
+    over: bool = False
+
+
+@dataclass(frozen=True)
+class KnownRecords:
+    """The answer to a RecordsRequest, which had `asked` as its `reached`; ascending by number."""
+
+    asked: int
+    records: tuple[CheckpointRecord, ...]
+
+
+@dataclass(frozen=True)
 class DriverStatus:
     """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take, and `aborted` the
     last that was given up."""
@@ -203,6 +265,16 @@ class DriverStatus:
     evicted: bool = False
     problem: Problem | None = None
     aborted: AbortedCheckpoint | None = None
+    savepoint: SavepointStatus | None = None
+    deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
+    known: KnownRecords | None = None
+
+    @property
+    def durable(self) -> tuple[CheckpointRecord, ...]:
+        """What the index should have, by number."""
+        beside = self.savepoint.completed if self.savepoint else None
+        found = {r.checkpoint: r for r in (beside, self.completed) if r is not None}
+        return tuple(found[n] for n in sorted(found))
 
 
 def report(status: DriverStatus) -> str:
@@ -215,8 +287,13 @@ def report(status: DriverStatus) -> str:
 
 
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
+    status = replace(status, known=None)
     yield status
     status = replace(status, aborted=None)
+    yield status
+    # One that the index does not have is asked for again: the same request writes it anew.
+    status = replace(status, savepoint=None, deleted=())
+    yield status
     yield replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
     status = replace(status, stages=())
     yield status

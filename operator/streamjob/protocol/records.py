@@ -90,7 +90,7 @@ class CheckpointRecord:
 
     :param checkpoint: number, growing by one in the life of the job.
     :param scenario: what it ended, None for one taken while the job ran on.
-    :param request_id: the termination request that asked for it.
+    :param request_id: the termination or savepoint request that asked for it.
     :param savepoint: URI of the copy, None for a retained checkpoint only.
     :param completed_at: RFC 3339, UTC, seconds.
     """

@@ -14,9 +14,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from .. import job
 from ..protocol.coordinator import TerminationConflict
+from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
 from ..protocol.lifecycle import TaskState
-from ..protocol.messages import DriverConfig, Mode, Problem, TerminationRequest
+from ..protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..sinks.transactional import TransactionalSink
 from . import edges, signals, start
 from .board import StatusBoard
@@ -55,6 +56,7 @@ class Driver:
         # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
         # early would never read what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        self._early_savepoint: SavepointRequest | None = None
         self._have_all_started = False
         self._loop.patience = lambda: (
             HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
@@ -77,6 +79,44 @@ class Driver:
     def _terminate(self, request: TerminationRequest) -> None:
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
         self._loop.take(lambda: self._coordinator.termination_requested(request))
+
+    def savepoint(self, request: SavepointRequest) -> None:
+        """Begin a savepoint beside the run; at once, the rest is in the status.
+
+        :raises TerminationConflict: the job is ending, with a savepoint of its own.
+        """
+        with self._loop.lock:
+            if self._early is not None:
+                raise TerminationConflict(
+                    f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
+                )
+            if not self._have_all_started:
+                # Without those that have yet to start it would not be a savepoint of the job.
+                self._early_savepoint = request
+                self._loop.work.asked.begin(request.request_id)
+                return
+            self._loop.take(lambda: self._savepoint(request))
+
+    def _savepoint(self, request: SavepointRequest) -> list[Effect]:
+        effects = self._coordinator.savepoint_requested(
+            request.request_id, request.savepoint, request.timeout
+        )
+        log.info("savepoint requested: %s", request.request_id)
+        self._loop.work.asked.begin(request.request_id)
+        return effects
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Delete savepoints that are not kept any longer; at once, the rest is in the status."""
+        if self.stages:
+            threading.Thread(
+                target=self._loop.work.delete, args=(savepoints,), name="delete-savepoints", daemon=True
+            ).start()
+
+    def tell_records(self, reached: int) -> None:
+        """The index is lost: put into the status which checkpoints are known."""
+        threading.Thread(
+            target=self._loop.work.tell_records, args=(reached,), name="known-records", daemon=True
+        ).start()
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
@@ -280,8 +320,14 @@ class Driver:
             self._have_all_started = True
             self._loop.take(self._coordinator.all_started)
             early, self._early = self._early, None
+            savepoint, self._early_savepoint = self._early_savepoint, None
             if early is not None:
                 self._terminate(early)
+            if savepoint is not None:
+                try:
+                    self.savepoint(savepoint)
+                except TerminationConflict as e:
+                    self._loop.work.asked.give_up(savepoint.request_id, e.message)
 
     def _refuse_unknown(self) -> None:
         start.refuse_missing(self.declared, self.stages)

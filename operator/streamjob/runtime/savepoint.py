@@ -15,6 +15,7 @@ from ..protocol import manifest as manifests
 from ..protocol.errors import FormatError, StreamJobError
 from ..protocol.manifest import FileEntry, Manifest
 from ..protocol.records import CheckpointRecord, JobRef
+from . import cut
 from .checkpointdir import METADATA, CheckpointDir, NotAtBoundary, is_temporary
 from .files import FileInfo, HadoopFiles, NotFound
 from .parallel import THREADS, Counter, Progress, each
@@ -45,6 +46,8 @@ def write_savepoint(
     directories: Mapping[tuple[str, int], CheckpointDir],
     target: str,
     *,
+    live: bool = False,
+    check: Callable[[], None] = lambda: None,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -53,13 +56,16 @@ def write_savepoint(
 
     May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches,
     that savepoint stands and its manifest is returned; if the job went on after that attempt, it is written anew,
-    for nobody was ever told of it.
+    for nobody was ever told of it. So is one beside the run: its number may belong to another checkpoint by now.
 
+    :param live: the queries run on; what belongs to their batches is copied (see `cut`). :param check: called before each
+        file; what it raises ends the copy.
     :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
     :raises NotAtBoundary: a directory is not, or no longer, at its batch. :raises StorageError: a copy failed.
+    :raises SavepointOutrun: `live`, and a query was so fast that Spark has purged its batch meanwhile.
     """
     target = target.rstrip("/")
-    standing = _standing(files, job, checkpoint, target)
+    standing = _standing(files, job, checkpoint, target, live)
     if standing is not None:
         return standing
     batches = {(s.uid, t.index): t.batch for s in checkpoint.stages for t in s.tasks}
@@ -67,32 +73,49 @@ def write_savepoint(
     attempt.begin(job, checkpoint)
     listed: list[tuple[str, FileEntry]] = []  # URI in the checkpoint directory, entry without a hash
     for (stage, task), directory in directories.items():
-        _check_boundary(directory, batches[stage, task])
+        batch = batches[stage, task]
+        if live:
+            content = cut.files_of(directory, batch, [_content(files, directory.uri) for _ in range(2)])
+        else:
+            _check_boundary(directory, batch)
+            content = _content(files, directory.uri)
         root = manifests.stage_root(stage, task)
-        for found in _content(files, directory.uri):
+        for found in content:
             entry = FileEntry(f"{root}/{found.path}", found.size, "", modified=settled(found))
             name = attempt.new_name() if is_state(found.path) else None
             listed.append((f"{directory.uri}/{found.path}", replace(entry, shared=name)))
     counter = Counter("copied", len(listed), progress)
 
-    def copy(item: tuple[str, FileEntry]) -> FileEntry:
+    def copy(item: tuple[str, FileEntry]) -> FileEntry | None:
         source, entry = item
-        done = files.copy(source, manifests.place(target, entry))
+        check()
+        try:
+            done = files.copy(source, manifests.place(target, entry))
+        except NotFound:
+            if not live:
+                raise
+            return None  # purged since it was listed, see `cut`
         # If it is not of the listed length, another one came to its place, with another time.
         modified = entry.modified if done.size == entry.size else None
         return replace(entry, size=done.size, sha256=done.sha256, modified=modified)
 
-    entries = each(copy, [item for item in listed if not item[1].shared], threads, counter)
+    entries = _there(each(copy, [item for item in listed if not item[1].shared], threads, counter))
     known = attempt.known(entries, {manifests.stage_root(*task): d.uri for task, d in directories.items()})
 
-    def share(item: tuple[str, FileEntry]) -> FileEntry:
+    def share(item: tuple[str, FileEntry]) -> FileEntry | None:
         return known.get(FileKey.of(item[1])) or copy(item)
 
-    entries += each(share, [item for item in listed if item[1].shared], threads, counter)
+    entries += _there(each(share, [item for item in listed if item[1].shared], threads, counter))
     fresh = [e for e in entries if e.shared is None or attempt.wrote(e)]
     each(lambda entry: files.settle(manifests.place(target, entry)), fresh, threads)
     for (stage, task), directory in directories.items():
-        _check_boundary(directory, batches[stage, task])
+        if live:
+            root = manifests.stage_root(stage, task) + "/"
+            paths = {e.path.removeprefix(root) for _, e in listed if e.path.startswith(root)}
+            cut.refuse_outrun(directory, batches[stage, task], paths)
+        else:
+            _check_boundary(directory, batches[stage, task])
+    check()
     written = manifests.new(job, files.spark.version, checkpoint, tuple(entries))
     attempt.check(entries)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(written))
@@ -204,7 +227,9 @@ def _fill(
     return query_id
 
 
-def _standing(files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, target: str) -> Manifest | None:
+def _standing(
+    files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, target: str, live: bool
+) -> Manifest | None:
     """The manifest that an earlier attempt for the same checkpoint left."""
     try:
         found = read_manifest(files, target)
@@ -221,7 +246,7 @@ def _standing(files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, tar
             f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
-    if found.checkpoint.committed.stages == checkpoint.committed.stages:
+    if not live and found.checkpoint.committed.stages == checkpoint.committed.stages:
         return found
     files.delete(f"{target}/{manifests.NAME}")
     return None
@@ -267,6 +292,10 @@ def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
     except NotFound:
         return []
     return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
+
+
+def _there(entries: list[FileEntry | None]) -> list[FileEntry]:
+    return [e for e in entries if e is not None]
 
 
 def _check_boundary(directory: CheckpointDir, batch: int | None) -> None:

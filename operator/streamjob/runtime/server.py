@@ -1,4 +1,4 @@
-"""The control endpoint: the four calls of `protocol.messages` over TLS with a bearer token."""
+"""The control endpoint: the calls of `protocol.messages` over TLS with a bearer token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from typing import Any, Protocol
 from ..protocol import codec
 from ..protocol.coordinator import TerminationConflict
 from ..protocol.errors import FormatError, StreamJobError
-from ..protocol.messages import REQUEST_LIMIT, TERM_HEADER, Completed, Problem, TerminationRequest
+from ..protocol.messages import (
+    REQUEST_LIMIT,
+    TERM_HEADER,
+    Completed,
+    Problem,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
 from .board import StatusBoard
 from .config import Credentials
 
@@ -46,9 +55,15 @@ class StaleTerm(StreamJobError):
 
 
 class Commands(Protocol):
-    """What the endpoint may ask of the driver. Both are idempotent and return at once."""
+    """What the endpoint may ask of the driver. All are idempotent and return at once."""
 
     def terminate(self, request: TerminationRequest) -> None: ...
+
+    def savepoint(self, request: SavepointRequest) -> None: ...
+
+    def delete(self, savepoints: tuple[str, ...]) -> None: ...
+
+    def tell_records(self, reached: int) -> None: ...
 
     def complete(self, checkpoint: int) -> None: ...
 
@@ -139,6 +154,12 @@ class _Handler(BaseHTTPRequestHandler):
         parts = path.strip("/").split("/")
         if path == "/v1/termination":
             return self._guarded(self._terminate)
+        if path == "/v1/savepoint":
+            return self._guarded(self._savepoint)
+        if path == "/v1/deletions":
+            return self._guarded(self._delete)
+        if path == "/v1/records":
+            return self._guarded(self._records)
         if (
             len(parts) == 4
             and parts[:2] == ["v1", "checkpoints"]
@@ -163,6 +184,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _terminate(self) -> None:
         request = codec.loads(TerminationRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(request.epoch, lambda: self.server.commands.terminate(request))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _savepoint(self) -> None:
+        request = codec.loads(SavepointRequest, self._body(), limit=REQUEST_LIMIT)
+        self._command(request.epoch, lambda: self.server.commands.savepoint(request))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _delete(self) -> None:
+        body = codec.loads(SavepointDeletion, self._body(), limit=REQUEST_LIMIT)
+        self._command(body.epoch, lambda: self.server.commands.delete(body.savepoints))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _records(self) -> None:
+        body = codec.loads(RecordsRequest, self._body(), limit=REQUEST_LIMIT)
+        self._command(body.epoch, lambda: self.server.commands.tell_records(body.reached))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
     def _complete(self, number: int) -> None:

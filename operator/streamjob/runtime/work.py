@@ -15,12 +15,18 @@ from ..protocol import effects as fx
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import AbortedCheckpoint, DriverConfig
+from ..protocol.messages import AbortedCheckpoint, DriverConfig, Problem
 from ..protocol.records import CheckpointRecord, StageRecord
+from .asked import AskedSavepoints
 from .board import StatusBoard
+from .catalog import delete_savepoint
 from .causes import one_line
 from .clock import now
+from .files import HadoopFiles
+from .halfwritten import delete_half_written
+from .known import known_records
 from .reporting import Notes, problem_of
+from .retired import delete_retired
 from .savepoint import write_savepoint
 from .stage import Stage, stage_record
 
@@ -59,6 +65,8 @@ class Work:
         self._records: dict[int, CheckpointRecord] = {}
         self._numbers: dict[int, int] = {}
         self._causes: dict[int, str] = {}  # why a periodic checkpoint could not be written
+        self.asked = AskedSavepoints(board)
+        self._targets: dict[int, str] = {}  # of attempts of theirs
         self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
         self._how: dict[type[Any], Callable[[Any], Event]] = {
@@ -154,18 +162,18 @@ class Work:
         return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
 
     def _store(self, effect: fx.StoreCheckpoint) -> Event:
+        if effect.scenario is None and effect.savepoint is not None:
+            return self._store_beside(effect, effect.savepoint)
         number = effect.number
         begun = self._begun.setdefault(number, time.monotonic())
         try:
-            for task, of in effect.pre_commit.items():
-                if (transactions := self._stages[task].transactions) is not None:
-                    transactions.pre_commit(of, effect.batches[task])
+            self._pre_commit(effect)
             self._records[number] = self._write(effect)
         except StreamJobError as e:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
             # gave up would throw away a job that only waits for a disk.
             log.warning("checkpoint %d: %s", number, e)
-            if effect.scenario is None and effect.savepoint is None:
+            if effect.scenario is None:
                 self._causes[number] = e.message  # it is not tried again: the next one is
             else:
                 self._notes.failures += 1
@@ -175,6 +183,72 @@ class Work:
         self._begun.pop(number, None)
         log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
         return lambda: self._coordinator.checkpoint_durable(number)
+
+    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
+        """A savepoint while the job runs on. Whatever is wrong with it, the job does not fail."""
+        number, request_id = effect.number, effect.request_id or ""
+        begun = self._begun.setdefault(number, time.monotonic())
+        self._targets[number] = target
+        problem: Problem | None = None
+        try:
+            self.asked.enter(number)
+            delete_half_written(self._files, self._config.job, target)
+            self._pre_commit(effect)
+            self._records[number] = self._write(effect)
+        except Exception as e:
+            log.warning("savepoint %s: %s", request_id, e)
+            problem = problem_of(e, "it could not be written")
+        if self.asked.leave(number):
+            if self.asked.is_over(request_id):  # else another attempt is about to take the place
+                self._discard(number)
+            return list
+        if problem is not None:
+            self._notes.failures += 1
+            self.asked.stuck(request_id, problem)
+            return lambda: self._coordinator.checkpoint_failed(number)
+        log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
+        return lambda: self._coordinator.checkpoint_durable(number)
+
+    def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
+        for task, of in effect.pre_commit.items():
+            if (transactions := self._stages[task].transactions) is not None:
+                transactions.pre_commit(of, effect.batches[task])
+
+    def _give_up(self, number: int, request_id: str, reason: str) -> Event:
+        self.asked.give_up(request_id, reason[:1000])
+        if self.asked.drop(number):
+            self._discard(number)
+        return list
+
+    def _discard(self, number: int) -> None:
+        """Nobody was told of it. What cannot be deleted now is listed as incomplete, and goes with the next savepoint."""
+        self._records.pop(number, None)
+        target = self._targets.pop(number, None)
+        if target is None:
+            return
+        try:
+            delete_savepoint(self._files, target)
+        except StreamJobError as e:
+            log.warning("savepoint %s was given up and is not deleted: %s", target, e)
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Those that are gone are in the status; what cannot be deleted is asked for again by the next driver."""
+        for savepoint in savepoints:
+            try:
+                delete_retired(self._files, self._config.job, savepoint)
+            except StreamJobError as e:
+                log.warning("%s", e)
+                continue
+            gone = self._board.status.deleted
+            if savepoint not in gone:
+                self._board.update(deleted=(*gone, savepoint)[-100:])
+
+    def tell_records(self, reached: int) -> None:
+        try:
+            own = self._board.status.durable
+            self._board.update(known=known_records(self._files, self._config, reached, own))
+        except (StreamJobError, StopIteration) as e:
+            log.warning("the checkpoints that are known cannot be told: %s", e)
 
     def _wait(self, effect: fx.RetryLater) -> Event:
         wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
@@ -188,8 +262,11 @@ class Work:
         reason = f"{effect.reason}: {cause}" if cause else effect.reason
         if effect.again:
             log.info("checkpoint %d is taken again: %s", effect.number, reason)
+            self.asked.drop(effect.number)
         else:
             log.warning("checkpoint %d is given up: %s", effect.number, reason)
+            if effect.request_id is not None:
+                return self._give_up(effect.number, effect.request_id, reason)
             self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
         return list
 
@@ -207,9 +284,17 @@ class Work:
         if target is None:
             return record
         directories = {(s.uid, s.name.index): s.directory for s in self._stages.values()}
-        first = next(iter(self._stages.values()))
-        say = self._say("")
-        manifest = write_savepoint(first.files, self._config.job, record, directories, target, progress=say)
+        live, number = effect.scenario is None, effect.number
+        manifest = write_savepoint(
+            self._files,
+            self._config.job,
+            record,
+            directories,
+            target,
+            live=live,
+            check=lambda: self.asked.refuse_unwanted(number),
+            progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
+        )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An attempt before this one, or an earlier epoch, may have written the manifest and died: that savepoint is the
         # one that counts. It is this epoch that brings it into the index.
@@ -231,12 +316,20 @@ class Work:
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
         record = self._records.pop(effect.number)
+        self._numbers[record.checkpoint] = effect.number
+        if record.request_id is not None:
+            self.asked.completed(record.request_id, record)
+        if record.scenario is None and record.savepoint is not None:
+            return list  # it has a place of its own in the status, where no later checkpoint comes before the index has it
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")
             self.durable.set()
-        self._numbers[record.checkpoint] = effect.number
         self._board.update(completed=record)
         return list
+
+    @property
+    def _files(self) -> HadoopFiles:
+        return next(iter(self._stages.values())).files
 
     # --- transactions -----------------------------------------------------------------------------------------
 

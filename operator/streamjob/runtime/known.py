@@ -1,0 +1,56 @@
+"""What a driver knows of its job's checkpoints: for an index that was lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from ..protocol import codec
+from ..protocol.errors import StreamJobError
+from ..protocol.messages import DriverConfig, KnownRecords
+from ..protocol.records import CheckpointRecord
+from .catalog import list_savepoints
+from .files import HadoopFiles, NotFound
+from .savepointdir import read_manifest
+
+log = logging.getLogger("streamjob")
+
+LIMIT = 600 << 10  # bytes of a status' answer
+
+
+def known_records(
+    files: HadoopFiles, config: DriverConfig, asked: int, own: Iterable[CheckpointRecord]
+) -> KnownRecords:
+    """The checkpoint that this epoch began with, those of the savepoints in the job's folder, and the driver's `own`; the newest
+    ones, as far as an answer holds them.
+
+    :raises StorageError: the folder cannot be listed.
+    """
+    found = {r.checkpoint: r for r in _of_savepoints(files, config)}
+    if config.restore.latest is not None:
+        found[config.restore.latest.checkpoint] = config.restore.latest
+    found |= {r.checkpoint: r for r in own}
+    kept: list[CheckpointRecord] = []
+    size = 0
+    for number in sorted(found, reverse=True):
+        size += len(codec.dumps(found[number]))
+        if size > LIMIT:
+            break
+        kept.append(found[number])
+    return KnownRecords(asked, tuple(reversed(kept)))
+
+
+def _of_savepoints(files: HadoopFiles, config: DriverConfig) -> list[CheckpointRecord]:
+    root = (config.eviction_savepoint or "").rpartition("/")[0]
+    try:
+        listed = list_savepoints(files, root) if root else []
+    except NotFound:
+        return []
+    records = []
+    for one in listed:
+        if one.problem is None and one.job == config.job:
+            try:
+                records.append(read_manifest(files, one.uri).checkpoint)
+            except StreamJobError as e:  # deleted since
+                log.info("%s", e)
+    return records

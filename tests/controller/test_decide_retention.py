@@ -1,0 +1,101 @@
+"""Savepoints that are kept no longer: which they are, in which order they go, and which never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamjob.controller.actions import Action, DeleteSavepoints, SendSavepoint, WriteIndex
+from streamjob.controller.decide import decide
+from streamjob.controller.observe import Observed
+from streamjob.controller.retention import deletion_token
+from streamjob.protocol import index as indices
+from streamjob.protocol.index import Index
+from streamjob.protocol.messages import SavepointDeletion, SavepointStatus
+
+from .given import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
+from .test_decide_savepoints import asked
+
+PLACES = [f"file:///data/sp/x/savepoint-trigger-{n}" for n in range(1, 6)]
+STOPPED = record(1)
+
+
+def savepoints(*numbers: int) -> list[Any]:
+    return [record(n, scenario=None, request=f"savepoint-trigger-{n}") for n in numbers]
+
+
+FIVE = index(*savepoints(1, 2, 3, 4, 5))
+
+
+def runs(known: Index, retained: dict[str, Any] | None = None, *, says: Any = None, **more: Any) -> Observed:
+    status = more.pop("status", ran())
+    spec = job(status=status, savepoint={"retained": retained or {}})
+    return observed(spec, pods=[running()], index=known, says=says or driver(), **more)
+
+
+def does(o: Observed) -> tuple[Action, ...]:
+    return decide(o, NOW).actions
+
+
+def test_by_default_nothing_is_deleted() -> None:
+    assert does(runs(FIVE)) == ()
+
+
+def test_the_index_forgets_it_then_the_driver_deletes_it_then_the_index_says_so() -> None:
+    (write,) = does(runs(FIVE, {"count": 3}))
+    assert isinstance(write, WriteIndex)
+    assert write.index.to_delete == tuple(PLACES[:2])
+    assert [c.savepoint for c in write.index.checkpoints] == [None, None, *PLACES[2:]]
+    deletion = DeleteSavepoints(SavepointDeletion(1, tuple(PLACES[:2])))
+    assert does(runs(write.index, {"count": 3})) == (deletion,)
+    taken = frozenset({deletion_token(tuple(PLACES[:2]))})
+    assert does(runs(write.index, {"count": 3}, acknowledged=taken)) == ()
+    (done,) = does(
+        runs(write.index, {"count": 3}, says=driver(deleted=tuple(PLACES[:2])), acknowledged=taken)
+    )
+    assert isinstance(done, WriteIndex)
+    assert [d.at for d in done.index.deleted] == [at(0 * MINUTE)] * 2
+    assert does(runs(done.index, {"count": 3}, says=driver(deleted=tuple(PLACES[:2])))) == ()
+
+
+def test_another_driver_is_told_again() -> None:
+    marked = indices.retire(FIVE, PLACES[:1])
+    o = runs(marked, status=ran(2), says=driver(epoch=2))
+    o = observed(o.job, pods=[running(2)], index=marked, says=driver(epoch=2))
+    assert does(o) == (DeleteSavepoints(SavepointDeletion(2, (PLACES[0],))),)
+
+
+def test_by_age() -> None:
+    """They are 5 s old. The newest stays however old it is."""
+    (write,) = does(runs(FIVE, {"age": "4s"}))
+    assert isinstance(write, WriteIndex)
+    assert write.index.to_delete == tuple(PLACES[:4])
+    assert does(runs(FIVE, {"age": "6s"})) == ()
+
+
+def test_savepoints_of_stops_are_neither_deleted_nor_counted() -> None:
+    known = index(STOPPED, *savepoints(2, 3))
+    assert does(runs(known, {"count": 2, "age": "48h"})) == ()
+    (write,) = does(runs(known, {"count": 1}))
+    assert isinstance(write, WriteIndex)
+    assert write.index.to_delete == (PLACES[1],)
+
+
+def test_one_that_the_spec_restores_from_stays() -> None:
+    o = runs(FIVE)
+    spec = job(status=ran(), savepoint={"retained": {"count": 4}}, restoreFrom={"savepoint": PLACES[0]})
+    assert does(observed(spec, pods=o.pods and [running()], index=FIVE, says=driver())) == ()
+
+
+def test_not_while_a_savepoint_is_under_way() -> None:
+    status = ran(**asked(requestId="savepoint-trigger-9"))
+    o = observed(
+        job(status=status, savepoint={"trigger": 7, "retained": {"count": 1}}),
+        pods=[running()],
+        index=FIVE,
+        says=driver(savepoint=SavepointStatus("savepoint-trigger-9")),
+    )
+    assert [a for a in does(o) if not isinstance(a, SendSavepoint)] == []
+
+
+def test_only_of_a_driver_that_runs() -> None:
+    assert does(runs(FIVE, {"count": 1}, says=terminating())) == ()
