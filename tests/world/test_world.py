@@ -11,9 +11,11 @@ import time
 
 import pytest
 
+from .apiserver import Obj
 from .plan import Fault, Plan, Step
 from .scenarios import SCENARIOS, SPECIAL, cells, differs, reference
-from .world import Outcome, World
+from .user import JOB
+from .world import Controller, Outcome, World
 
 CI = bool(os.environ.get("CI"))
 SECONDS = 8.0  # of processor time for random plans, at least PLANS of them
@@ -56,6 +58,38 @@ def test_a_driver_that_ran_unseen_is_resumed_for_its_savepoint() -> None:
     (truth,) = world.oracle.truths.values()
     assert truth.started == [1, 1], "the first driver was to run unseen"
     assert [r["scenario"] for r in truth.numbers.values()] == ["Stop"]
+
+
+def test_s5_a_stop_that_has_no_room_for_its_savepoint_says_so_and_ends_when_there_is() -> None:
+    world = World(SPECIAL["full"])
+    said: set[str] = set()
+    look = world._look
+
+    def watch() -> None:
+        status = world.server.objects.get(JOB, {}).get("status") or {}
+        said.update(c["message"] for c in status.get("conditions", ()))
+        look()
+
+    world._look = watch  # type: ignore[method-assign]
+    outcome = world.run()
+    holds(outcome)
+    assert any("Make room" in text for text in said), said
+    (truth,) = world.oracle.truths.values()
+    assert [r["scenario"] for r in truth.numbers.values()] == ["Stop"]
+
+
+@pytest.mark.parametrize("dead", ["streamjobs", "pods"])
+def test_a_dead_watch_costs_time_and_nothing_else(dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O6. No event of one kind ever comes, and nobody says so."""
+    told = Controller.told
+
+    def only_the_other(self: Controller, plural: str, obj: Obj, *, there: bool = True) -> None:
+        if plural != dead:
+            told(self, plural, obj, there=there)
+
+    monkeypatch.setattr(Controller, "told", only_the_other)
+    for plan in SCENARIOS.values():
+        holds(World(plan).run())
 
 
 def test_random_plans() -> None:
