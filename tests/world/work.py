@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
+from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
 
 from .query import BATCH, Query
@@ -121,6 +122,11 @@ class Work:
             completed_at=timestamp(self.driver.world.now()),
             stages=tuple(self._stage_record(q, effect) for q in reversed(self.driver.queries.values())),
         )
+        self.driver.notes.stuck = None
+        if effect.savepoint is not None and self.driver.world.storage.full:
+            self.driver.notes.failures += 1
+            self.driver.notes.stuck = Problem("StorageFull", f"cannot write {effect.savepoint}", "Make room")
+            return lambda: self.driver.coordinator.checkpoint_failed(effect.number)
         if effect.savepoint is not None:
             # An attempt before this one may have written the manifest: that savepoint is the one that counts.
             first = self.driver.world.storage.savepoints.setdefault(effect.savepoint, record)
