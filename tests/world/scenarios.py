@@ -67,6 +67,9 @@ _SPECIAL: dict[str, Plan] = {
         )
         for n, what in enumerate(("all", "pods", "index", "status"))
     },
+    # O6: a watch is dead.
+    "no-pod-events": replace(_PLANS["resume"], seed=25, deaf="pods"),
+    "no-job-events": replace(_PLANS["resume"], seed=26, deaf="streamjobs"),
     # S5: there is no room for a savepoint; some is made when the stop is late already, or never.
     "full": Plan(
         20,

@@ -380,7 +380,7 @@ class Controller:
     def told(self, plural: str, obj: Obj, *, there: bool = True) -> None:
         """As triggers.py does it."""
         meta = obj["metadata"]
-        if self.dead:
+        if self.dead or plural == self.world.plan.deaf:
             return
         if plural == "streamjobs":
             self.reconciler.wake(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)

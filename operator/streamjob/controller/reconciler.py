@@ -271,8 +271,8 @@ class Reconciler:
             if fresh is None or fresh["metadata"]["uid"] != (task.uid or fresh["metadata"]["uid"]):
                 return
             job = StreamJob.parse(fresh)
-            # 0: nobody has been able to take charge of it.
-            if job.status.term not in (0, self.leader.term):
+            term = self.leader.term
+            if not term or job.status.term not in (0, term):  # 0: nobody has been able to take charge of it
                 return
             s = not_made(fail(job.status, problem, now))
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
