@@ -52,7 +52,7 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
-        11, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
+        28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
     ),
     # O12: its rights are taken away in the middle of a stop, and given back.
     **{
@@ -67,6 +67,8 @@ _SPECIAL: dict[str, Plan] = {
         )
         for n, what in enumerate(("all", "pods", "index", "status"))
     },
+    # Nobody has been able to take charge of the job.
+    "revoked-before": Plan(19, steps=(Step("revoke pods"), APPLY, Step("grant", 60.0))),
     # O6: a watch is dead.
     "no-pod-events": replace(_PLANS["resume"], seed=25, deaf="pods"),
     "no-job-events": replace(_PLANS["resume"], seed=26, deaf="streamjobs"),

@@ -12,7 +12,7 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from streamjob.controller import kube, leader, names, reconciler
+from streamjob.controller import kube, leader, metrics, names, reconciler
 from streamjob.protocol import coordinator
 
 from .apiserver import ApiServer, Change, Obj
@@ -129,6 +129,7 @@ class World:
             self._violation = e
         finally:
             self.loop.end()
+            metrics.LEADER_TERM.set_function(lambda: 0)  # it asked a leader whose loop is closed
             log.removeHandler(watcher)
             log.setLevel(level)
             log.propagate = propagate
