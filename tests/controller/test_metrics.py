@@ -171,6 +171,7 @@ def test_labels_are_bounded() -> None:
         ),
         ("PATCH", "/apis/streamjob.dev/v1alpha1/namespaces/a/streamjobs/orders", ("patch", "streamjobs")),
         ("GET", "/api/v1/namespaces/namespaces/pods?labelSelector=x/y", ("list", "pods")),
+        ("GET", "/api/v1/pods?labelSelector=x/y", ("list", "pods")),
         ("POST", "/api/v1/namespaces/a/secrets", ("create", "secrets")),
         ("DELETE", "/api/v1/namespaces/a/pods/p", ("delete", "pods")),
         ("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/l", ("update", "leases")),

@@ -26,7 +26,8 @@ def evict(job: Job, pod: str) -> None:
 
 def test_an_evicted_driver_saves_and_goes_on_in_the_next_epoch(cluster: Site, storage: Storage) -> None:
     """With an executor: its pod is on the node as well, and goes first."""
-    job = sums(cluster, "drained-node", executor={"instances": 1, "memory": "512Mi"})
+    more = {"executor": {"instances": 1, "memory": "512Mi"}, "termination": {"gracePeriod": 120}}
+    job = sums(cluster, "drained-node", **more)
     job.reach("Running", PATIENCE)
     read_on(job, storage)
     executors = cluster.kubectl.list("pods", "spark-role=executor,streamjob.dev/job=drained-node")

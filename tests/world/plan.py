@@ -73,7 +73,7 @@ class Weather:
 class Plan:
     """:param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
     :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each controller's clock.
-    :param name: of the scenario, if it is one.
+    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param name: of the scenario, if it is one.
     """
 
     seed: int
@@ -83,6 +83,7 @@ class Plan:
     mishaps: tuple[tuple[str, int, Mishap], ...] = ()
     weather: Weather = field(default_factory=Weather)
     skews: tuple[float, ...] = (0.0,)
+    deaf: str = ""
     name: str = ""
 
     @property

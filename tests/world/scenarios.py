@@ -9,6 +9,7 @@ from .plan import Fault, Mishap, Plan, Shape, Step
 from .world import Outcome, Product, World
 
 APPLY = Step("apply")
+FILL = Step("fill storage", 3.0, "Running")
 BOUND = 120.0  # seconds that one fault may cost: a crash and a timeout, both twice over
 _PLANS: dict[str, Plan] = {
     "stop": Plan(1, steps=(APPLY, Step("Stopped", 3.0, "Running"))),
@@ -93,7 +94,7 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
-        11, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
+        28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
     ),
     # O12: its rights are taken away in the middle of a stop, and given back.
     **{
@@ -108,6 +109,24 @@ _SPECIAL: dict[str, Plan] = {
         )
         for n, what in enumerate(("all", "pods", "index", "status"))
     },
+    # Nobody has been able to take charge of the job.
+    "revoked-before": Plan(19, steps=(Step("revoke pods"), APPLY, Step("grant", 60.0))),
+    # O6: a watch is dead.
+    "no-pod-events": replace(_PLANS["resume"], seed=25, deaf="pods"),
+    "no-job-events": replace(_PLANS["resume"], seed=26, deaf="streamjobs"),
+    # S5: there is no room for a savepoint; some is made when the stop is late already, or never.
+    "full": Plan(
+        20,
+        steps=(APPLY, FILL, Step("Stopped", 1.0), Step("make room", 150.0)),
+    ),
+    "full-drained": Plan(
+        21,
+        Shape(transactional=True),
+        steps=(APPLY, FILL, Step("Drained", 1.0), Step("make room", 60.0)),
+    ),
+    "full-deleted": Plan(22, steps=(APPLY, FILL, Step("delete", 1.0))),
+    "full-evicted": Plan(23, steps=(APPLY, FILL, Step("delete pod", 1.0))),
+    "full-cancelled": Plan(24, steps=(APPLY, FILL, Step("Stopped", 1.0), Step("Cancelled", 30.0))),
 }
 SPECIAL = {name: replace(plan, name=name) for name, plan in _SPECIAL.items()}
 

@@ -41,11 +41,13 @@ class Sink:
 
 @dataclass
 class Storage:
-    """Directories and sinks by job folder and task; savepoints by URI: those whose manifest is written."""
+    """Directories and sinks by job folder and task; savepoints by URI: those whose manifest is written. `full`: where savepoints
+    go there is no room."""
 
     directories: dict[tuple[str, str], Directory] = field(default_factory=dict)
     sinks: dict[tuple[str, str], Sink] = field(default_factory=dict)
     savepoints: dict[str, CheckpointRecord] = field(default_factory=dict)
+    full: bool = False
 
     def directory(self, root: str, task: str) -> Directory:
         return self.directories.setdefault((root, task), Directory())

@@ -296,6 +296,7 @@ def everything(namespace: str) -> list[Callable[[Kube], Awaitable[Any]]]:
         lambda k: k.put_status(namespace, "a", "1", {}),
         lambda k: k.put_finalizers(namespace, "a", "1", []),
         lambda k: k.list_pods(namespace, "a=b"),
+        lambda k: k.list_all_pods("a=b"),
         lambda k: k.create_pod(namespace, pod("a", False)),
         lambda k: k.delete_pod(namespace, "a", "1", None, None),
         lambda k: k.get_config_map(namespace, "a"),

@@ -75,6 +75,7 @@ def test_a_right_to_one_name_is_none_to_create() -> None:
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
+        ("before", 'cannot list resource "pods" in API group "" in the namespace "shop"'),
         ("pods", 'cannot list resource "pods" in API group "" in the namespace "shop"'),
         ("index", 'cannot get resource "configmaps" in API group "" in the namespace "shop"'),
     ],

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
 from .plan import Fault, Plan, Step
 from .scenarios import SCENARIOS, SPECIAL, cells, differs, reference
+from .user import JOB
 from .world import Outcome, World
 
 CI = bool(os.environ.get("CI"))
@@ -56,6 +58,31 @@ def test_a_driver_that_ran_unseen_is_resumed_for_its_savepoint() -> None:
     (truth,) = world.oracle.truths.values()
     assert truth.started == [1, 1], "the first driver was to run unseen"
     assert [r["scenario"] for r in truth.numbers.values()] == ["Stop"]
+
+
+def test_s5_a_stop_that_has_no_room_for_its_savepoint_says_so_and_ends_when_there_is() -> None:
+    world = World(SPECIAL["full"])
+    said: set[str] = set()
+    look = world._look
+
+    def watch() -> None:
+        status = world.server.objects.get(JOB, {}).get("status") or {}
+        said.update(c["message"] for c in status.get("conditions", ()))
+        look()
+
+    world._look = watch  # type: ignore[method-assign]
+    outcome = world.run()
+    holds(outcome)
+    assert any("Make room" in text for text in said), said
+    (truth,) = world.oracle.truths.values()
+    assert [r["scenario"] for r in truth.numbers.values()] == ["Stop"]
+
+
+@pytest.mark.parametrize("deaf", ["streamjobs", "pods"])
+def test_a_dead_watch_costs_time_and_nothing_else(deaf: str) -> None:
+    """O6. No event of one kind ever comes, and nobody says so."""
+    for plan in SCENARIOS.values():
+        holds(World(replace(plan, deaf=deaf)).run())
 
 
 def test_random_plans() -> None:

@@ -106,6 +106,8 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "revoke index": lambda u: u.revoke("configmaps"),
     "revoke status": lambda u: u.revoke("streamjobs/status"),
     "grant": User.grant,
+    "fill storage": lambda u: setattr(u.world.storage, "full", True),
+    "make room": lambda u: setattr(u.world.storage, "full", False),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
     "savepoint": lambda u: u.patch(savepoint={"trigger": 2 + int(u.world.loop.time())}),

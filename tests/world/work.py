@@ -123,6 +123,11 @@ class Work:
             completed_at=timestamp(self.driver.world.now()),
             stages=tuple(self._stage_record(q, effect) for q in reversed(self.driver.queries.values())),
         )
+        self.driver.notes.stuck = None
+        if effect.savepoint is not None and self.driver.world.storage.full:
+            self.driver.notes.failures += 1
+            self.driver.notes.stuck = Problem("StorageFull", f"cannot write {effect.savepoint}", "Make room")
+            return lambda: self.driver.coordinator.checkpoint_failed(effect.number)
         if effect.savepoint is not None and effect.scenario is None:
             self.driver.world.storage.savepoints[effect.savepoint] = record
             self._targets[effect.number] = effect.savepoint

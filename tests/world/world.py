@@ -12,7 +12,7 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from streamjob.controller import kube, leader, names, reconciler
+from streamjob.controller import kube, leader, metrics, names, reconciler
 from streamjob.protocol import coordinator
 
 from .apiserver import ApiServer, Change, Obj
@@ -129,6 +129,7 @@ class World:
             self._violation = e
         finally:
             self.loop.end()
+            metrics.LEADER_TERM.set_function(lambda: 0)  # it asked a leader whose loop is closed
             log.removeHandler(watcher)
             log.setLevel(level)
             log.propagate = propagate
@@ -380,7 +381,7 @@ class Controller:
     def told(self, plural: str, obj: Obj, *, there: bool = True) -> None:
         """As triggers.py does it."""
         meta = obj["metadata"]
-        if self.dead:
+        if self.dead or plural == self.world.plan.deaf:
             return
         if plural == "streamjobs":
             self.reconciler.wake(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)

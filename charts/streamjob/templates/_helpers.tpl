@@ -34,7 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [streamjob.dev]
   resources: [streamjobs/status]
   verbs: [update]
-# kopf and kube.list_pods; kopf; kube.create_pod; kube.delete_pod
+# kopf, kube.list_pods and list_all_pods (the canary); kopf; kube.create_pod; kube.delete_pod
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, create, delete]

@@ -92,12 +92,7 @@ class Kube:
 
     async def list_jobs(self) -> list[Obj]:
         """Metadata only: enough to find what no event told of."""
-        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        items: list[Obj] = []
-        for where in [f"/namespaces/{n}" for n in self.namespaces] or [""]:
-            found = await self._call("GET", f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}", accept=kind)
-            items += found["items"] or ()  # null when there are none
-        return items
+        return await self._list_metadata(f"/apis/{GROUP}/{VERSION}", PLURAL)
 
     async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:
         """Replace the status if the object is still at `version`. :raises Conflict: Returns the new version."""
@@ -120,6 +115,10 @@ class Kube:
     async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
         found = await self._call("GET", f"{_core(namespace, 'pods')}?labelSelector={quote(selector)}")
         return list(found["items"])
+
+    async def list_all_pods(self, selector: str) -> list[Obj]:
+        """In all namespaces that are served; metadata only."""
+        return await self._list_metadata("/api/v1", f"pods?labelSelector={quote(selector)}")
 
     async def create_pod(self, namespace: str, pod: Obj) -> None:
         """:raises AlreadyExists:"""
@@ -179,6 +178,14 @@ class Kube:
         return await self._call("PUT", _lease(namespace, body["metadata"]["name"]), body)
 
     # --- the call -----------------------------------------------------------------------------------------------
+
+    async def _list_metadata(self, group: str, what: str) -> list[Obj]:
+        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        items: list[Obj] = []
+        for where in [f"/namespaces/{n}" for n in self.namespaces] or [""]:
+            found = await self._call("GET", f"{group}{where}/{what}", accept=kind)
+            items += found["items"] or ()  # null when there are none
+        return items
 
     async def _or_none(self, call: Any) -> Obj | None:
         try:
@@ -254,7 +261,7 @@ def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
 def what(method: str, path: str) -> tuple[str, str]:
     """Verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
     parts = path.partition("?")[0].strip("/").split("/")
-    after = parts.index("namespaces") + 2 if "namespaces" in parts else 3
+    after = parts.index("namespaces") + 2 if "namespaces" in parts else 2 if parts[0] == "api" else 3
     plural, *rest = parts[after:]
     verbs = {"GET": "get" if rest else "list", "POST": "create", "PUT": "update", "PATCH": "patch"}
     return verbs.get(method, method.lower()), "/".join([plural, *rest[1:]])

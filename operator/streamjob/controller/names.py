@@ -14,6 +14,7 @@ ANNOTATION_GENERATION = f"{GROUP}/generation"
 ANNOTATION_TERM = f"{GROUP}/term"
 DRIVER = "driver"
 EXECUTOR = "executor"
+ALL_DRIVERS = f"{LABEL_COMPONENT}={DRIVER}"
 CONTAINER = "driver"
 
 TOKEN_KEY = "token"  # noqa: S105  the name of a key

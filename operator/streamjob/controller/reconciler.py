@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -24,7 +25,7 @@ from pydantic import ValidationError
 from ..api import Phase, Status, StreamJob
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Problem
-from . import logs, metrics
+from . import logs, metrics, names
 from .act import act, credentials
 from .charge import take_charge
 from .decide import decide
@@ -53,6 +54,7 @@ class Task:
     timer: asyncio.TimerHandle | None = None
     uid: str | None = None
     version: str | None = None  # the resourceVersion that we saw or wrote last
+    pods: frozenset[str] = frozenset()  # resourceVersions of its drivers' pods when we looked last
     failures: int = 0
 
 
@@ -211,6 +213,7 @@ class Reconciler:
             metrics.JOBS.forget(namespace, name)
             return None
         task.uid, task.version = o.job.metadata.uid, o.job.metadata.resource_version
+        task.pods = frozenset(pod.version for pod in o.pods)
         if o.job.status.term > term:
             raise Superseded("the job", o.job.status.term)
         decision = decide(o, self._now())
@@ -268,8 +271,8 @@ class Reconciler:
             if fresh is None or fresh["metadata"]["uid"] != (task.uid or fresh["metadata"]["uid"]):
                 return
             job = StreamJob.parse(fresh)
-            # 0: nobody has been able to take charge of it.
-            if job.status.term not in (0, self.leader.term):
+            term = self.leader.term
+            if not term or job.status.term not in (0, term):  # 0: nobody has been able to take charge of it
                 return
             s = not_made(fail(job.status, problem, now))
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
@@ -291,7 +294,8 @@ class Reconciler:
         return asyncio.get_running_loop().time() - alive
 
     async def _sing(self) -> None:
-        """The canary: a real read through the same client, and every job whose change no event told us of is woken."""
+        """The canary: real reads through the same client, and every job is woken of whose change, or of whose driver's pod's, no
+        event told us: a watch may be dead, for good and without a word (kopf's is, once it was refused)."""
         while True:
             try:
                 jobs = await self.kube.list_jobs()
@@ -302,6 +306,13 @@ class Reconciler:
                 there = {(j["metadata"]["namespace"], j["metadata"]["name"]) for j in jobs}
                 for namespace, name in set(self._tasks) - there:
                     self.wake(namespace, name)
+                pods: defaultdict[str, set[str]] = defaultdict(set)
+                for pod in await self.kube.list_all_pods(names.ALL_DRIVERS):
+                    meta = pod["metadata"]
+                    pods[meta["labels"].get(names.LABEL_UID, "")].add(meta["resourceVersion"])
+                for (namespace, name), task in list(self._tasks.items()):
+                    if task.uid is not None and pods[task.uid] != task.pods:
+                        self.wake(namespace, name)
             except Exception as e:
                 log.warning("canary: %s", e)
             await asyncio.sleep(CANARY_SECONDS)
