@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,19 @@ def test_spark_itself_says_it_when_the_batch_stands_in_the_log(job: Job) -> None
     with pytest.raises(StreamingQueryException, match="STREAMING_STATEFUL_OPERATOR_NOT_MATCH"):
         job.run()
     assert (job.directory.latest_offset(), job.directory.latest_commit()) == (batch + 1, batch)
+
+
+def test_a_first_batch_that_was_only_begun_says_nothing_of_operators(job: Job, internals: Internals) -> None:
+    """A driver that dies in batch 0 may leave its offsets, and of the state nothing."""
+    folder = Path(job.directory.uri.removeprefix("file:"))
+    for log in ("commits", "state"):
+        shutil.rmtree(folder / log)
+    for entry in (folder / "offsets").iterdir():
+        if entry.name not in ("0", ".0.crc"):
+            entry.unlink()
+    assert (job.directory.latest_offset(), job.directory.latest_commit()) == (0, None)
+    refuse_changed(writer(job, window), "append", job.directory, internals)
+    assert not job.directory.has_state()
 
 
 def test_state_where_there_was_none(
