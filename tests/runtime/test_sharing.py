@@ -269,7 +269,7 @@ def test_s7_two_savepoints_to_one_target(tmp_path: Path) -> None:
 
     def run(at: int) -> bool:
         query, files = two(tmp_path / str(at))
-        other = Query(LocalFiles(), tmp_path / str(at) / "other")
+        other = Query(LocalFiles(), tmp_path / str(at) / "other", storage=query.storage)
         other.batch()
         other.root = query.root
         outcome: list[str] = []

@@ -51,7 +51,9 @@ def refuse_changed(
         return
     plan: Any = writer._df._jdf.queryExecution().analyzed()
     version, metadata, positions = directory.entry(latest)
-    _refuse_sources(directory, _sources(plan), positions if version == "v1" else ["-"] * len(positions))
+    sources = _sources(plan)
+    if sources is not None:
+        _refuse_sources(directory, sources, positions if version == "v1" else ["-"] * len(positions))
     batch = latest if committed != latest else latest + 1
     with tempfile.TemporaryDirectory(prefix="streamjob-rehearsal-") as scratch:
         described = directory.describes_state()
@@ -62,7 +64,8 @@ def refuse_changed(
         problem = _planned(
             internals, plan, mode or "append", f"file:{scratch}/state", batch, json.dumps(metadata)
         )
-        if problem is None and not described and list(Path(scratch).glob("state/*/_metadata")):
+        had_none = committed is not None and not described
+        if problem is None and had_none and list(Path(scratch).glob("state/*/_metadata")):
             problem = "the query has a stateful operator, and had none"
     if problem is not None:
         raise _changed(directory, problem)
@@ -110,11 +113,13 @@ def _changed(directory: CheckpointDir, problem: str) -> QueryChanged:
     )
 
 
-def _sources(plan: Any) -> list[str]:
-    """Names of the plan's sources in Spark's order; what is read twice is one source."""
-    leaves: Any = plan.collectLeaves().distinct()
-    found = [leaves.apply(i) for i in range(leaves.size())]
-    return [str(leaf.sourceName()) for leaf in found if str(leaf.getClass().getSimpleName()) in _SOURCES]
+def _sources(plan: Any) -> list[str] | None:
+    """Names of the plan's sources, as many and in the order of the offset log; None if one is not of a kind that is known."""
+    leaves: Any = plan.collectLeaves()
+    found = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if leaf.isStreaming()]
+    if any(str(leaf.getClass().getSimpleName()) not in _SOURCES for leaf in found):
+        return None
+    return [str(leaf.sourceName()) for leaf in found]
 
 
 def _kind_of_source(name: str) -> str | None:
