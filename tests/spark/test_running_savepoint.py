@@ -208,3 +208,12 @@ def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
     left = {Path(s.uri).name: s.problem for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
     assert left == {"stop-1": None, "savepoint-2": None}
     assert verify_savepoint(files, str(taken[1].savepoint)) == []
+
+
+def test_one_that_comes_while_the_script_starts_waits_for_its_queries(feed: Feed, tmp_path: Path) -> None:
+    feed.add(FILES)
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
+        driver.wait_for(lambda s: True)  # the endpoint is up; Spark is not
+        assert driver.savepoint("savepoint-1") == 202
+        record = driver.saved("savepoint-1")
+        assert [s.uid for s in record.stages] == ["main"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,18 @@ def test_every_effect_with_every_fault(scenario: str) -> None:
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special(name: str) -> None:
     holds(World(SPECIAL[name]).run())
+
+
+@pytest.mark.parametrize("name", ["savepoint", "index-deleted"])
+def test_i3_and_i5_every_fault_at_every_write_of_the_index(name: str) -> None:
+    """A write that is lost, refused, taken twice, or the last one that its controller does. The index has each savepoint once; if
+    the user has deleted it, it is made anew all the same."""
+    plan = {**SCENARIOS, **SPECIAL}[name]
+    writes = [n for n, effect in enumerate(World(plan).run().effects) if "configmaps" in effect]
+    assert len(writes) >= 3
+    for n in writes[:: 1 if name in SCENARIOS else 6]:
+        for fault in Fault:
+            holds(World(replace(plan, faults=((n, fault),))).run())
 
 
 def test_a_driver_that_ran_unseen_is_resumed_for_its_savepoint() -> None:
