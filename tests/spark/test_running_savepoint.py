@@ -58,14 +58,17 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
 ) -> None:
     """Several are taken while batches run. A job that begins with any of them, over the same input, puts out what a batch
     does."""
-    feed.add(FILES)
     taken: list[CheckpointRecord] = []
     with LocalDriver(tmp_path / "a", APP, *feed.arguments(), spark_conf=conf) as driver:
         for n in range(3):
-            driver.running(2 + 4 * n)
+            feed.add(
+                3
+            )  # a batch each; more than twelve would be late for each other, for they are read in any order
+            driver.running(batch_of(taken[-1]) + 1 if taken else 1)
             assert driver.savepoint(f"savepoint-{n}") == 202
             taken.append(driver.saved(f"savepoint-{n}"))
-        later = driver.running(batch_of(taken[-1]) + 2)
+        feed.add(3)
+        later = driver.running(batch_of(taken[-1]) + 1)
         assert later.phase.value == "Running"
         driver.finish(Mode.DRAIN)
     assert [r.scenario for r in taken] == [None] * 3
@@ -208,3 +211,12 @@ def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
     left = {Path(s.uri).name: s.problem for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
     assert left == {"stop-1": None, "savepoint-2": None}
     assert verify_savepoint(files, str(taken[1].savepoint)) == []
+
+
+def test_one_that_comes_while_the_script_starts_waits_for_its_queries(feed: Feed, tmp_path: Path) -> None:
+    feed.add(FILES)
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
+        driver.wait_for(lambda s: True)  # the endpoint is up; Spark is not
+        assert driver.savepoint("savepoint-1") == 202
+        record = driver.saved("savepoint-1")
+        assert [s.uid for s in record.stages] == ["main"]

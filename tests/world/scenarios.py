@@ -92,6 +92,17 @@ _SPECIAL: dict[str, Plan] = {
             Step("Running", 20.0),
         ),
     ),
+    # A job is made anew under its name before the index of the one before it has been collected.
+    "again-at-once": Plan(
+        22,
+        steps=(
+            APPLY,
+            Step("Cancelled", 2.0),
+            Step("strip", 100.0),
+            Step("again", 0.3),
+            Step("Running", 40.0),
+        ),
+    ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
         28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)

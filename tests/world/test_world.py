@@ -50,6 +50,18 @@ def test_special(name: str) -> None:
     holds(World(SPECIAL[name]).run())
 
 
+@pytest.mark.parametrize("name", ["savepoint", "index-deleted"])
+def test_i3_and_i5_every_fault_at_every_write_of_the_index(name: str) -> None:
+    """A write that is lost, refused, taken twice, or the last one that its controller does. The index has each savepoint once; if
+    the user has deleted it, it is made anew all the same."""
+    plan = {**SCENARIOS, **SPECIAL}[name]
+    writes = [n for n, effect in enumerate(World(plan).run().effects) if "configmaps" in effect]
+    assert len(writes) >= 3
+    for n in writes[:: 1 if name in SCENARIOS else 6]:
+        for fault in Fault:
+            holds(World(replace(plan, faults=((n, fault),))).run())
+
+
 def test_a_driver_that_ran_unseen_is_resumed_for_its_savepoint() -> None:
     """The controller crashes when it has made the pod; the driver runs, is killed, and the user asks for Stopped: it was said to
     have 'Stopped before it began'."""

@@ -142,15 +142,16 @@ def cancel(c: Case) -> Decision | None:
 
 
 def need_a_readable_index(c: Case) -> Decision | None:
-    """Without it nothing may begin or end. A driver that runs is asked what it knows; Cancelled and deletion work all the
-    same."""
+    """Without it nothing begins or ends; a driver that runs is asked what it knows. Cancelled and deletion work all the same."""
     if c.o.index_problem is None:
         return None
     if c.o.job.deleting and not c.o.pods:
         return Decision(c.s, (actions.SetFinalizer(False),))
     if (anew := rebuild(c)) is not None:
         return anew
-    return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due)
+    # That of a job that is gone is collected soon, and no event says so.
+    wake = RECHECK if c.o.index_problem.reason == "NameTaken" else None
+    return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due or wake)
 
 
 def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
