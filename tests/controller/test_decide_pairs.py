@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.api import ConditionType
+from streamjob.api import ConditionType, Specification
 from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
@@ -54,10 +54,11 @@ class Moment:
     says: DriverStatus | None = None
     told: tuple[str, ...] = ()
     end: CheckpointRecord | None = None
+    spec: dict[str, Any] = field(default_factory=dict)
 
     def observed(self, state: str) -> Observed:
         return observed(
-            job(state=state, generation=2, status=self.status),
+            job(state=state, generation=2, status=self.status, **self.spec),
             pods=list(self.pods),
             index=None if not self.status else index(self.latest) if self.latest else index(),
             says=self.says,
@@ -67,7 +68,9 @@ class Moment:
     def after(self, state: str, decision: Decision) -> Observed:
         """The driver has ended in order and its pod is gone."""
         assert self.end is not None
-        return observed(job(state=state, generation=2, status=decision.status.plain()), index=index(self.end))
+        return observed(
+            job(state=state, generation=2, status=decision.status.plain(), **self.spec), index=index(self.end)
+        )
 
 
 def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Moment:
@@ -100,6 +103,18 @@ def resting(phase: str, latest: CheckpointRecord | None) -> Moment:
     return Moment(ran(phase=phase, pod=False), latest=latest)
 
 
+def upgrading(told: bool) -> Moment:
+    """The driver is made from another image than the spec has by now."""
+    spec, made = {"image": "orders:2"}, Specification.of(job().spec)
+    pods = (running(specification=made),)
+    if not told:
+        return Moment(ran(), pods, says=driver(), spec=spec)
+    upgrade = {"step": "Stopping", "generation": 2, "target": "x", "previous": made.text}
+    status = ran(phase="Stopping", termination=asked() | {"requestId": "upgrade-1-2"}, upgrade=upgrade)
+    says, end = terminating(request="upgrade-1-2"), record(request="upgrade-1-2")
+    return Moment(status, pods, says=says, told=("upgrade-1-2",), end=end, spec=spec)
+
+
 MOMENTS = {
     "nothing yet": Moment(),
     "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
@@ -110,6 +125,8 @@ MOMENTS = {
     "a drain is recorded, the driver not told": recorded(Mode.DRAIN),
     "it is draining": ending(Mode.DRAIN, DRAINED),
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
+    "the specification has changed": upgrading(told=False),
+    "it is stopping for an upgrade": upgrading(told=True),
     "waiting for a restart": failing("Restarting"),
     "waiting for a restart in a stop": failing("Restarting", Mode.STOP),
     "waiting for a restart in a drain": failing("Restarting", Mode.DRAIN),

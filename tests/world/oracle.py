@@ -1,4 +1,5 @@
-"""What must hold, told from what really happened (reliability's V2 to V12) and not from what `decide` thinks of it.
+"""What must hold, told from what really happened and not from what `decide` thinks of it: reliability's V2 to V12, and V13, that
+a change of the specification arrives, or is rolled back once, with a savepoint between.
 
 It sees every write that the API server takes, every container that starts and every command that a driver gets. The models'
 storage and processes are its truth; it imports nothing of the controller.
@@ -49,6 +50,9 @@ class Truth:
         default_factory=dict
     )  # uids of the pods whose container has run, by epoch
     seen: set[str] = field(default_factory=set)  # uids of the pods that some status has had
+    tried: Counter[str] = field(default_factory=Counter)  # containers that have run, by `made_from`
+    refused: str | None = None  # the spec, with its nonce, that was rolled back
+    last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 
 
 class Oracle:
@@ -100,9 +104,13 @@ class Oracle:
             return
         if new["spec"].get("state") == "Cancelled":
             truth.cancelled = True
+        if truth.refused not in (None, wanted(new)):
+            truth.refused = None
         was, is_ = (old or {}).get("status") or {}, new.get("status") or {}
         if was == is_:
             return
+        if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):
+            truth.refused = wanted(new)
         for what in ("epoch", "startedEpoch", "observedGeneration"):
             if is_.get(what, 0) < was.get(what, 0):
                 self.fail("V7", f"status.{what} went from {was[what]} back to {is_.get(what)}")
@@ -172,6 +180,8 @@ class Oracle:
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
+            if job is not None and truth.refused is not None and made_from(new) == made_from(job):
+                self.fail("V13", f"{change.key[2]} is made from what was rolled back")
             if job is not None and job["spec"].get("state") != "Cancelled":
                 truth.cancelled = False
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
@@ -300,8 +310,20 @@ class Oracle:
                     self.fail(
                         "V1", f"epoch {config.epoch} is told that {stage.uid} is at {batch}; it is at {at}"
                     )
+        self._made_way(truth, config, made_from(pod))
         truth.started.append(config.epoch)
         truth.ran.setdefault(config.epoch, set()).add(pod["metadata"]["uid"])
+
+    def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
+        """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
+        truth.tried[new] += 1
+        record = config.restore.latest
+        if truth.last is not None and record is not None and record.scenario is not None:
+            epoch, before = truth.last
+            in_order = record.epoch == epoch and config.restore.exact and record.request_id is not None
+            if in_order and before != new and record.savepoint is None:
+                self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
+        truth.last = (config.epoch, new)
 
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).queries_began = True
@@ -340,6 +362,19 @@ class Oracle:
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
+        running = [self._pod_of(d) for d in drivers]
+        if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
+            if any(p is not None and made_from(p) == made_from(job) for p in running):
+                return "it is said to be rolled back, and runs with what the spec asks for"
+            if not (broken(job) or truth.tried[made_from(job)] >= 2 or truth.secret_lost):
+                return "a specification that has never failed twice was rolled back"
+            return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
+        upgrade = status.get("upgrade") or {}
+        nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")
+        if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade["previous"])):
+            return None  # there is nothing to go back to
+        if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):
+            return "a driver runs that is made from something else"
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
         ends = {
@@ -364,11 +399,13 @@ class Oracle:
         if reason == "AlreadyDrained":
             drained = [r for r in truth.index.values() if r["scenario"] == Scenario.DRAIN.value]
             return wanted == "Running" and bool(drained)
-        if reason == "ImagePullBackOff":
-            return bool(job["spec"]["image"].startswith("missing"))
         if reason in ("DriverUnreachable", "CreateContainerConfigError"):
             return truth.secret_lost
         return reason == "IndexMissing" and truth.index_lost
+
+    def _pod_of(self, driver: Driver) -> Obj | None:
+        found = [c.key for c in self.world.kubelet.containers.values() if c.driver is driver]
+        return self.world.server.objects.get(found[0]) if found else None
 
     # --- helpers ----------------------------------------------------------------------------------------------
 
@@ -381,3 +418,36 @@ class Oracle:
 
     def _stored(self, uid: str) -> Obj | None:
         return next((j for j in self.world.server.of_kind("streamjobs") if j["metadata"]["uid"] == uid), None)
+
+
+def made_from(obj: Obj) -> str:
+    """What a pod is made from, or a StreamJob's are to be: as far as plans change it."""
+    spec = obj["spec"]
+    if "containers" not in spec:
+        return f"{spec['image']} {_of_users(spec.get('sparkConf') or {})}"
+    env = {e["name"]: e.get("value") for e in spec["containers"][0]["env"]}
+    return f"{spec['containers'][0]['image']} {_of_users(json.loads(env['STREAMJOB_CONFIG'])['spark_conf'])}"
+
+
+def _of_users(conf: Obj) -> list[tuple[str, str]]:
+    return sorted((k, v) for k, v in conf.items() if not k.startswith("spark."))
+
+
+def wanted(job: Obj) -> str:
+    """With the nonce, which asks for another attempt."""
+    return f"{made_from(job)} {job['spec']['restart'].get('nonce')}"
+
+
+def broken(job: Obj) -> bool:
+    """No driver made from this can do its work."""
+    spec = job["spec"]
+    return spec["image"].startswith("missing") or (spec.get("sparkConf") or {}).get("script") in (
+        "broken",
+        "throws",
+    )
+
+
+def broken_text(specification: str) -> bool:
+    """The same of a specification as the status keeps it."""
+    parts = json.loads(specification)
+    return broken({"spec": parts})

@@ -154,6 +154,9 @@ def _steps(rng: Random) -> list[Step]:
                     "delete secret",
                     "bad image",
                     "good image",
+                    "broken script",
+                    "throwing script",
+                    "good script",
                     "strip",
                     "again",
                 )

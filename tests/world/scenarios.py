@@ -17,6 +17,8 @@ _PLANS: dict[str, Plan] = {
     "resume": Plan(4, steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped"))),
     "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
+    "upgrade": Plan(20, steps=(APPLY, Step("edit", 3.0, "Running"))),
+    "rollback": Plan(21, steps=(APPLY, Step("bad image", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }
 SCENARIOS = {name: replace(plan, name=name) for name, plan in _PLANS.items()}
@@ -47,6 +49,46 @@ _SPECIAL: dict[str, Plan] = {
             Step("Stopped", 3.0, "Running"),
             Step("delete index", 1.0, "Stopped"),
             Step("Running", 1.0),
+        ),
+    ),
+    # A new script that fails in its first batch, when the driver has been Running already.
+    "throws": Plan(22, steps=(APPLY, Step("throwing script", 3.0, "Running"))),
+    # Another one that cannot work, while the first one is tried: the job goes back behind both.
+    "twice-broken": Plan(
+        23, steps=(APPLY, Step("throwing script", 3.0, "Running"), Step("edit", 0.0, "Restarting"))
+    ),
+    # A second change while the new driver, which has run for a moment only, has yet to fail.
+    "second-thought": Plan(
+        24,
+        steps=(
+            APPLY,
+            Step("throwing script", 30.0, "Running"),
+            Step("edit", 0.0, "Starting"),
+            Step("broken script", 0.1, "Running"),
+        ),
+    ),
+    # The new driver is killed once, by chance.
+    "unlucky": Plan(
+        25,
+        steps=(APPLY, Step("edit", 3.0, "Running")),
+        mishaps=(("Started", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # The old driver dies while it stops for the new one.
+    "died-stopping": Plan(
+        26,
+        steps=(APPLY, Step("edit", 9.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # It was rolled back; the spec is mended, and the job stopped and started in between.
+    "mended": Plan(
+        27,
+        steps=(
+            APPLY,
+            Step("bad image", 3.0, "Running"),
+            Step("Stopped", 120.0),
+            Step("Running", 3.0, "Stopped"),
+            Step("good image", 30.0, "Running"),
+            Step("edit", 3.0),
         ),
     ),
     # While the controller is away the driver that it has made runs and is gone.

@@ -24,7 +24,7 @@ MODULES = (
     ),
     *(
         f"controller.{m}"
-        for m in ("lease", "leader", "case", "charge", "faults", "decide", "act", "reconciler")
+        for m in ("lease", "leader", "case", "charge", "faults", "upgrade", "decide", "act", "reconciler")
     ),
 )
 RANDOM = range(30)

@@ -46,6 +46,7 @@ class User:
                 "backoff": {"initial": "1s", "max": "20s"},
                 "limit": 100,
             },
+            "upgrade": {"startTimeout": "1m", "probation": "20s"},
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": NAME}, "spec": spec})
 
@@ -53,7 +54,7 @@ class User:
         self.server.patch(ME, JOB, {"spec": spec})
 
     def edit(self) -> None:
-        """Something that only the next epoch sees."""
+        """Something that a driver is made from."""
         self.patch(sparkConf={"edited": str(self.world.loop.time())})
 
     def delete(self) -> None:
@@ -88,6 +89,9 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "delete secret": lambda u: u.delete_all("secrets"),
     "strip": User.strip,
     "edit": User.edit,
+    "broken script": lambda u: u.patch(sparkConf={"script": "broken"}),
+    "throwing script": lambda u: u.patch(sparkConf={"script": "throws"}),
+    "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),

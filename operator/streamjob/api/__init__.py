@@ -14,8 +14,10 @@ from .spec import (
     Spec,
     State,
     Storage,
+    UpgradeMode,
     Volume,
 )
+from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
     CheckpointStatus,
@@ -31,6 +33,8 @@ from .status import (
     Status,
     TaskInfo,
     TerminationInfo,
+    UpgradeStatus,
+    UpgradeStep,
 )
 
 __all__ = [
@@ -55,6 +59,7 @@ __all__ = [
     "RestartStatus",
     "SavepointStatus",
     "Spec",
+    "Specification",
     "StageInfo",
     "State",
     "Status",
@@ -62,5 +67,8 @@ __all__ = [
     "StreamJob",
     "TaskInfo",
     "TerminationInfo",
+    "UpgradeMode",
+    "UpgradeStatus",
+    "UpgradeStep",
     "Volume",
 ]

@@ -55,6 +55,14 @@ class RestartPolicy(str, Enum):
     NEVER = "Never"
 
 
+class UpgradeMode(str, Enum):
+    """How a running driver makes way for one with another specification."""
+
+    SAVEPOINT = "Savepoint"
+    CHECKPOINT = "Checkpoint"
+    NEXT_EPOCH = "NextEpoch"
+
+
 class ImagePullPolicy(str, Enum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -284,11 +292,34 @@ class Restart(Model):
     limit: int = Field(
         default=10, ge=0, le=10000, description="Restarts in a row; after them the job has Failed."
     )
-    nonce: int | None = Field(default=None, ge=0, description="Change it to start a Failed job again.")
+    nonce: int | None = Field(
+        default=None,
+        ge=0,
+        description="Change it to start a Failed job again, or to try a specification again that was rolled back.",
+    )
+
+
+class Upgrade(Model):
+    """What a change of image, application, sparkConf, driver, executor or volumes does to a running driver. If the new one does
+    not come up, the job goes back to what ran before."""
+
+    mode: UpgradeMode = Field(
+        default=UpgradeMode.SAVEPOINT,
+        description="Savepoint: it stops with savepoint, another begins there. Checkpoint: the same without the copy. NextEpoch: "
+        "it runs on; the change takes effect with the next epoch, without going back.",
+    )
+    start_timeout: Duration = Field(
+        default="5m", description="A new driver whose container has not started by then is given up."
+    )
+    probation: Duration = Field(
+        default="1m",
+        description="The new one has come up when it has run for so long, or has completed a checkpoint.",
+    )
 
 
 class Spec(Model):
-    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` at once."""
+    """What the user asks for. `state` takes effect at once, what the driver is made from as `upgrade` says; the rest restarts
+    nothing."""
 
     state: State = State.RUNNING
     image: str = Field(
@@ -314,6 +345,7 @@ class Spec(Model):
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
+    upgrade: Upgrade = Field(default_factory=Upgrade)
 
     model_config = ConfigDict(
         json_schema_extra=cel(

@@ -32,6 +32,7 @@ class ConditionType(str, Enum):
     READY = "Ready"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    UPGRADED = "Upgraded"  # only once the specification has changed while a driver ran
 
 
 class Condition(Model):
@@ -135,6 +136,34 @@ class ErrorStatus(Model):
     time: Timestamp
 
 
+class UpgradeStep(str, Enum):
+    """How far a change of the specification is."""
+
+    PENDING = "Pending"  # it waits for the next epoch, as upgrade.mode says
+    STOPPING = "Stopping"  # the driver that runs is asked to stop
+    STARTING = "Starting"  # another begins, and has not come up yet
+    COMPLETED = "Completed"
+    ROLLED_BACK = "RolledBack"  # it did not come up: the job runs with `previous`
+
+
+class UpgradeStatus(Model):
+    """The upgrade under way or the last one.
+
+    `target` stands for the specification that is asked for; `previous` is the one that ran before (as JSON), kept until the new
+    one has come up; `epoch` is the first with the new one, `deadline` until when its container should have started, `savepoint`
+    what was taken before it began.
+    """
+
+    step: UpgradeStep
+    generation: int
+    target: str
+    previous: str | None = None
+    epoch: int | None = None
+    deadline: Timestamp | None = None
+    savepoint: str | None = None
+    error: ErrorStatus | None = None
+
+
 class Status(Model):
     """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything. `term`: in which a
     controller last took charge of the job; one of an earlier term changes nothing."""
@@ -155,6 +184,7 @@ class Status(Model):
     savepoint: SavepointStatus | None = None
     termination: TerminationInfo | None = None
     restarts: RestartStatus | None = None
+    upgrade: UpgradeStatus | None = None
     last_error: ErrorStatus | None = None
 
     def condition(self, kind: ConditionType) -> Condition | None:

@@ -12,6 +12,7 @@ What holds whatever is observed (tests/controller/test_decide_properties.py):
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ..api import (
@@ -27,7 +28,7 @@ from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, faults, names
+from . import actions, build, faults, names, upgrade
 from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
@@ -44,10 +45,10 @@ TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled
 def decide(o: Observed, now: datetime) -> Decision:
     """The one entry."""
     s = seen(o)
-    case = Case(o, s, goal(o, now), now)
+    case = upgrade.aim(Case(o, s, goal(o, now), now))
     for rule in RULES:
         if (decision := rule(case)) is not None:
-            return decision
+            return replace(decision, wake=upgrade.wake(case, decision))
     raise AssertionError("the last rule decides always")
 
 
@@ -178,10 +179,10 @@ def follow_the_driver(c: Case) -> Decision | None:
         return _terminating(c, c.open_termination)
     ours = c.open_termination
     told = ours is not None and ours.request_id in c.o.acknowledged
-    if ours is None or (not told and word is not None and ours.mode != c.mode):
+    if ours is None or (not told and word is not None and not c.fits(ours)):
         # Nothing is asked of it, or it was never told and the user thought better of it.
         ours = c.new_termination(c.s.epoch)
-        c = c.with_termination(ours)
+        c = upgrade.asked_to_stop(c.with_termination(ours))
     if ours is None:
         return _running(c)
     tell = () if told or word is None else (actions.SendTermination(request(ours, c.s.epoch)),)
@@ -208,6 +209,8 @@ def account_for_a_failure(c: Case) -> Decision | None:
     # A pod that is gone may have run without our seeing it.
     started = c.s.epoch if c.o.pod is None else c.s.started_epoch
     s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
+    if (back := upgrade.give_up_what_fails(c, s, problem, count)) is not None:
+        return back
     if delay is not None:
         text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"
         wake = delay.total_seconds()
@@ -267,6 +270,7 @@ def rest(c: Case) -> Decision | None:
     s = c.s.model_copy(
         update={"driver": None, "termination": None if c.open_termination else c.s.termination}
     )
+    s = upgrade.at_its_end(s) if c.ended else s
     latest = c.o.index.latest if c.o.index else None
     if c.ended:
         return _at_its_end(c, s)
@@ -289,14 +293,16 @@ def begin_an_epoch(c: Case) -> Decision:
     again = c.s.driver is not None and c.s.driver.uid is None
     epoch = c.s.epoch if again else c.s.epoch + 1
     open_one = c.open_termination
-    carried = open_one if open_one is not None and open_one.mode == c.mode else None
+    carried = open_one if open_one is not None and c.fits(open_one) else None
     termination = carried or c.new_termination(epoch)
     pod = names.driver_pod(c.o.job.metadata.name, epoch)
-    s = c.s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
+    s, made_from = upgrade.begun(c, c.s, epoch)
+    s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
     told = request(termination, epoch) if termination else None
-    config = build.driver_config(c.o.job, c.o.index, epoch, c.s.started_epoch, told)
+    job = c.o.job.made_from(made_from)
+    config = build.driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
     index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if c.o.index is None else ()
-    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config))
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
     if again:
         return Decision(s, do)  # what kept it from beginning stands in the conditions
     return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
@@ -310,6 +316,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     forget_what_is_committed,
     cancel,
     need_a_readable_index,
+    upgrade.give_up_what_does_not_start,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
     account_for_a_failure,
@@ -334,6 +341,8 @@ def _running(c: Case) -> Decision:
     if word.problem is not None:
         s = fail(c.s, word.problem, c.now)
         return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
+    if (back := upgrade.running(c)) is not None:
+        return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs")
 
 

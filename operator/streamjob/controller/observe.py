@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ..api import StreamJob
+from ..api import Specification, StreamJob
 from ..api.types import moment
 from ..protocol import codec
 from ..protocol import index as indices
@@ -47,7 +47,8 @@ class Unschedulable:
 
 @dataclass(frozen=True)
 class Pod:
-    """A driver pod. `waiting`: reason and message why its container does not start."""
+    """A driver pod. `waiting`: reason and message why its container does not start. `specification`: what it was made from, None
+    if it does not say."""
 
     name: str
     uid: str
@@ -65,6 +66,7 @@ class Pod:
     waiting: tuple[str, str] | None = None
     unschedulable: Unschedulable | None = None
     exit: Exit | None = None
+    specification: Specification | None = None
 
     @property
     def over(self) -> bool:
@@ -207,6 +209,7 @@ def parse_pod(pod: Obj) -> Pod | None:
     """A driver pod as far as we look at it; None if its labels are not ours."""
     meta, status = pod["metadata"], pod.get("status") or {}
     epoch = (meta.get("labels") or {}).get(names.LABEL_EPOCH, "")
+    annotations = meta.get("annotations") or {}
     if not epoch.isdigit():
         return None
     container: Obj = next(
@@ -221,7 +224,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         uid=meta["uid"],
         version=meta["resourceVersion"],
         epoch=int(epoch),
-        generation=int((meta.get("annotations") or {}).get(names.ANNOTATION_GENERATION, "0")),
+        generation=int(annotations.get(names.ANNOTATION_GENERATION, "0")),
         phase=status.get("phase", "Pending"),
         ip=status.get("podIP"),
         deleting="deletionTimestamp" in meta,
@@ -233,6 +236,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         waiting=(waiting.get("reason", ""), waiting.get("message", "")) if waiting else None,
         unschedulable=_unschedulable(status.get("conditions") or ()),
         exit=_exit(ended, meta, int(epoch)) if ended else None,
+        specification=Specification.parse(annotations.get(names.ANNOTATION_SPECIFICATION)),
     )
 
 

@@ -22,6 +22,8 @@ from ..api import (
     StreamJob,
     TaskInfo,
     TerminationInfo,
+    UpgradeStatus,
+    UpgradeStep,
 )
 from ..api.types import moment, timestamp
 from ..protocol.index import Index
@@ -42,6 +44,15 @@ UNDER_WAY = {
     Phase.RESTARTING,
 }
 NOT_MADE = "NotMade"  # in the place of a driver pod's phase
+UPGRADED = {  # the condition
+    UpgradeStep.PENDING: "False",
+    UpgradeStep.STOPPING: "Unknown",
+    UpgradeStep.STARTING: "Unknown",
+    UpgradeStep.COMPLETED: "True",
+    UpgradeStep.ROLLED_BACK: "False",
+}
+ROLLED_BACK = "RolledBack"
+ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or set it back; restart.nonce has it tried once more"
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
 
 
@@ -194,7 +205,14 @@ def settle(
         ConditionType.RECONCILING: phase in UNDER_WAY and not stalled,
         ConditionType.STALLED: stalled,
     }
-    conditions = tuple(_condition(s, job, now, kind, flag, reason, message) for kind, flag in flags.items())
+    conditions = tuple(
+        _condition(s, job, now, kind, "True" if flag else "False", reason, message)
+        for kind, flag in flags.items()
+    )
+    if s.upgrade is not None:
+        told = how_it_went(s.upgrade)
+        value = UPGRADED[s.upgrade.step]
+        conditions += (_condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 
 
@@ -227,10 +245,9 @@ def sentence(problem: Problem) -> str:
 
 
 def _condition(
-    s: Status, job: StreamJob, now: datetime, kind: ConditionType, flag: bool, reason: str, message: str
+    s: Status, job: StreamJob, now: datetime, kind: ConditionType, value: str, reason: str, message: str
 ) -> Condition:
     old = s.condition(kind)
-    value = "True" if flag else "False"
     kept = old.last_transition_time if old is not None and old.status == value else None
     return Condition(
         type=kind,
@@ -263,13 +280,43 @@ def events(old: Status, new: Status) -> list[Event]:
         found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
     if new.phase is not None and new.phase != old.phase:
         found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+    if new.upgrade is not None and _news(old.upgrade, new.upgrade):
+        found.append(how_it_went(new.upgrade))
     stalled, before = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
         known = before is not None and (before.status, before.reason) == (stalled.status, stalled.reason)
         said = new.last_error is not None and new.last_error != old.last_error
-        if not known and not said:
+        if not known and not said and stalled.reason != ROLLED_BACK:
             found.append(Event(True, stalled.reason, stalled.message))
     return found
+
+
+def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
+    return old is None or (old.step, old.target) != (new.step, new.target)
+
+
+def how_it_went(u: UpgradeStatus) -> Event:
+    """An upgrade in words."""
+    match u.step:
+        case UpgradeStep.PENDING:
+            text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
+            return Event(True, "UpgradePending", text)
+        case UpgradeStep.STOPPING:
+            return Event(False, "Upgrading", "The driver with the earlier specification is to stop")
+        case UpgradeStep.STARTING:
+            taken = (
+                f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
+            )
+            return Event(
+                False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
+            )
+        case UpgradeStep.COMPLETED:
+            return Event(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
+        case UpgradeStep.ROLLED_BACK:
+            error = u.error
+            why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
+            text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
+            return Event(True, ROLLED_BACK, text)
 
 
 def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:
