@@ -6,7 +6,7 @@ The outcomes are those of the table in docs/operations.md, which is read here, s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from .given import (
     MINUTE,
     NOW,
     OUT_OF_INPUT,
+    SECOND,
     asked,
+    at,
     driver,
     failed,
     index,
@@ -88,6 +90,17 @@ def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Momen
     )
 
 
+def too_late(mode: Mode, *escalation: str, became: str = "") -> Moment:
+    """The timeout of a stop or drain has passed; `became`: what is recorded of it already, in its driver's epoch."""
+    before = ending(mode, DRAINED if mode is Mode.DRAIN else STOPPED)
+    status = {**before.status, "termination": asked(mode.value, ago=40 * MINUTE)}
+    if became:
+        state = "Drained" if mode is Mode.DRAIN else "Stopped"
+        record = {"state": state, "mode": became, "epoch": 1, "requestId": "x", "waitedFor": "a batch"}
+        status |= {"escalation": {**record, "since": at(-SECOND)}}
+    return replace(before, status=status, end=None, spec={"termination": {"escalation": list(escalation)}})
+
+
 def recorded(mode: Mode) -> Moment:
     """The intent is in the status, the driver has not been told."""
     phase = "Draining" if mode is Mode.DRAIN else "Stopping"
@@ -127,6 +140,11 @@ MOMENTS = {
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
     "the specification has changed": upgrading(told=False),
     "it is stopping for an upgrade": upgrading(told=True),
+    "it is draining, too late, and may become a stop": too_late(Mode.DRAIN, "Stop"),
+    "its drain has become a stop": too_late(Mode.DRAIN, "Stop", became="Stop"),
+    "its drain has become a cancel": too_late(Mode.DRAIN, "Cancel", became="Cancel"),
+    "it is stopping, too late, and may be cancelled": too_late(Mode.STOP, "Cancel"),
+    "its stop has become a cancel": too_late(Mode.STOP, "Cancel", became="Cancel"),
     "waiting for a restart": failing("Restarting"),
     "waiting for a restart in a stop": failing("Restarting", Mode.STOP),
     "waiting for a restart in a drain": failing("Restarting", Mode.DRAIN),
@@ -165,6 +183,8 @@ def words(d: Decision, mode_is_new: bool) -> str:
         return (
             "is told to stop when it answers" if phase == "Stopping" else "is told to drain when it answers"
         )
+    if ready.reason == "Escalated":
+        return "becomes a stop" if phase == "Stopping" else "becomes a cancel"
     said = GOES_ON.get(phase, phase)
     return said if ready.reason in (phase, said) else f"{said} ({ready.reason})"
 

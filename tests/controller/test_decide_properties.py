@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob.api import Specification, Status, UpgradeMode, UpgradeStep
+from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
 from streamjob.api.specification import digest
 from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
 from streamjob.controller.case import Decision
@@ -120,6 +120,15 @@ def worlds(draw: st.DrawFn) -> Observed:
             status["restarts"] = failed(
                 draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
             )
+        if draw(st.integers(0, 3)) == 0:
+            status["escalation"] = {
+                "state": draw(st.sampled_from(["Stopped", "Drained"])),
+                "mode": draw(st.sampled_from(Escalation)),
+                "epoch": draw(st.integers(1, epoch)),
+                "requestId": "drain-1-1",
+                "since": at(-MINUTE),
+                "waitedFor": "a batch",
+            }
         if draw(st.booleans()):
             status["upgrade"] = draw(upgrades(epoch))
     known: Index | None = None
@@ -141,7 +150,10 @@ def worlds(draw: st.DrawFn) -> Observed:
             status=status,
             deleted=deleted,
             finalizer=draw(st.integers(0, 9)) > 0,
-            termination={"onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"]))},
+            termination={
+                "onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"])),
+                "escalation": draw(st.sampled_from([[], ["Stop"], ["Cancel"], ["Stop", "Cancel"]])),
+            },
         ),
         pods=live,
         index=known,
@@ -151,8 +163,10 @@ def worlds(draw: st.DrawFn) -> Observed:
 
 
 def cancelled(o: Observed) -> bool:
-    """The user said so; deleting with a patience that has run out is to say so too."""
-    job = o.job
+    """The user said so; deleting with a patience that has run out is to say so too, and so is what a stop has become."""
+    job, e = o.job, o.job.status.escalation
+    if e is not None and e.state is job.spec.state:
+        return True
     return job.spec.state.value == "Cancelled" or (
         job.deleting and (job.spec.termination.on_delete.value == "Cancel" or decide_is_late(o))
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
@@ -41,7 +41,9 @@ class Truth:
     started: list[int] = field(default_factory=list)  # epochs whose container has run
     queries_began: bool = False
     cancelled: bool = False  # the user has asked for it since the newest pod was made
-    asked: set[str] = field(default_factory=set)  # request ids that the status has had
+    asked: dict[str, datetime] = field(
+        default_factory=dict
+    )  # request ids that the status has had, and since when
     numbers: dict[int, Obj] = field(default_factory=dict)  # records that the index has ever had
     index: dict[int, Obj] = field(default_factory=dict)  # and has now
     index_lost: bool = False
@@ -120,7 +122,7 @@ class Oracle:
         if latest[1] < latest[0]:
             self.fail("V7", f"status.checkpoint.latest went from {latest[0]} back to {latest[1]}")
         if is_.get("termination"):
-            truth.asked.add(is_["termination"]["requestId"])
+            truth.asked.setdefault(is_["termination"]["requestId"], self.world.now())
         if (is_.get("driver") or {}).get("uid"):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
@@ -213,7 +215,7 @@ class Oracle:
             )
 
     def _may_cancel(self, job: Obj, truth: Truth) -> bool:
-        if truth.cancelled:
+        if truth.cancelled or self._escalated(job, truth):
             return True
         asked = job["metadata"].get("deletionTimestamp")
         if asked is None:
@@ -221,6 +223,16 @@ class Oracle:
         patience = min(duration(job["spec"]["termination"][k]) for k in ("stopTimeout", "drainTimeout"))
         late = self.world.now() >= moment(asked) + patience - self.world.skew
         return job["spec"]["termination"]["onDelete"] == "Cancel" or late
+
+    def _escalated(self, job: Obj, truth: Truth) -> bool:
+        """It is declared, recorded, and the timeout has passed."""
+        e = (job.get("status") or {}).get("escalation")
+        declared = job["spec"]["termination"]["escalation"]
+        if not e or e["state"] != job["spec"].get("state") or e["mode"] not in declared:
+            return False
+        timeout = min(duration(job["spec"]["termination"][k]) for k in ("stopTimeout", "drainTimeout"))
+        since = truth.asked[e["requestId"]]
+        return self.world.now() >= since + timeout - timedelta(seconds=1) - self.world.skew
 
     def _index(self, change: Change, truth: Truth) -> None:
         if change.new is None:
@@ -396,6 +408,9 @@ class Oracle:
         """It stands still with a word why: what a person has broken, a person mends."""
         if phase == "Failed":
             return bool(job["spec"]["restart"]["policy"] == "Never")
+        if reason == "Escalated":
+            ended = phase in ("Stopped", "Cancelled") and not self._pods(job["metadata"]["uid"])
+            return ended and self._escalated(job, truth)
         if reason == "AlreadyDrained":
             drained = [r for r in truth.index.values() if r["scenario"] == Scenario.DRAIN.value]
             return wanted == "Running" and bool(drained)

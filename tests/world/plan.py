@@ -45,6 +45,7 @@ class Shape:
     on_delete: str = "Stop"
     image: str = "jobs:1"
     policy: str = "OnFailure"
+    escalation: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def random_plan(seed: int) -> Plan:
         on_delete=rng.choice(("Stop", "Stop", "Drain", "Cancel")),
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
+        escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()

@@ -91,6 +91,39 @@ _SPECIAL: dict[str, Plan] = {
             Step("edit", 3.0),
         ),
     ),
+    # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
+    "drain-to-stop": Plan(
+        28,
+        Shape(escalation=("Stop", "Cancel")),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # So does the stop that it has become.
+    "drain-to-cancel": Plan(
+        29,
+        Shape(escalation=("Stop", "Cancel")),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS), ("StopAtBoundary", 1, Mishap.HANGS)),
+    ),
+    "stop-to-cancel": Plan(
+        30,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # It hangs when its savepoint is in the index.
+    "too-late-to-cancel": Plan(
+        31,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("Close", 0, Mishap.HANGS),),
+    ),
+    # Nothing is declared: it is waited for.
+    "patient": Plan(
+        32,
+        steps=(APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
         11, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)

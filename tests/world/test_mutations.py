@@ -24,7 +24,18 @@ MODULES = (
     ),
     *(
         f"controller.{m}"
-        for m in ("lease", "leader", "case", "charge", "faults", "upgrade", "decide", "act", "reconciler")
+        for m in (
+            "lease",
+            "leader",
+            "case",
+            "charge",
+            "faults",
+            "upgrade",
+            "escalation",
+            "decide",
+            "act",
+            "reconciler",
+        )
     ),
 )
 RANDOM = range(30)

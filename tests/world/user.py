@@ -40,6 +40,7 @@ class User:
                 "drainTimeout": "3m",
                 "gracePeriod": 20,
                 "onDelete": shape.on_delete,
+                "escalation": list(shape.escalation),
             },
             "restart": {
                 "policy": shape.policy,

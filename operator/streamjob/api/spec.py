@@ -50,6 +50,13 @@ class OnDelete(str, Enum):
     CANCEL = "Cancel"
 
 
+class Escalation(str, Enum):
+    """What a stop or drain may become when its timeout has passed."""
+
+    STOP = "Stop"
+    CANCEL = "Cancel"
+
+
 class RestartPolicy(str, Enum):
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
@@ -262,6 +269,21 @@ class Termination(Model):
     on_delete: OnDelete = Field(
         default=OnDelete.STOP,
         description="What deleting the StreamJob does to a running driver. When its timeout has passed: Cancel.",
+    )
+    escalation: tuple[Escalation, ...] = Field(
+        default=(),
+        max_length=2,
+        description="What a drain or a stop becomes when its timeout has passed: [Stop], [Cancel] or [Stop, Cancel] (of a stop: "
+        "Cancel). Without it, it goes on, and the status says what it waits for.",
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "!has(self.escalation) || size(self.escalation) < 2 || self.escalation == ['Stop', 'Cancel']",
+                "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one before",
+            )
+        )
     )
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 from pydantic import Field
 
+from .spec import Escalation, State
 from .types import Model, Timestamp
 
 
@@ -118,6 +119,18 @@ class TerminationInfo(Model):
     flushed_rows: int | None = None
 
 
+class EscalationStatus(Model):
+    """What a stop or drain has become, for as long as `spec.state` is `state`. `epoch`: whose driver did not end in time;
+    `waitedFor`: what kept it."""
+
+    state: State
+    mode: Escalation
+    epoch: int
+    request_id: str
+    since: Timestamp
+    waited_for: str
+
+
 class RestartStatus(Model):
     """`epoch` is the last that failed, under `generation` of the spec; without `nextAt` there is no further restart."""
 
@@ -183,6 +196,7 @@ class Status(Model):
     aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
     termination: TerminationInfo | None = None
+    escalation: EscalationStatus | None = None
     restarts: RestartStatus | None = None
     upgrade: UpgradeStatus | None = None
     last_error: ErrorStatus | None = None

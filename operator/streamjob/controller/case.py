@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
-from ..api import ConditionType, OnDelete, Phase, RestartStatus, State, Status, TerminationInfo, UpgradeMode
+from ..api import (
+    ConditionType,
+    Escalation,
+    OnDelete,
+    Phase,
+    RestartStatus,
+    State,
+    Status,
+    StreamJob,
+    TerminationInfo,
+    UpgradeMode,
+)
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import Mode, Problem, TerminationRequest
 from . import names
@@ -163,13 +174,21 @@ def goal(o: Observed, now: datetime) -> Goal:
         State.DRAINED: Goal.DRAIN,
         State.CANCELLED: Goal.CANCEL,
     }
-    wanted = asked[job.spec.state]
+    wanted = escalated(job) or asked[job.spec.state]
     if not job.deleting:
         return wanted
     on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
     if wanted is Goal.RUN:
         wanted = on_delete[job.spec.termination.on_delete]
     return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
+
+
+def escalated(job: StreamJob) -> Goal | None:
+    """What `spec.state` has become, as `termination.escalation` says."""
+    e = job.status.escalation
+    if e is None or e.state is not job.spec.state:
+        return None
+    return Goal.STOP if e.mode is Escalation.STOP else Goal.CANCEL
 
 
 def deletion_deadline(o: Observed, wanted: Goal) -> datetime:

@@ -20,6 +20,7 @@ from ..api import (
     Phase,
     RestartPolicy,
     RestartStatus,
+    State,
     Status,
     TerminationInfo,
 )
@@ -28,7 +29,7 @@ from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, faults, names, upgrade
+from . import actions, build, escalation, faults, names, upgrade
 from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
@@ -45,10 +46,11 @@ TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled
 def decide(o: Observed, now: datetime) -> Decision:
     """The one entry."""
     s = seen(o)
-    case = upgrade.aim(Case(o, s, goal(o, now), now))
+    case = upgrade.aim(escalation.aim(Case(o, s, goal(o, now), now)))
     for rule in RULES:
         if (decision := rule(case)) is not None:
-            return replace(decision, wake=upgrade.wake(case, decision))
+            decision = replace(decision, wake=upgrade.wake(case, decision))
+            return replace(decision, wake=escalation.wake(case, decision))
     raise AssertionError("the last rule decides always")
 
 
@@ -135,6 +137,8 @@ def cancel(c: Case) -> Decision | None:
     s = s.model_copy(update={"driver": None})
     if c.ended and c.settled:
         return _at_its_end(c, s)
+    if (told := escalation.outcome(c, s)) is not None:
+        return told
     text = "Cancelled; Running goes on from the latest checkpoint"
     return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
 
@@ -209,6 +213,9 @@ def account_for_a_failure(c: Case) -> Decision | None:
     # A pod that is gone may have run without our seeing it.
     started = c.s.epoch if c.o.pod is None else c.s.started_epoch
     s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
+    gone = c.s.model_copy(update={"started_epoch": started})
+    if (told := escalation.go_on(c, gone)) is not None:
+        return told
     if (back := upgrade.give_up_what_fails(c, s, problem, count)) is not None:
         return back
     if delay is not None:
@@ -275,6 +282,8 @@ def rest(c: Case) -> Decision | None:
     if c.ended:
         return _at_its_end(c, s)
     if c.goal is Goal.STOP:
+        if (told := escalation.outcome(c, s)) is not None:
+            return told
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
     by_script = latest is not None and latest.request_id is None and latest.epoch == c.s.epoch
@@ -316,6 +325,8 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     forget_what_is_committed,
     cancel,
     need_a_readable_index,
+    escalation.escalate,
+    escalation.break_off,
     upgrade.give_up_what_does_not_start,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
@@ -378,7 +389,8 @@ def _at_its_end(c: Case, s: Status) -> Decision:
     """Drained or out of input: this job never runs again."""
     latest = c.o.index.latest if c.o.index else None
     assert latest is not None
-    by_request = latest.scenario is Scenario.DRAIN or c.goal is Goal.DRAIN
+    asked = c.goal is Goal.DRAIN or c.o.job.spec.state is State.DRAINED
+    by_request = latest.scenario is Scenario.DRAIN or asked
     if not by_request:
         text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
         return c.decide(Phase.FINISHED, "Finished", text, status=s)

@@ -280,13 +280,16 @@ def events(old: Status, new: Status) -> list[Event]:
         found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
     if new.phase is not None and new.phase != old.phase:
         found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+    e = new.escalation
+    if e is not None and e != old.escalation:
+        found.append(Event(True, "Escalated", ready.message if ready else ""))
     if new.upgrade is not None and _news(old.upgrade, new.upgrade):
         found.append(how_it_went(new.upgrade))
     stalled, before = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
         known = before is not None and (before.status, before.reason) == (stalled.status, stalled.reason)
         said = new.last_error is not None and new.last_error != old.last_error
-        if not known and not said and stalled.reason != ROLLED_BACK:
+        if not known and not said and stalled.reason not in (ROLLED_BACK, "Escalated"):
             found.append(Event(True, stalled.reason, stalled.message))
     return found
 
