@@ -21,14 +21,15 @@ from ..protocol.messages import DriverStatus, Problem
 from . import names
 from .drivers import Drivers
 from .kube import Kube
+from .lastwords import last_words
 
 Obj = dict[str, Any]
-TAIL = 300  # characters of a container's last words
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How the driver's container ended. `report`: its final status, None if it left none that can be read."""
+    """How the driver's container ended. `report`: its final status, None if it left none that can be read: then `tail` is the
+    end of its log."""
 
     code: int
     reason: str
@@ -258,6 +259,5 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # of another life: whatever wrote it, it says nothing about this one
     at = ended.get("finishedAt")
-    # Of a traceback the last line says it.
-    tail = "" if report else text.strip().rpartition("\n")[2].strip()[-TAIL:]
+    tail = "" if report else last_words(text)
     return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from ..api.types import moment, timestamp
 from ..protocol.index import Index
 from ..protocol.messages import DriverStatus, Problem, StageStatus
 from ..protocol.records import CheckpointRecord
+from .lastwords import without_secrets
 from .observe import Observed, Pod
 
 S = TypeVar("S")
@@ -218,6 +219,7 @@ def settle(
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:
     """The status with `problem` as its last error; the time stays while it is the same one."""
+    problem = replace(problem, message=without_secrets(problem.message))
     old = s.last_error
     if old is not None and (old.reason, old.message, old.remedy) == (
         problem.reason,
@@ -240,7 +242,8 @@ def not_made(s: Status) -> Status:
 
 def sentence(problem: Problem) -> str:
     """What happened and what to do about it."""
-    message = problem.message.rstrip(". ") + "."
+    # A driver's problem may quote what its script has raised.
+    message = without_secrets(problem.message).rstrip(". \n") + "."
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
 
 
