@@ -113,6 +113,10 @@ class Oracle:
             return
         if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):
             truth.refused = wanted(new)
+        before, now = was.get("upgrade") or {}, is_.get("upgrade") or {}
+        unproven = before.get("step") in ("Starting", "RolledBack") and now.get("step") == "Stopping"
+        if unproven and before.get("previous") != now.get("previous"):
+            self.fail("V13", "what has not come up is what the job would go back to")
         for what in ("epoch", "startedEpoch", "observedGeneration"):
             if is_.get(what, 0) < was.get(what, 0):
                 self.fail("V7", f"status.{what} went from {was[what]} back to {is_.get(what)}")
@@ -129,6 +133,8 @@ class Oracle:
             self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
+            if is_.get("phase") in (*SUCCESS, "Cancelled"):
+                self._in_time(new, is_, truth)
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
@@ -143,6 +149,15 @@ class Oracle:
         patience = max(duration(spec["stopTimeout"]), duration(spec["drainTimeout"]))
         if took > patience + SLACK:
             self.fail("V10", f"the finalizer went away after {took}")
+
+    def _in_time(self, job: Obj, status: Obj, truth: Truth) -> None:
+        """V11: what was escalated is over within the timeouts, and a little for what has to be done."""
+        e, plan, spec = status.get("escalation"), self.world.plan, job["spec"]["termination"]
+        if not e or plan.faults or plan.weather.until or any(plan.skews):
+            return
+        took = self.world.now() - truth.asked[e["requestId"]]
+        if took > duration(spec["drainTimeout"]) + duration(spec["stopTimeout"]) + timedelta(minutes=1):
+            self.fail("V11", f"escalated to {e['mode']}, and over only after {took}")
 
     def _success(self, phase: str, truth: Truth, uid: str) -> None:
         """V2, V7: success is what is in storage, not what somebody says."""
@@ -383,7 +398,7 @@ class Oracle:
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         upgrade = status.get("upgrade") or {}
         nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")
-        if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade["previous"])):
+        if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
             return None  # there is nothing to go back to
         if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):
             return "a driver runs that is made from something else"
@@ -462,7 +477,6 @@ def broken(job: Obj) -> bool:
     )
 
 
-def broken_text(specification: str) -> bool:
+def broken_text(specification: str | None) -> bool:
     """The same of a specification as the status keeps it."""
-    parts = json.loads(specification)
-    return broken({"spec": parts})
+    return specification is not None and broken({"spec": json.loads(specification)})

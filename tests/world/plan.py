@@ -159,6 +159,7 @@ def _steps(rng: Random) -> list[Step]:
                     "broken script",
                     "throwing script",
                     "good script",
+                    "mend",
                     "strip",
                     "again",
                 )

@@ -53,6 +53,8 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # A new script that fails in its first batch, when the driver has been Running already.
     "throws": Plan(22, steps=(APPLY, Step("throwing script", 3.0, "Running"))),
+    # One that fails before its first query.
+    "broken": Plan(33, steps=(APPLY, Step("broken script", 3.0, "Running"))),
     # Another one that cannot work, while the first one is tried: the job goes back behind both.
     "twice-broken": Plan(
         23, steps=(APPLY, Step("throwing script", 3.0, "Running"), Step("edit", 0.0, "Restarting"))
@@ -87,14 +89,13 @@ _SPECIAL: dict[str, Plan] = {
             Step("bad image", 3.0, "Running"),
             Step("Stopped", 120.0),
             Step("Running", 3.0, "Stopped"),
-            Step("good image", 30.0, "Running"),
-            Step("edit", 3.0),
+            Step("mend", 30.0, "Running"),
         ),
     ),
     # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
     "drain-to-stop": Plan(
         28,
-        Shape(escalation=("Stop", "Cancel")),
+        Shape(escalation=("Stop",)),
         (APPLY, Step("Drained", 3.0, "Running")),
         mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
     ),

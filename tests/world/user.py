@@ -92,6 +92,7 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "edit": User.edit,
     "broken script": lambda u: u.patch(sparkConf={"script": "broken"}),
     "throwing script": lambda u: u.patch(sparkConf={"script": "throws"}),
+    "mend": lambda u: u.patch(image="jobs:1", sparkConf={"script": None, "mended": str(u.world.loop.time())}),
     "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),

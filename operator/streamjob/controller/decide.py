@@ -49,8 +49,7 @@ def decide(o: Observed, now: datetime) -> Decision:
     case = upgrade.aim(escalation.aim(Case(o, s, goal(o, now), now)))
     for rule in RULES:
         if (decision := rule(case)) is not None:
-            decision = replace(decision, wake=upgrade.wake(case, decision))
-            return replace(decision, wake=escalation.wake(case, decision))
+            return replace(decision, wake=_wake(case, decision))
     raise AssertionError("the last rule decides always")
 
 
@@ -337,6 +336,15 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     rest,
     begin_an_epoch,
 )
+
+
+def _wake(c: Case, decision: Decision) -> float | None:
+    """When to look again, also if no event says so: of a pod that is going, its end may be missed."""
+    if decision.actions:
+        return None
+    going = RECHECK if any(p.deleting for p in c.o.pods) else None
+    times = [decision.wake, going, upgrade.wake(c, decision.status), escalation.wake(c, decision.status)]
+    return min((seconds for seconds in times if seconds is not None), default=None)
 
 
 # --- parts of the rules ------------------------------------------------------------------------------------------

@@ -142,12 +142,10 @@ def why(e: EscalationStatus) -> str:
     return f"The {kind} waited for {e.waited_for} until its timeout, and becomes {becomes}, as spec.termination.escalation says."
 
 
-def wake(c: Case, decision: Decision) -> float | None:
-    """When to look again at the latest."""
-    t = decision.status.termination
-    if decision.actions or t is None or next_mode(c.o.job, c.goal) is None or _over(c):
-        return decision.wake
+def wake(c: Case, s: Status) -> float | None:
+    """Seconds until the timeout has passed."""
+    t = s.termination
+    if t is None or next_mode(c.o.job, c.goal) is None or _over(c):
+        return None
     left = (_deadline(c, t) - c.now).total_seconds()
-    if left <= 0:
-        return decision.wake
-    return left if decision.wake is None else min(left, decision.wake)
+    return left if left > 0 else None

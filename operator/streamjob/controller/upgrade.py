@@ -30,6 +30,7 @@ from ..api.types import duration, moment, timestamp
 from ..protocol.messages import DriverPhase, Problem
 from . import actions, faults
 from .case import Case, Decision, Goal
+from .observe import Pod
 from .status import NOT_MADE, ROLLED_BACK, fail, how_it_went
 
 ATTEMPTS = 2  # of a new specification; one failure may be chance (an eviction, a broker that is away)
@@ -162,6 +163,9 @@ def give_up_what_does_not_start(c: Case) -> Decision | None:
     The pod's version is a precondition: should the kubelet start it just now, it stays, and is asked to stop instead.
     """
     pod, u = c.o.pod, c.s.upgrade
+    if pod is not None and not pod.started and not pod.over and not pod.deleting and _given_up(c, pod):
+        s = c.s.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
     if not _trying(c) or u is None or u.deadline is None:
         return None
     if pod is None:
@@ -201,6 +205,12 @@ def give_up_what_fails(c: Case, s: Status, problem: Problem, count: int) -> Deci
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _told(s), status=s, wake=0.0)
 
 
+def _given_up(c: Case, pod: Pod) -> bool:
+    """It is recorded that the job has gone back, and the pod is still there."""
+    made_from = pod.specification
+    return rolled_back(c.o.job, c.s) and made_from not in (None, effective(c.o.job, c.s))
+
+
 def _trying(c: Case) -> bool:
     u = c.s.upgrade
     return (
@@ -222,11 +232,11 @@ def _back(c: Case, s: Status, problem: Problem) -> Status:
 # --- what is said of it ------------------------------------------------------------------------------------------
 
 
-def running(c: Case) -> Decision | None:
-    """The job runs with what was to be replaced: it needs a person."""
+def running(c: Case, *, do: tuple[actions.Action, ...] = ()) -> Decision | None:
+    """The job runs with what was to be replaced: it needs a person. `do`: what a job that runs does all the same."""
     if not rolled_back(c.o.job, c.s):
         return None
-    return c.decide(Phase.RUNNING, ROLLED_BACK, _told(c.s), stalled=True)
+    return c.decide(Phase.RUNNING, ROLLED_BACK, _told(c.s), stalled=True, do=do)
 
 
 def _told(s: Status) -> str:
@@ -234,18 +244,16 @@ def _told(s: Status) -> str:
     return how_it_went(s.upgrade).message
 
 
-def wake(c: Case, decision: Decision) -> float | None:
-    """When to look again at the latest, with what waits for a time here."""
-    u = decision.status.upgrade
-    if decision.actions or u is None or u.step is not UpgradeStep.STARTING:
-        return decision.wake
-    left = [decision.wake]
-    if u.deadline is not None and c.now < moment(u.deadline):
-        left.append((moment(u.deadline) - c.now).total_seconds())
-    probation = _probation_left(c.o.job, decision.status, c.now)
-    left.append(probation.total_seconds() if probation is not None else None)
-    known = [seconds for seconds in left if seconds is not None]
-    return min(known) if known else None
+def wake(c: Case, s: Status) -> float | None:
+    """Seconds until the new driver should have started, or has run for long enough."""
+    u = s.upgrade
+    if u is None or u.step is not UpgradeStep.STARTING:
+        return None
+    probation = _probation_left(c.o.job, s, c.now)
+    if probation is not None:
+        return probation.total_seconds()
+    late = u.deadline is None or c.now >= moment(u.deadline)
+    return None if late or u.deadline is None else (moment(u.deadline) - c.now).total_seconds()
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
