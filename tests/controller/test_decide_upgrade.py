@@ -261,6 +261,20 @@ class TestBeginning:
         assert step(d) is expected
         assert d.wake == (1 if expected is UpgradeStep.STARTING else None)
 
+    def test_but_not_if_it_has_failed_while_nobody_looked(self) -> None:
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Running",
+            "message": "",
+            "observedGeneration": 2,
+        }
+        ready["lastTransitionTime"] = at(-5 * MINUTE)
+        status = ran(2, conditions=[ready]) | upgrade("Starting")
+        end = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=FATAL), specification=made(NEW))
+        *_, d = look(observed(wanting(status=status), pods=[end], index=index(TAKEN)))
+        assert step(d) is UpgradeStep.ROLLED_BACK
+
     def test_or_has_completed_a_checkpoint(self) -> None:
         status = ran(2) | upgrade("Starting")
         o = observed(

@@ -80,14 +80,13 @@ def _settled(c: Case) -> Case:
         return _with(c, None)
     latest = c.o.index.latest if c.o.index else None
     completed = latest is not None and u.epoch is not None and latest.epoch >= u.epoch
-    if u.step is UpgradeStep.STARTING and (completed or _probation_left(c.o.job, c.s, c.now) == timedelta()):
-        return _with(
-            c,
-            u.model_copy(
-                update={"step": UpgradeStep.COMPLETED, "previous": None, "deadline": None, "error": None}
-            ),
-        )
-    return c
+    # It may have failed while nobody looked.
+    runs = c.o.pod is not None and not c.o.pod.over and c.o.driver is not None and c.o.driver.problem is None
+    proven = runs and _probation_left(c.o.job, c.s, c.now) == timedelta()
+    if u.step is not UpgradeStep.STARTING or not (completed or proven):
+        return c
+    over = {"step": UpgradeStep.COMPLETED, "previous": None, "deadline": None, "error": None}
+    return _with(c, u.model_copy(update=over))
 
 
 def _probation_left(job: StreamJob, s: Status, now: datetime) -> timedelta | None:
