@@ -167,6 +167,15 @@ class TestFailure:
         assert (reason, do) == ("DriverNotGone", [])
 
 
+@pytest.mark.parametrize("state", ["Running", "Stopped", "Cancelled"])
+def test_a_pod_that_is_going_is_looked_for_again_though_no_event_says_that_it_is_gone(state: str) -> None:
+    gone = exited(0, deleting=True, grace=1)
+    *_, do, d = look(observed(job(state=state, status=ran()), pods=[gone], index=index(record())))
+    assert do == []
+    assert d.wake is not None
+    assert d.wake > 0
+
+
 class TestStuck:
     @pytest.mark.parametrize(
         ("kubelet", "reason", "field"),

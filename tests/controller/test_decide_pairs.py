@@ -6,13 +6,13 @@ The outcomes are those of the table in docs/operations.md, which is read here, s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamjob.api import ConditionType
+from streamjob.api import ConditionType, Specification
 from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
@@ -26,7 +26,9 @@ from .given import (
     MINUTE,
     NOW,
     OUT_OF_INPUT,
+    SECOND,
     asked,
+    at,
     driver,
     failed,
     index,
@@ -54,10 +56,11 @@ class Moment:
     says: DriverStatus | None = None
     told: tuple[str, ...] = ()
     end: CheckpointRecord | None = None
+    spec: dict[str, Any] = field(default_factory=dict)
 
     def observed(self, state: str) -> Observed:
         return observed(
-            job(state=state, generation=2, status=self.status),
+            job(state=state, generation=2, status=self.status, **self.spec),
             pods=list(self.pods),
             index=None if not self.status else index(self.latest) if self.latest else index(),
             says=self.says,
@@ -67,7 +70,9 @@ class Moment:
     def after(self, state: str, decision: Decision) -> Observed:
         """The driver has ended in order and its pod is gone."""
         assert self.end is not None
-        return observed(job(state=state, generation=2, status=decision.status.plain()), index=index(self.end))
+        return observed(
+            job(state=state, generation=2, status=decision.status.plain(), **self.spec), index=index(self.end)
+        )
 
 
 def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Moment:
@@ -85,6 +90,17 @@ def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Momen
     )
 
 
+def too_late(mode: Mode, *escalation: str, became: str = "") -> Moment:
+    """The timeout of a stop or drain has passed; `became`: what is recorded of it already, in its driver's epoch."""
+    before = ending(mode, DRAINED if mode is Mode.DRAIN else STOPPED)
+    status = {**before.status, "termination": asked(mode.value, ago=40 * MINUTE)}
+    if became:
+        state = "Drained" if mode is Mode.DRAIN else "Stopped"
+        record = {"state": state, "mode": became, "epoch": 1, "requestId": "x", "waitedFor": "a batch"}
+        status |= {"escalation": {**record, "since": at(-SECOND)}}
+    return replace(before, status=status, end=None, spec={"termination": {"escalation": list(escalation)}})
+
+
 def recorded(mode: Mode) -> Moment:
     """The intent is in the status, the driver has not been told."""
     phase = "Draining" if mode is Mode.DRAIN else "Stopping"
@@ -100,6 +116,18 @@ def resting(phase: str, latest: CheckpointRecord | None) -> Moment:
     return Moment(ran(phase=phase, pod=False), latest=latest)
 
 
+def upgrading(told: bool) -> Moment:
+    """The driver is made from another image than the spec has by now."""
+    spec, made = {"image": "orders:2"}, Specification.of(job().spec)
+    pods = (running(specification=made),)
+    if not told:
+        return Moment(ran(), pods, says=driver(), spec=spec)
+    upgrade = {"step": "Stopping", "generation": 2, "target": "x", "previous": made.text}
+    status = ran(phase="Stopping", termination=asked() | {"requestId": "upgrade-1-2"}, upgrade=upgrade)
+    says, end = terminating(request="upgrade-1-2"), record(request="upgrade-1-2")
+    return Moment(status, pods, says=says, told=("upgrade-1-2",), end=end, spec=spec)
+
+
 MOMENTS = {
     "nothing yet": Moment(),
     "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
@@ -110,6 +138,13 @@ MOMENTS = {
     "a drain is recorded, the driver not told": recorded(Mode.DRAIN),
     "it is draining": ending(Mode.DRAIN, DRAINED),
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
+    "the specification has changed": upgrading(told=False),
+    "it is stopping for an upgrade": upgrading(told=True),
+    "it is draining, too late, and may become a stop": too_late(Mode.DRAIN, "Stop"),
+    "its drain has become a stop": too_late(Mode.DRAIN, "Stop", became="Stop"),
+    "its drain has become a cancel": too_late(Mode.DRAIN, "Cancel", became="Cancel"),
+    "it is stopping, too late, and may be cancelled": too_late(Mode.STOP, "Cancel"),
+    "its stop has become a cancel": too_late(Mode.STOP, "Cancel", became="Cancel"),
     "waiting for a restart": failing("Restarting"),
     "waiting for a restart in a stop": failing("Restarting", Mode.STOP),
     "waiting for a restart in a drain": failing("Restarting", Mode.DRAIN),
@@ -148,6 +183,8 @@ def words(d: Decision, mode_is_new: bool) -> str:
         return (
             "is told to stop when it answers" if phase == "Stopping" else "is told to drain when it answers"
         )
+    if ready.reason == "Escalated":
+        return "becomes a stop" if phase == "Stopping" else "becomes a cancel"
     said = GOES_ON.get(phase, phase)
     return said if ready.reason in (phase, said) else f"{said} ({ready.reason})"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob.api import Status
+from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
+from streamjob.api.specification import digest
 from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
@@ -22,6 +24,7 @@ from .given import (
     MINUTE,
     NOW,
     asked,
+    at,
     driver,
     exited,
     failed,
@@ -37,6 +40,7 @@ from .given import (
 )
 
 EPOCHS = st.integers(1, 4)
+IMAGES = st.sampled_from(["orders:1", "orders:2", "orders:3"])
 PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("mend it"), st.booleans())
 
 
@@ -62,6 +66,12 @@ def words(draw: st.DrawFn, epoch: int) -> DriverStatus:
 
 @st.composite
 def pods(draw: st.DrawFn, epoch: int) -> Pod:
+    made = Specification.of(job(image=draw(IMAGES)).spec)
+    return replace(draw(_pods(epoch)), specification=draw(st.sampled_from([None, made])))
+
+
+@st.composite
+def _pods(draw: st.DrawFn, epoch: int) -> Pod:
     deleting = draw(st.booleans())
     kind = draw(st.sampled_from(["new", "stuck", "running", "exited", "evicted"]))
     if kind == "new":
@@ -75,6 +85,19 @@ def pods(draw: st.DrawFn, epoch: int) -> Pod:
         return pod(epoch, phase="Failed", reason="Evicted", waiting=None, deleting=deleting)
     report = draw(st.one_of(st.none(), words(epoch)))
     return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting)
+
+
+@st.composite
+def upgrades(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
+    previous, target = (job(image=draw(IMAGES)).spec for _ in "12")
+    return {
+        "step": draw(st.sampled_from(UpgradeStep)),
+        "generation": 1,
+        "target": digest(target),
+        "previous": draw(st.sampled_from([None, Specification.of(previous).text])),
+        "epoch": draw(st.sampled_from([None, epoch])),
+        "deadline": draw(st.sampled_from([None, at(-MINUTE), at(MINUTE)])),
+    }
 
 
 @st.composite
@@ -97,6 +120,17 @@ def worlds(draw: st.DrawFn) -> Observed:
             status["restarts"] = failed(
                 draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
             )
+        if draw(st.integers(0, 3)) == 0:
+            status["escalation"] = {
+                "state": draw(st.sampled_from(["Stopped", "Drained"])),
+                "mode": draw(st.sampled_from(Escalation)),
+                "epoch": draw(st.integers(1, epoch)),
+                "requestId": "drain-1-1",
+                "since": at(-MINUTE),
+                "waitedFor": "a batch",
+            }
+        if draw(st.booleans()):
+            status["upgrade"] = draw(upgrades(epoch))
     known: Index | None = None
     if draw(st.booleans()):
         known = index(
@@ -110,11 +144,16 @@ def worlds(draw: st.DrawFn) -> Observed:
     return observed(
         job(
             state=asked_state,
+            image=draw(IMAGES),
+            upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
             generation=draw(st.integers(1, 3)),
             status=status,
             deleted=deleted,
             finalizer=draw(st.integers(0, 9)) > 0,
-            termination={"onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"]))},
+            termination={
+                "onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"])),
+                "escalation": draw(st.sampled_from([[], ["Stop"], ["Cancel"], ["Stop", "Cancel"]])),
+            },
         ),
         pods=live,
         index=known,
@@ -124,8 +163,10 @@ def worlds(draw: st.DrawFn) -> Observed:
 
 
 def cancelled(o: Observed) -> bool:
-    """The user said so; deleting with a patience that has run out is to say so too."""
-    job = o.job
+    """The user said so; deleting with a patience that has run out is to say so too, and so is what a stop has become."""
+    job, e = o.job, o.job.status.escalation
+    if e is not None and e.state is job.spec.state:
+        return True
     return job.spec.state.value == "Cancelled" or (
         job.deleting and (job.spec.termination.on_delete.value == "Cancel" or decide_is_late(o))
     )

@@ -125,8 +125,9 @@ class Driver:
         known = {s.uid: s for s in latest.stages} if latest else {}
         if latest is not None and latest.drained and self.config.restore.exact and not latest.uncommitted:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
-            self._leave(1, problem)
-            return
+            return self._leave(1, problem)
+        if self.config.spark_conf.get("script") == "broken":
+            return self._leave(1, Problem("ScriptFailed", "boom", "Mend the script", retryable=True))
         upstream: tuple[str, ...] = ()
         for uid in shape.stages:
             plan = stage_plan(uid, 1, known.get(uid)).tasks[0]
@@ -160,6 +161,7 @@ class Driver:
         self.meet("Started", lambda: self.later(self.some(0.1, 2.0), self._all_started))
         if self.config.checkpointing.interval:
             self.later(self.config.checkpointing.interval, self._checkpoint_due)
+        return None
 
     def _all_started(self) -> None:
         self._started = True
@@ -174,6 +176,8 @@ class Driver:
         elif savepoint is not None:
             self.savepoint(savepoint)
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
+        if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
+            self.later(self.some(2.0, 5.0), lambda: self.fail(next(iter(self.queries))))
 
     def _input_ended(self, query: Query) -> None:
         if query.since is not None:

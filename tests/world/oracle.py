@@ -1,4 +1,5 @@
-"""What must hold, told from what really happened (reliability's V2 to V12) and not from what `decide` thinks of it.
+"""What must hold, told from what really happened and not from what `decide` thinks of it: reliability's V2 to V12, and V13, that
+a change of the specification arrives, or is rolled back once, with a savepoint between.
 
 It sees every write that the API server takes, every container that starts and every command that a driver gets. The models'
 storage and processes are its truth; it imports nothing of the controller.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
@@ -40,7 +41,9 @@ class Truth:
     started: list[int] = field(default_factory=list)  # epochs whose container has run
     queries_began: bool = False
     cancelled: bool = False  # the user has asked for it since the newest pod was made
-    asked: set[str] = field(default_factory=set)  # request ids that the status has had
+    asked: dict[str, datetime] = field(
+        default_factory=dict
+    )  # request ids that the status has had, and since when
     numbers: dict[int, Obj] = field(default_factory=dict)  # records that the index has ever had
     index: dict[int, Obj] = field(default_factory=dict)  # and has now
     index_lost: bool = False
@@ -49,6 +52,9 @@ class Truth:
         default_factory=dict
     )  # uids of the pods whose container has run, by epoch
     seen: set[str] = field(default_factory=set)  # uids of the pods that some status has had
+    tried: Counter[str] = field(default_factory=Counter)  # containers that have run, by `made_from`
+    refused: str | None = None  # the spec, with its nonce, that was rolled back
+    last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 
 
 class Oracle:
@@ -100,9 +106,17 @@ class Oracle:
             return
         if new["spec"].get("state") == "Cancelled":
             truth.cancelled = True
+        if truth.refused not in (None, wanted(new)):
+            truth.refused = None
         was, is_ = (old or {}).get("status") or {}, new.get("status") or {}
         if was == is_:
             return
+        if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):
+            truth.refused = wanted(new)
+        before, now = was.get("upgrade") or {}, is_.get("upgrade") or {}
+        unproven = before.get("step") in ("Starting", "RolledBack") and now.get("step") == "Stopping"
+        if unproven and before.get("previous") != now.get("previous"):
+            self.fail("V13", "what has not come up is what the job would go back to")
         for what in ("epoch", "startedEpoch", "observedGeneration"):
             if is_.get(what, 0) < was.get(what, 0):
                 self.fail("V7", f"status.{what} went from {was[what]} back to {is_.get(what)}")
@@ -112,7 +126,7 @@ class Oracle:
         if latest[1] < latest[0]:
             self.fail("V7", f"status.checkpoint.latest went from {latest[0]} back to {latest[1]}")
         if is_.get("termination"):
-            truth.asked.add(is_["termination"]["requestId"])
+            truth.asked.setdefault(is_["termination"]["requestId"], self.world.now())
         if asked := is_.get("savepointRequest"):
             self._asked(asked, truth)
         if (is_.get("driver") or {}).get("uid"):
@@ -121,13 +135,15 @@ class Oracle:
             self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
+            if is_.get("phase") in (*SUCCESS, "Cancelled"):
+                self._in_time(new, is_, truth)
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
 
     def _asked(self, asked: Obj, truth: Truth) -> None:
         """A savepoint beside the run: what is said of it is what the index and the storage have."""
-        truth.asked.add(asked["requestId"])
+        truth.asked.setdefault(asked["requestId"], self.world.now())
         number = asked.get("checkpoint")
         if number is None:
             return
@@ -147,6 +163,15 @@ class Oracle:
         patience = max(duration(spec["stopTimeout"]), duration(spec["drainTimeout"]))
         if took > patience + SLACK:
             self.fail("V10", f"the finalizer went away after {took}")
+
+    def _in_time(self, job: Obj, status: Obj, truth: Truth) -> None:
+        """V11: what was escalated is over within the timeouts, and a little for what has to be done."""
+        e, plan, spec = status.get("escalation"), self.world.plan, job["spec"]["termination"]
+        if not e or plan.faults or plan.weather.until or any(plan.skews):
+            return
+        took = self.world.now() - truth.asked[e["requestId"]]
+        if took > duration(spec["drainTimeout"]) + duration(spec["stopTimeout"]) + timedelta(minutes=1):
+            self.fail("V11", f"escalated to {e['mode']}, and over only after {took}")
 
     def _success(self, phase: str, truth: Truth, uid: str) -> None:
         """V2, V7: success is what is in storage, not what somebody says."""
@@ -186,6 +211,8 @@ class Oracle:
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
+            if job is not None and truth.refused is not None and made_from(new) == made_from(job):
+                self.fail("V13", f"{change.key[2]} is made from what was rolled back")
             if job is not None and job["spec"].get("state") != "Cancelled":
                 truth.cancelled = False
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
@@ -217,7 +244,7 @@ class Oracle:
             )
 
     def _may_cancel(self, job: Obj, truth: Truth) -> bool:
-        if truth.cancelled:
+        if truth.cancelled or self._escalated(job, truth):
             return True
         asked = job["metadata"].get("deletionTimestamp")
         if asked is None:
@@ -225,6 +252,16 @@ class Oracle:
         patience = min(duration(job["spec"]["termination"][k]) for k in ("stopTimeout", "drainTimeout"))
         late = self.world.now() >= moment(asked) + patience - self.world.skew
         return job["spec"]["termination"]["onDelete"] == "Cancel" or late
+
+    def _escalated(self, job: Obj, truth: Truth) -> bool:
+        """It is declared, recorded, and the timeout has passed."""
+        e = (job.get("status") or {}).get("escalation")
+        declared = job["spec"]["termination"]["escalation"]
+        if not e or e["state"] != job["spec"].get("state") or e["mode"] not in declared:
+            return False
+        timeout = min(duration(job["spec"]["termination"][k]) for k in ("stopTimeout", "drainTimeout"))
+        since = truth.asked[e["requestId"]]
+        return self.world.now() >= since + timeout - timedelta(seconds=1) - self.world.skew
 
     def _index(self, change: Change, truth: Truth) -> None:
         if change.new is None:
@@ -333,8 +370,20 @@ class Oracle:
                     self.fail(
                         "V1", f"epoch {config.epoch} is told that {stage.uid} is at {batch}; it is at {at}"
                     )
+        self._made_way(truth, config, made_from(pod))
         truth.started.append(config.epoch)
         truth.ran.setdefault(config.epoch, set()).add(pod["metadata"]["uid"])
+
+    def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
+        """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
+        truth.tried[new] += 1
+        record = config.restore.latest
+        if truth.last is not None and record is not None and record.scenario is not None:
+            epoch, before = truth.last
+            in_order = record.epoch == epoch and config.restore.exact and record.request_id is not None
+            if in_order and before != new and record.savepoint is None:
+                self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
+        truth.last = (config.epoch, new)
 
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).queries_began = True
@@ -386,6 +435,19 @@ class Oracle:
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
+        running = [self._pod_of(d) for d in drivers]
+        if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
+            if any(p is not None and made_from(p) == made_from(job) for p in running):
+                return "it is said to be rolled back, and runs with what the spec asks for"
+            if not (broken(job) or truth.tried[made_from(job)] >= 2 or truth.secret_lost):
+                return "a specification that has never failed twice was rolled back"
+            return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
+        upgrade = status.get("upgrade") or {}
+        nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")
+        if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
+            return None  # there is nothing to go back to
+        if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):
+            return "a driver runs that is made from something else"
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
         asked = status.get("savepointRequest") or {"failure": ""}
@@ -413,14 +475,19 @@ class Oracle:
         """It stands still with a word why: what a person has broken, a person mends."""
         if phase == "Failed":
             return bool(job["spec"]["restart"]["policy"] == "Never")
+        if reason == "Escalated":
+            ended = phase in ("Stopped", "Cancelled") and not self._pods(job["metadata"]["uid"])
+            return ended and self._escalated(job, truth)
         if reason == "AlreadyDrained":
             drained = [r for r in truth.index.values() if r["scenario"] == Scenario.DRAIN.value]
             return wanted == "Running" and bool(drained)
-        if reason == "ImagePullBackOff":
-            return bool(job["spec"]["image"].startswith("missing"))
         if reason in ("DriverUnreachable", "CreateContainerConfigError"):
             return truth.secret_lost
         return reason == "IndexMissing" and truth.index_lost
+
+    def _pod_of(self, driver: Driver) -> Obj | None:
+        found = [c.key for c in self.world.kubelet.containers.values() if c.driver is driver]
+        return self.world.server.objects.get(found[0]) if found else None
 
     # --- helpers ----------------------------------------------------------------------------------------------
 
@@ -433,3 +500,35 @@ class Oracle:
 
     def _stored(self, uid: str) -> Obj | None:
         return next((j for j in self.world.server.of_kind("streamjobs") if j["metadata"]["uid"] == uid), None)
+
+
+def made_from(obj: Obj) -> str:
+    """What a pod is made from, or a StreamJob's are to be: as far as plans change it."""
+    spec = obj["spec"]
+    if "containers" not in spec:
+        return f"{spec['image']} {_of_users(spec.get('sparkConf') or {})}"
+    env = {e["name"]: e.get("value") for e in spec["containers"][0]["env"]}
+    return f"{spec['containers'][0]['image']} {_of_users(json.loads(env['STREAMJOB_CONFIG'])['spark_conf'])}"
+
+
+def _of_users(conf: Obj) -> list[tuple[str, str]]:
+    return sorted((k, v) for k, v in conf.items() if not k.startswith("spark."))
+
+
+def wanted(job: Obj) -> str:
+    """With the nonce, which asks for another attempt."""
+    return f"{made_from(job)} {job['spec']['restart'].get('nonce')}"
+
+
+def broken(job: Obj) -> bool:
+    """No driver made from this can do its work."""
+    spec = job["spec"]
+    return spec["image"].startswith("missing") or (spec.get("sparkConf") or {}).get("script") in (
+        "broken",
+        "throws",
+    )
+
+
+def broken_text(specification: str | None) -> bool:
+    """The same of a specification as the status keeps it."""
+    return specification is not None and broken({"spec": json.loads(specification)})

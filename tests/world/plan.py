@@ -49,6 +49,7 @@ class Shape:
     policy: str = "OnFailure"
     schedule: str | None = None
     retained: int | None = None
+    escalation: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def random_plan(seed: int) -> Plan:
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
         schedule=rng.choice((None, None, None, "*/2 * * * *")),
         retained=rng.choice((None, 1, 2)),
+        escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
@@ -164,6 +166,10 @@ def _steps(rng: Random) -> list[Step]:
                     "delete secret",
                     "bad image",
                     "good image",
+                    "broken script",
+                    "throwing script",
+                    "good script",
+                    "mend",
                     "strip",
                     "again",
                 )

@@ -19,6 +19,8 @@ _PLANS: dict[str, Plan] = {
     "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
     "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),
+    "upgrade": Plan(20, steps=(APPLY, Step("edit", 3.0, "Running"))),
+    "rollback": Plan(21, steps=(APPLY, Step("bad image", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }
 SCENARIOS = {name: replace(plan, name=name) for name, plan in _PLANS.items()}
@@ -102,6 +104,80 @@ _SPECIAL: dict[str, Plan] = {
             Step("again", 0.3),
             Step("Running", 40.0),
         ),
+    ),
+    # A new script that fails in its first batch, when the driver has been Running already.
+    "throws": Plan(22, steps=(APPLY, Step("throwing script", 3.0, "Running"))),
+    # One that fails before its first query.
+    "broken": Plan(33, steps=(APPLY, Step("broken script", 3.0, "Running"))),
+    # Another one that cannot work, while the first one is tried: the job goes back behind both.
+    "twice-broken": Plan(
+        23, steps=(APPLY, Step("throwing script", 3.0, "Running"), Step("edit", 0.0, "Restarting"))
+    ),
+    # A second change while the new driver, which has run for a moment only, has yet to fail.
+    "second-thought": Plan(
+        24,
+        steps=(
+            APPLY,
+            Step("throwing script", 30.0, "Running"),
+            Step("edit", 0.0, "Starting"),
+            Step("broken script", 0.1, "Running"),
+        ),
+    ),
+    # The new driver is killed once, by chance.
+    "unlucky": Plan(
+        25,
+        steps=(APPLY, Step("edit", 3.0, "Running")),
+        mishaps=(("Started", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # The old driver dies while it stops for the new one.
+    "died-stopping": Plan(
+        26,
+        steps=(APPLY, Step("edit", 9.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # It was rolled back; the spec is mended, and the job stopped and started in between.
+    "mended": Plan(
+        27,
+        steps=(
+            APPLY,
+            Step("bad image", 3.0, "Running"),
+            Step("Stopped", 120.0),
+            Step("Running", 3.0, "Stopped"),
+            Step("mend", 30.0, "Running"),
+        ),
+    ),
+    # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
+    "drain-to-stop": Plan(
+        28,
+        Shape(escalation=("Stop",)),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # So does the stop that it has become.
+    "drain-to-cancel": Plan(
+        29,
+        Shape(escalation=("Stop", "Cancel")),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS), ("StopAtBoundary", 1, Mishap.HANGS)),
+    ),
+    "stop-to-cancel": Plan(
+        30,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # It hangs when its savepoint is in the index.
+    "too-late-to-cancel": Plan(
+        31,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("Close", 0, Mishap.HANGS),),
+    ),
+    # Nothing is declared: it is waited for.
+    "patient": Plan(
+        32,
+        steps=(APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
     ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(

@@ -20,7 +20,7 @@ MODULES = (
     "protocol.index",
     *(
         f"controller.{m}"
-        for m in ("kube", "names", "certs", "build", "drivers", "observe", "status", "actions")
+        for m in ("kube", "names", "certs", "build", "drivers", "lastwords", "observe", "status", "actions")
     ),
     *(
         f"controller.{m}"
@@ -33,6 +33,8 @@ MODULES = (
             "savepoints",
             "retention",
             "rebuild",
+            "upgrade",
+            "escalation",
             "decide",
             "act",
             "reconciler",

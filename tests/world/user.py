@@ -46,12 +46,14 @@ class User:
                 "drainTimeout": "3m",
                 "gracePeriod": 20,
                 "onDelete": shape.on_delete,
+                "escalation": list(shape.escalation),
             },
             "restart": {
                 "policy": shape.policy,
                 "backoff": {"initial": "1s", "max": "20s"},
                 "limit": 100,
             },
+            "upgrade": {"startTimeout": "1m", "probation": "20s"},
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": NAME}, "spec": spec})
 
@@ -59,7 +61,7 @@ class User:
         self.server.patch(ME, JOB, {"spec": spec})
 
     def edit(self) -> None:
-        """Something that only the next epoch sees."""
+        """Something that a driver is made from."""
         self.patch(sparkConf={"edited": str(self.world.loop.time())})
 
     def delete(self) -> None:
@@ -108,6 +110,10 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "grant": User.grant,
     "fill storage": lambda u: setattr(u.world.storage, "full", True),
     "make room": lambda u: setattr(u.world.storage, "full", False),
+    "broken script": lambda u: u.patch(sparkConf={"script": "broken"}),
+    "throwing script": lambda u: u.patch(sparkConf={"script": "throws"}),
+    "mend": lambda u: u.patch(image="jobs:1", sparkConf={"script": None, "mended": str(u.world.loop.time())}),
+    "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
     "savepoint": lambda u: u.patch(savepoint={"trigger": 2 + int(u.world.loop.time())}),

@@ -8,14 +8,17 @@ from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import (
     Application,
     Driver,
+    Escalation,
     Executor,
     OnDelete,
     RestartPolicy,
     Spec,
     State,
     Storage,
+    UpgradeMode,
     Volume,
 )
+from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
     CheckpointStatus,
@@ -23,6 +26,7 @@ from .status import (
     ConditionType,
     DriverInfo,
     ErrorStatus,
+    EscalationStatus,
     OperatorInfo,
     Phase,
     RestartStatus,
@@ -33,6 +37,8 @@ from .status import (
     Status,
     TaskInfo,
     TerminationInfo,
+    UpgradeStatus,
+    UpgradeStep,
 )
 
 __all__ = [
@@ -48,6 +54,8 @@ __all__ = [
     "Driver",
     "DriverInfo",
     "ErrorStatus",
+    "Escalation",
+    "EscalationStatus",
     "Executor",
     "Metadata",
     "OnDelete",
@@ -59,6 +67,7 @@ __all__ = [
     "SavepointRequestStatus",
     "SavepointStatus",
     "Spec",
+    "Specification",
     "StageInfo",
     "State",
     "Status",
@@ -66,5 +75,8 @@ __all__ = [
     "StreamJob",
     "TaskInfo",
     "TerminationInfo",
+    "UpgradeMode",
+    "UpgradeStatus",
+    "UpgradeStep",
     "Volume",
 ]

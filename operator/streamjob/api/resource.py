@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from .spec import Spec
+from .specification import Specification
 from .status import Status
 from .types import Model, Timestamp, cel
 
@@ -45,6 +46,10 @@ class StreamJob(Model):
             ),
         ),
     )
+
+    def made_from(self, specification: Specification) -> StreamJob:
+        """The same job with another specification of its driver."""
+        return self.model_copy(update={"spec": specification.onto(self.spec)})
 
     @property
     def deleting(self) -> bool:

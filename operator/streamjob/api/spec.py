@@ -70,9 +70,24 @@ class OnDelete(str, Enum):
     CANCEL = "Cancel"
 
 
+class Escalation(str, Enum):
+    """What a stop or drain may become when its timeout has passed."""
+
+    STOP = "Stop"
+    CANCEL = "Cancel"
+
+
 class RestartPolicy(str, Enum):
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
+
+
+class UpgradeMode(str, Enum):
+    """How a running driver makes way for one with another specification."""
+
+    SAVEPOINT = "Savepoint"
+    CHECKPOINT = "Checkpoint"
+    NEXT_EPOCH = "NextEpoch"
 
 
 class ImagePullPolicy(str, Enum):
@@ -279,6 +294,21 @@ class Termination(Model):
         default=OnDelete.STOP,
         description="What deleting the StreamJob does to a running driver. When its timeout has passed: Cancel.",
     )
+    escalation: tuple[Escalation, ...] = Field(
+        default=(),
+        max_length=2,
+        description="What a drain or a stop becomes when its timeout has passed: [Stop], [Cancel] or [Stop, Cancel] (of a stop: "
+        "Cancel). Without it, it goes on, and the status says what it waits for.",
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "!has(self.escalation) || size(self.escalation) < 2 || self.escalation == ['Stop', 'Cancel']",
+                "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one before",
+            )
+        )
+    )
 
 
 class Checkpoint(Model):
@@ -340,11 +370,34 @@ class Restart(Model):
     limit: int = Field(
         default=10, ge=0, le=10000, description="Restarts in a row; after them the job has Failed."
     )
-    nonce: int | None = Field(default=None, ge=0, description="Change it to start a Failed job again.")
+    nonce: int | None = Field(
+        default=None,
+        ge=0,
+        description="Change it to start a Failed job again, or to try a specification again that was rolled back.",
+    )
+
+
+class Upgrade(Model):
+    """What a change of image, application, sparkConf, driver, executor or volumes does to a running driver. If the new one does
+    not come up, the job goes back to what ran before."""
+
+    mode: UpgradeMode = Field(
+        default=UpgradeMode.SAVEPOINT,
+        description="Savepoint: it stops with savepoint, another begins there. Checkpoint: the same without the copy. NextEpoch: "
+        "it runs on; the change takes effect with the next epoch, without going back.",
+    )
+    start_timeout: Duration = Field(
+        default="5m", description="A new driver whose container has not started by then is given up."
+    )
+    probation: Duration = Field(
+        default="1m",
+        description="The new one has come up when it has run for so long, or has completed a checkpoint.",
+    )
 
 
 class Spec(Model):
-    """What the user asks for. A change while a driver runs takes effect with the next epoch; `state` and `savepoint` at once."""
+    """What the user asks for. `state` and `savepoint` take effect at once, what the driver is made from as `upgrade` says; the
+    rest restarts nothing."""
 
     state: State = State.RUNNING
     image: str = Field(
@@ -375,6 +428,7 @@ class Spec(Model):
     savepoint: Savepoint = Field(default_factory=Savepoint)
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
+    upgrade: Upgrade = Field(default_factory=Upgrade)
 
     model_config = ConfigDict(
         json_schema_extra=cel(

@@ -6,6 +6,7 @@ from enum import Enum
 
 from pydantic import Field
 
+from .spec import Escalation, State
 from .types import Model, Timestamp
 
 
@@ -32,6 +33,7 @@ class ConditionType(str, Enum):
     READY = "Ready"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    UPGRADED = "Upgraded"  # only once the specification has changed while a driver ran
 
 
 class Condition(Model):
@@ -142,6 +144,18 @@ class TerminationInfo(Model):
     flushed_rows: int | None = None
 
 
+class EscalationStatus(Model):
+    """What a stop or drain has become, for as long as `spec.state` is `state`. `epoch`: whose driver did not end in time;
+    `waitedFor`: what kept it."""
+
+    state: State
+    mode: Escalation
+    epoch: int
+    request_id: str
+    since: Timestamp
+    waited_for: str
+
+
 class RestartStatus(Model):
     """`epoch` is the last that failed, under `generation` of the spec; without `nextAt` there is no further restart."""
 
@@ -158,6 +172,34 @@ class ErrorStatus(Model):
     message: str
     remedy: str = ""
     time: Timestamp
+
+
+class UpgradeStep(str, Enum):
+    """How far a change of the specification is."""
+
+    PENDING = "Pending"  # it waits for the next epoch, as upgrade.mode says
+    STOPPING = "Stopping"  # the driver that runs is asked to stop
+    STARTING = "Starting"  # another begins, and has not come up yet
+    COMPLETED = "Completed"
+    ROLLED_BACK = "RolledBack"  # it did not come up: the job runs with `previous`
+
+
+class UpgradeStatus(Model):
+    """The upgrade under way or the last one.
+
+    `target` stands for the specification that is asked for; `previous` is the one that ran before (as JSON), kept until the new
+    one has come up; `epoch` is the first with the new one, `deadline` until when its container should have started, `savepoint`
+    what was taken before it began.
+    """
+
+    step: UpgradeStep
+    generation: int
+    target: str
+    previous: str | None = None
+    epoch: int | None = None
+    deadline: Timestamp | None = None
+    savepoint: str | None = None
+    error: ErrorStatus | None = None
 
 
 class Status(Model):
@@ -183,7 +225,9 @@ class Status(Model):
     savepoint_trigger: int | None = None
     next_savepoint_at: Timestamp | None = None
     termination: TerminationInfo | None = None
+    escalation: EscalationStatus | None = None
     restarts: RestartStatus | None = None
+    upgrade: UpgradeStatus | None = None
     last_error: ErrorStatus | None = None
 
     def condition(self, kind: ConditionType) -> Condition | None:

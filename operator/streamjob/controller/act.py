@@ -52,8 +52,8 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
                 raise Conflict(e.code, e.message) from None
         case actions.WriteIndex(index, known):
             await kube.put_config_map(meta.namespace, build.config_map(job, index, known))
-        case actions.CreateDriver(config):
-            await _create_driver(kube, job, build.driver_pod(job, config))
+        case actions.CreateDriver(config, specification):
+            await _create_driver(kube, job, build.driver_pod(job.made_from(specification), config))
         case actions.DeletePod(name, uid, known, grace):
             with contextlib.suppress(NotFound):
                 await kube.delete_pod(meta.namespace, name, uid, known, grace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..api import Specification
 from ..protocol.index import Index
 from ..protocol.messages import (
     DriverConfig,
@@ -36,9 +37,10 @@ class WriteIndex:
 
 @dataclass(frozen=True)
 class CreateDriver:
-    """The pod of `config.epoch`, unless it is there."""
+    """The pod of `config.epoch`, made from `specification`, unless it is there."""
 
     config: DriverConfig
+    specification: Specification
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from ..api import GROUP, KIND, VERSION, StreamJob
 from ..api import Volume as VolumeSpec
 from ..api.spec import Checkpoint
+from ..api.specification import LIMIT, Specification
 from ..api.types import duration, mebibytes
 from ..protocol import codec
 from ..protocol import index as indices
@@ -166,7 +167,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                 names.LABEL_EPOCH: str(config.epoch),
                 names.LABEL_COMPONENT: names.DRIVER,
             },
-            "annotations": {names.ANNOTATION_GENERATION: str(meta.generation)},
+            "annotations": {names.ANNOTATION_GENERATION: str(meta.generation), **_specification(job)},
             "ownerReferences": [owner(job)],
         },
         "spec": {
@@ -188,6 +189,12 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     }
     pod: Obj = merge(merge(defaults, template), fixed)
     return pod
+
+
+def _specification(job: StreamJob) -> dict[str, str]:
+    """What the driver is made from, for whoever has to know when the spec has changed."""
+    text = Specification.of(job.spec).text
+    return {names.ANNOTATION_SPECIFICATION: text} if len(text) <= LIMIT else {}
 
 
 def executor_template(job: StreamJob, epoch: int) -> Obj:

@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
-from ..api import ConditionType, OnDelete, Phase, RestartStatus, State, Status, TerminationInfo
+from ..api import (
+    ConditionType,
+    Escalation,
+    OnDelete,
+    Phase,
+    RestartStatus,
+    State,
+    Status,
+    StreamJob,
+    TerminationInfo,
+    UpgradeMode,
+)
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import Mode, Problem, TerminationRequest
 from . import names
@@ -22,9 +33,10 @@ class Goal(Enum):
     STOP = "Stopped"
     DRAIN = "Drained"
     CANCEL = "Cancelled"
+    UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.aim`
 
 
-MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN}
+MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN, Goal.UPGRADE: Mode.STOP}
 
 
 @dataclass(frozen=True)
@@ -90,14 +102,23 @@ class Case:
         """The termination that the goal asks for. Its id follows from epoch and spec: whoever decides it gets the same."""
         if self.mode is None:
             return None
-        request_id = f"{self.mode.lower()}-{epoch}-{self.o.job.metadata.generation}"
+        kind = "upgrade" if self.goal is Goal.UPGRADE else self.mode.lower()
+        request_id = f"{kind}-{epoch}-{self.o.job.metadata.generation}"
         return TerminationInfo(
             request_id=request_id,
             mode=self.mode,
             requested_at=timestamp(self.now),
             deadline=timestamp(self.now + timeout(self.o, self.goal)),
-            savepoint=names.savepoint(self.o.job, request_id),
+            savepoint=names.savepoint(self.o.job, request_id) if self._copies else None,
         )
+
+    def fits(self, termination: TerminationInfo) -> bool:
+        """Whether it does what the goal asks for; one of an upgrade may lack the savepoint that a stop has to have."""
+        return termination.mode == self.mode and (termination.savepoint is not None or not self._copies)
+
+    @property
+    def _copies(self) -> bool:
+        return not (self.goal is Goal.UPGRADE and self.o.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT)
 
     @property
     def phase(self) -> Phase:
@@ -153,13 +174,21 @@ def goal(o: Observed, now: datetime) -> Goal:
         State.DRAINED: Goal.DRAIN,
         State.CANCELLED: Goal.CANCEL,
     }
-    wanted = asked[job.spec.state]
+    wanted = escalated(job) or asked[job.spec.state]
     if not job.deleting:
         return wanted
     on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
     if wanted is Goal.RUN:
         wanted = on_delete[job.spec.termination.on_delete]
     return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
+
+
+def escalated(job: StreamJob) -> Goal | None:
+    """What `spec.state` has become, as `termination.escalation` says."""
+    e = job.status.escalation
+    if e is None or e.state is not job.spec.state:
+        return None
+    return Goal.STOP if e.mode is Escalation.STOP else Goal.CANCEL
 
 
 def deletion_deadline(o: Observed, wanted: Goal) -> datetime:

@@ -12,6 +12,7 @@ What holds whatever is observed (tests/controller/test_decide_properties.py):
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ..api import (
@@ -19,6 +20,7 @@ from ..api import (
     Phase,
     RestartPolicy,
     RestartStatus,
+    State,
     Status,
     TerminationInfo,
 )
@@ -27,7 +29,7 @@ from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, faults, names, retention, savepoints
+from . import actions, build, escalation, faults, names, retention, savepoints, upgrade
 from .actions import Action
 from .case import Case, Decision, Goal, goal, request
 from .drivers import completed_token
@@ -44,10 +46,11 @@ TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled
 
 def decide(o: Observed, now: datetime) -> Decision:
     """The one entry."""
-    case = savepoints.follow(Case(o, seen(o), goal(o, now), now))
+    s = seen(o)
+    case = savepoints.follow(upgrade.aim(escalation.aim(Case(o, s, goal(o, now), now))))
     for rule in RULES:
         if (decision := rule(case)) is not None:
-            return savepoints.wake_for(decision, case)
+            return savepoints.wake_for(replace(decision, wake=_wake(case, decision)), case)
     raise AssertionError("the last rule decides always")
 
 
@@ -137,6 +140,8 @@ def cancel(c: Case) -> Decision | None:
     s = s.model_copy(update={"driver": None})
     if c.ended and c.settled:
         return _at_its_end(c, s)
+    if (told := escalation.outcome(c, s)) is not None:
+        return told
     text = "Cancelled; Running goes on from the latest checkpoint"
     return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
 
@@ -185,10 +190,10 @@ def follow_the_driver(c: Case) -> Decision | None:
         return _terminating(c, c.open_termination)
     ours = c.open_termination
     told = ours is not None and ours.request_id in c.o.acknowledged
-    if ours is None or (not told and word is not None and ours.mode != c.mode):
+    if ours is None or (not told and word is not None and not c.fits(ours)):
         # Nothing is asked of it, or it was never told and the user thought better of it.
         ours = c.new_termination(c.s.epoch)
-        c = c.with_termination(ours)
+        c = upgrade.asked_to_stop(c.with_termination(ours))
     if ours is None:
         return _running(c)
     tell = () if told or word is None else (actions.SendTermination(request(ours, c.s.epoch)),)
@@ -215,6 +220,11 @@ def account_for_a_failure(c: Case) -> Decision | None:
     # A pod that is gone may have run without our seeing it.
     started = c.s.epoch if c.o.pod is None else c.s.started_epoch
     s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
+    gone = c.s.model_copy(update={"started_epoch": started})
+    if (told := escalation.go_on(c, gone)) is not None:
+        return told
+    if (back := upgrade.give_up_what_fails(c, s, problem, count)) is not None:
+        return back
     if delay is not None:
         text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"
         wake = delay.total_seconds()
@@ -274,10 +284,13 @@ def rest(c: Case) -> Decision | None:
     s = c.s.model_copy(
         update={"driver": None, "termination": None if c.open_termination else c.s.termination}
     )
+    s = upgrade.at_its_end(s) if c.ended else s
     latest = c.o.index.latest if c.o.index else None
     if c.ended:
         return _at_its_end(c, s)
     if c.goal is Goal.STOP:
+        if (told := escalation.outcome(c, s)) is not None:
+            return told
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
     by_script = latest is not None and not savepoints.ended_by_request(latest) and latest.epoch == c.s.epoch
@@ -296,14 +309,16 @@ def begin_an_epoch(c: Case) -> Decision:
     again = c.s.driver is not None and c.s.driver.uid is None
     epoch = c.s.epoch if again else c.s.epoch + 1
     open_one = c.open_termination
-    carried = open_one if open_one is not None and open_one.mode == c.mode else None
+    carried = open_one if open_one is not None and c.fits(open_one) else None
     termination = carried or c.new_termination(epoch)
     pod = names.driver_pod(c.o.job.metadata.name, epoch)
-    s = c.s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
+    s, made_from = upgrade.begun(c, c.s, epoch)
+    s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
     told = request(termination, epoch) if termination else None
-    config = build.driver_config(c.o.job, c.o.index, epoch, c.s.started_epoch, told)
+    job = c.o.job.made_from(made_from)
+    config = build.driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
     index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if c.o.index is None else ()
-    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config))
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
     if again:
         return Decision(s, do)  # what kept it from beginning stands in the conditions
     return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
@@ -317,6 +332,9 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     forget_what_is_committed,
     cancel,
     need_a_readable_index,
+    escalation.escalate,
+    escalation.break_off,
+    upgrade.give_up_what_does_not_start,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
     account_for_a_failure,
@@ -326,6 +344,15 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     rest,
     begin_an_epoch,
 )
+
+
+def _wake(c: Case, decision: Decision) -> float | None:
+    """When to look again, also if no event says so: of a pod that is going, its end may be missed."""
+    if decision.actions:
+        return None
+    going = RECHECK if any(p.deleting for p in c.o.pods) else None
+    times = [decision.wake, going, upgrade.wake(c, decision.status), escalation.wake(c, decision.status)]
+    return min((seconds for seconds in times if seconds is not None), default=None)
 
 
 # --- parts of the rules ------------------------------------------------------------------------------------------
@@ -341,6 +368,8 @@ def _running(c: Case) -> Decision:
     if word.problem is not None:
         s = fail(c.s, word.problem, c.now)
         return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
+    if (back := upgrade.running(c)) is not None:
+        return back
     do = savepoints.tell(c) or retention.tidy(c)
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs", do=do)
 
@@ -377,7 +406,8 @@ def _at_its_end(c: Case, s: Status) -> Decision:
     """Drained or out of input: this job never runs again."""
     latest = c.o.index.latest if c.o.index else None
     assert latest is not None
-    by_request = latest.scenario is Scenario.DRAIN or c.goal is Goal.DRAIN
+    asked = c.goal is Goal.DRAIN or c.o.job.spec.state is State.DRAINED
+    by_request = latest.scenario is Scenario.DRAIN or asked
     if not by_request:
         text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
         return c.decide(Phase.FINISHED, "Finished", text, status=s)

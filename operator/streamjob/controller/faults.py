@@ -90,7 +90,7 @@ def stable_for(o: Observed, now: datetime) -> timedelta:
 
 
 def _exited(end: Exit) -> Problem:
-    tail = f": {end.tail}" if end.tail else ""
+    tail = f". Its log ends:\n{end.tail}\n" if end.tail else ""
     if end.reason == OUT_OF_MEMORY:
         return Problem(
             OUT_OF_MEMORY,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ..api import StreamJob
+from ..api import Specification, StreamJob
 from ..api.types import moment
 from ..protocol import codec
 from ..protocol import index as indices
@@ -21,14 +21,15 @@ from ..protocol.messages import DriverStatus, Problem
 from . import names
 from .drivers import Drivers
 from .kube import Kube
+from .lastwords import last_words
 
 Obj = dict[str, Any]
-TAIL = 300  # characters of a container's last words
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How the driver's container ended. `report`: its final status, None if it left none that can be read."""
+    """How the driver's container ended. `report`: its final status, None if it left none that can be read: then `tail` is the
+    end of its log."""
 
     code: int
     reason: str
@@ -47,7 +48,8 @@ class Unschedulable:
 
 @dataclass(frozen=True)
 class Pod:
-    """A driver pod. `waiting`: reason and message why its container does not start."""
+    """A driver pod. `waiting`: reason and message why its container does not start. `specification`: what it was made from, None
+    if it does not say."""
 
     name: str
     uid: str
@@ -65,6 +67,7 @@ class Pod:
     waiting: tuple[str, str] | None = None
     unschedulable: Unschedulable | None = None
     exit: Exit | None = None
+    specification: Specification | None = None
 
     @property
     def over(self) -> bool:
@@ -207,6 +210,7 @@ def parse_pod(pod: Obj) -> Pod | None:
     """A driver pod as far as we look at it; None if its labels are not ours."""
     meta, status = pod["metadata"], pod.get("status") or {}
     epoch = (meta.get("labels") or {}).get(names.LABEL_EPOCH, "")
+    annotations = meta.get("annotations") or {}
     if not epoch.isdigit():
         return None
     container: Obj = next(
@@ -221,7 +225,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         uid=meta["uid"],
         version=meta["resourceVersion"],
         epoch=int(epoch),
-        generation=int((meta.get("annotations") or {}).get(names.ANNOTATION_GENERATION, "0")),
+        generation=int(annotations.get(names.ANNOTATION_GENERATION, "0")),
         phase=status.get("phase", "Pending"),
         ip=status.get("podIP"),
         deleting="deletionTimestamp" in meta,
@@ -233,6 +237,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         waiting=(waiting.get("reason", ""), waiting.get("message", "")) if waiting else None,
         unschedulable=_unschedulable(status.get("conditions") or ()),
         exit=_exit(ended, meta, int(epoch)) if ended else None,
+        specification=Specification.parse(annotations.get(names.ANNOTATION_SPECIFICATION)),
     )
 
 
@@ -254,6 +259,5 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # of another life: whatever wrote it, it says nothing about this one
     at = ended.get("finishedAt")
-    # Of a traceback the last line says it.
-    tail = "" if report else text.strip().rpartition("\n")[2].strip()[-TAIL:]
+    tail = "" if report else last_words(text)
     return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)

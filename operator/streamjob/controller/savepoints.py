@@ -29,6 +29,8 @@ def follow(c: Case) -> Case:
     s, spec = _come_to(c), c.o.job.spec.savepoint
     if not s.epoch:  # created just now: there is nothing to save
         return replace(c, s=s.model_copy(update={"savepoint_trigger": spec.trigger}))
+    if c.goal is Goal.UPGRADE:
+        return replace(c, s=s)  # the next driver gets what this one has not done, and what is due by then
     if c.goal is not Goal.RUN:
         return replace(c, s=_not_running(c, s))
     if s.phase in NO_DRIVER:
@@ -57,7 +59,7 @@ def wake_for(decision: Decision, c: Case) -> Decision:
     s, due = decision.status, []
     if s.savepoint_request is not None and not s.savepoint_request.over:
         due.append(moment(s.savepoint_request.deadline) + GRACE)
-    elif s.next_savepoint_at is not None:
+    elif s.next_savepoint_at is not None and c.goal is Goal.RUN:
         due.append(moment(s.next_savepoint_at))
     wakes = [max((at - c.now).total_seconds(), 1.0) for at in due]
     if decision.wake is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
@@ -22,11 +22,14 @@ from ..api import (
     StreamJob,
     TaskInfo,
     TerminationInfo,
+    UpgradeStatus,
+    UpgradeStep,
 )
 from ..api.types import moment, timestamp
 from ..protocol.index import Index
 from ..protocol.messages import DriverStatus, Problem, StageStatus
 from ..protocol.records import CheckpointRecord
+from .lastwords import without_secrets
 from .observe import Observed, Pod
 
 S = TypeVar("S")
@@ -42,6 +45,15 @@ UNDER_WAY = {
     Phase.RESTARTING,
 }
 NOT_MADE = "NotMade"  # in the place of a driver pod's phase
+UPGRADED = {  # the condition
+    UpgradeStep.PENDING: "False",
+    UpgradeStep.STOPPING: "Unknown",
+    UpgradeStep.STARTING: "Unknown",
+    UpgradeStep.COMPLETED: "True",
+    UpgradeStep.ROLLED_BACK: "False",
+}
+ROLLED_BACK = "RolledBack"
+ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or set it back; restart.nonce has it tried once more"
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
 
 
@@ -194,12 +206,20 @@ def settle(
         ConditionType.RECONCILING: phase in UNDER_WAY and not stalled,
         ConditionType.STALLED: stalled,
     }
-    conditions = tuple(_condition(s, job, now, kind, flag, reason, message) for kind, flag in flags.items())
+    conditions = tuple(
+        _condition(s, job, now, kind, "True" if flag else "False", reason, message)
+        for kind, flag in flags.items()
+    )
+    if s.upgrade is not None:
+        told = how_it_went(s.upgrade)
+        value = UPGRADED[s.upgrade.step]
+        conditions += (_condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:
     """The status with `problem` as its last error; the time stays while it is the same one."""
+    problem = replace(problem, message=without_secrets(problem.message))
     old = s.last_error
     if old is not None and (old.reason, old.message, old.remedy) == (
         problem.reason,
@@ -222,15 +242,15 @@ def not_made(s: Status) -> Status:
 
 def sentence(problem: Problem) -> str:
     """What happened and what to do about it."""
-    message = problem.message.rstrip(". ") + "."
+    # A driver's problem may quote what its script has raised.
+    message = without_secrets(problem.message).rstrip(". \n") + "."
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
 
 
 def _condition(
-    s: Status, job: StreamJob, now: datetime, kind: ConditionType, flag: bool, reason: str, message: str
+    s: Status, job: StreamJob, now: datetime, kind: ConditionType, value: str, reason: str, message: str
 ) -> Condition:
     old = s.condition(kind)
-    value = "True" if flag else "False"
     kept = old.last_transition_time if old is not None and old.status == value else None
     return Condition(
         type=kind,
@@ -271,13 +291,46 @@ def events(old: Status, new: Status) -> list[Event]:
         found.append(Event(True, "SavepointGivenUp", text))
     if new.phase is not None and new.phase != old.phase:
         found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+    e = new.escalation
+    if e is not None and e != old.escalation:
+        found.append(Event(True, "Escalated", ready.message if ready else ""))
+    if new.upgrade is not None and _news(old.upgrade, new.upgrade):
+        found.append(how_it_went(new.upgrade))
     stalled, was = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
         known = was is not None and (was.status, was.reason) == (stalled.status, stalled.reason)
         said = new.last_error is not None and new.last_error != old.last_error
-        if not known and not said:
+        if not known and not said and stalled.reason not in (ROLLED_BACK, "Escalated"):
             found.append(Event(True, stalled.reason, stalled.message))
     return found
+
+
+def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
+    return old is None or (old.step, old.target) != (new.step, new.target)
+
+
+def how_it_went(u: UpgradeStatus) -> Event:
+    """An upgrade in words."""
+    match u.step:
+        case UpgradeStep.PENDING:
+            text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
+            return Event(True, "UpgradePending", text)
+        case UpgradeStep.STOPPING:
+            return Event(False, "Upgrading", "The driver with the earlier specification is to stop")
+        case UpgradeStep.STARTING:
+            taken = (
+                f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
+            )
+            return Event(
+                False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
+            )
+        case UpgradeStep.COMPLETED:
+            return Event(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
+        case UpgradeStep.ROLLED_BACK:
+            error = u.error
+            why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
+            text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
+            return Event(True, ROLLED_BACK, text)
 
 
 def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:

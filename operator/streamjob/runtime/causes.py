@@ -7,6 +7,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 LONGEST = 500  # characters
+TRACEBACK = "Traceback (most recent call last):"
 DEEPEST = 20  # causes of a Java exception; some are their own
 
 
@@ -21,7 +22,17 @@ def one_line(error: BaseException) -> str:
 
 
 def first_line(text: str) -> str:
-    return next((line.strip()[:LONGEST] for line in text.splitlines() if line.strip()), "")
+    """The first that is not empty. One that only announces a Python traceback, as Spark's do of a function of the script, with
+    what was raised: that is the first line behind the frames."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    said = lines[0].strip()
+    if not said.endswith(TRACEBACK):
+        return said[:LONGEST]
+    raised = next((line.strip() for line in lines[1:] if not line[0].isspace()), "")
+    where = said.removesuffix(TRACEBACK).rstrip(": ")
+    return ": ".join(part for part in (where[: LONGEST // 2], raised[: LONGEST // 2]) if part)
 
 
 def java_causes(error: Py4JJavaError) -> list[Any]:
