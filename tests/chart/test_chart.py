@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.cluster.layout import HELM_VERSION, cache_folder
 from streamjob.controller import build
 from streamjob.controller.__main__ import arguments
 from tests.controller.given import job
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "streamjob"
-BUILT = ROOT / ".cluster" / "bin" / "helm"
+BUILT = cache_folder() / f"helm-{HELM_VERSION}" / "helm"
 HELM = str(BUILT) if BUILT.exists() else shutil.which("helm")
 
-pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")
+pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make test builds one)")
 
 
 def helm(*values: str, release: str = "sj", namespace: str = "ops") -> subprocess.CompletedProcess[str]:

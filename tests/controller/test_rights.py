@@ -19,7 +19,7 @@ from tests.chart.test_chart import HELM, of, render
 
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, end, eventually
 
-pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")]
+pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.skipif(HELM is None, reason="no helm (make test builds one)")]
 RELEASE = "streamjob"
 WATCHED = [("streamjob.dev", "streamjobs"), ("", "pods")]
 Obj = dict[str, Any]

@@ -18,7 +18,7 @@ from .scenarios import SCENARIOS, SPECIAL
 from .user import JOB, NAMESPACE
 from .world import World
 
-pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make cluster builds one)")
+pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make test builds one)")
 # Two controllers: they share a Lease. What is stopped and resumed has met with all that there is to do.
 BUSY = replace(SCENARIOS["resume"], skews=(0.0, 0.0))
 QUIET = [name for name in SPECIAL if not name.startswith("revoked")]
