@@ -46,6 +46,7 @@ class Shape:
     image: str = "jobs:1"
     policy: str = "OnFailure"
     escalation: tuple[str, ...] = ()
+    upgrade: str = "Savepoint"
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def random_plan(seed: int) -> Plan:
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
         escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
+        upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
