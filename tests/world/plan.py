@@ -50,6 +50,7 @@ class Shape:
     schedule: str | None = None
     retained: int | None = None
     escalation: tuple[str, ...] = ()
+    upgrade: str = "Savepoint"
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ def random_plan(seed: int) -> Plan:
         schedule=rng.choice((None, None, None, "*/2 * * * *")),
         retained=rng.choice((None, 1, 2)),
         escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
+        upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()

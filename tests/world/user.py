@@ -53,7 +53,7 @@ class User:
                 "backoff": {"initial": "1s", "max": "20s"},
                 "limit": 100,
             },
-            "upgrade": {"startTimeout": "1m", "probation": "20s"},
+            "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": NAME}, "spec": spec})
 
