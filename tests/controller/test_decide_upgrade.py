@@ -14,6 +14,7 @@ from streamjob.controller.actions import (
     CreateDriver,
     DeletePod,
     EnsureSecret,
+    SendSavepoint,
     SendTermination,
 )
 from streamjob.controller.case import Decision
@@ -369,6 +370,12 @@ class TestGoingBack:
         assert is_stalled(d)
         assert not is_ready(d)
         assert "restart.nonce" in d.status.conditions[0].message
+
+    def test_it_takes_savepoints_all_the_same(self) -> None:
+        status = ran(3) | upgrade("RolledBack") | {"savepointTrigger": 1}
+        wanted = wanting(status=status, savepoint={"trigger": 2})
+        o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), says=driver(epoch=3))
+        assert look(o)[2] == [SendSavepoint]
 
     @pytest.mark.parametrize(
         ("spec", "sends"),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.runtime.files import HadoopFiles, LinkFound
+from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.storageerrors import LinkFound
 
 
 @pytest.fixture

@@ -368,9 +368,9 @@ def _running(c: Case) -> Decision:
     if word.problem is not None:
         s = fail(c.s, word.problem, c.now)
         return c.decide(Phase.RESTARTING, word.problem.reason, sentence(word.problem), status=s)
-    if (back := upgrade.running(c)) is not None:
-        return back
     do = savepoints.tell(c) or retention.tidy(c)
+    if (back := upgrade.running(c, do=do)) is not None:
+        return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.s.epoch} runs", do=do)
 
 

@@ -231,7 +231,7 @@ def _back(c: Case, s: Status, problem: Problem) -> Status:
 # --- what is said of it ------------------------------------------------------------------------------------------
 
 
-def running(c: Case, *, do: tuple[actions.Action, ...] = ()) -> Decision | None:
+def running(c: Case, *, do: tuple[actions.Action, ...]) -> Decision | None:
     """The job runs with what was to be replaced: it needs a person. `do`: what a job that runs does all the same."""
     if not rolled_back(c.o.job, c.s):
         return None
