@@ -351,7 +351,9 @@ class Savepoint(Model):
     retained: Retained = Field(default_factory=Retained)
 
     model_config = ConfigDict(
-        json_schema_extra=cel(("self.timeout.matches('[1-9]')", "savepoint.timeout must not be 0"))
+        json_schema_extra=cel(
+            ("!has(self.timeout) || self.timeout.matches('[1-9]')", "savepoint.timeout must not be 0")
+        )
     )
 
 
