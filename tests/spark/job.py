@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.storage import Storage
 
 from .apps.windows import SCHEMA, windows
+from .feeds import in_order
 
 APP = Path(__file__).parent / "apps" / "windows.py"
 
@@ -36,6 +37,7 @@ class Feed:
             ]
             hidden = self.source / f".{self._next:04}.json"
             hidden.write_text("\n".join(map(json.dumps, rows)) + "\n")
+            in_order(hidden, self._next)
             hidden.rename(self.source / f"{self._next:04}.json")
             self._next += 1
 

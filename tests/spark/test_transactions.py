@@ -94,6 +94,13 @@ def periodic(after: int = 0, batch: int = 17):  # type: ignore[no-untyped-def]
     return reached
 
 
+def committed(batch: int):  # type: ignore[no-untyped-def]
+    """Both queries have."""
+    return lambda status: (
+        [t.batch is not None and t.batch >= batch for s in status.stages for t in s.tasks] == [True] * 2
+    )
+
+
 def complete_and_die(driver: LocalDriver, record: CheckpointRecord) -> None:
     with contextlib.suppress(http.client.HTTPException, OSError):  # it dies before it answers, or after
         driver.complete(record.checkpoint)
@@ -122,7 +129,7 @@ def test_row5_what_is_visible_is_what_has_completed(
     assert job.seen() == job.due(two), "the second checkpoint is committed, and no later one"
     feed.add(4)
     with job.start(monkeypatch, latest=two, kill="before NotifyComplete") as third:
-        third.running(30)
+        third.wait_for(committed(30))
         third.terminate(Mode.STOP, "first")
         stopped = third.wait_for(
             lambda s: s.completed is not None and s.completed.savepoint is not None
@@ -132,7 +139,7 @@ def test_row5_what_is_visible_is_what_has_completed(
     with job.start(monkeypatch, latest=stopped) as fourth:
         eventually(lambda: job.seen() == job.due(stopped), "what the stop had left to commit")
         feed.add(3)
-        fourth.running(36)
+        fourth.wait_for(committed(36))
         drained = fourth.finish(Mode.DRAIN)
     everything = job.rows(sorted(feed.source.glob("*.json")))
     assert job.seen() == [everything, everything]
