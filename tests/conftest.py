@@ -66,14 +66,14 @@ def cluster() -> Iterator[Site]:
     """A cluster with the images in it, the chart installed and watching the namespace of the tests."""
     console = Console()
     place = site.reach_cluster(SETTINGS, NAMESPACE, console)
-    site.bring_images(place, console)
-    site.remove(place, console)
-    site.make_namespace(place)
-    site.install_chart(place, console)
-    yield place
-    if SETTINGS.keep:
-        return
-    if place.booted:
-        site.end_cluster(console)
-    else:
+    try:
+        site.bring_images(place, console)
         site.remove(place, console)
+        site.make_namespace(place)
+        site.install_chart(place, console)
+        yield place
+    finally:
+        if place.booted and not SETTINGS.keep:
+            site.end_cluster(console)
+        elif not SETTINGS.keep:
+            site.remove(place, console)

@@ -26,12 +26,12 @@ def measure(samples: int) -> Figures:
     """Each sample is a job of its own: started, running, patched to Stopped."""
     console = Console()
     place = site.reach_cluster(Settings.from_environment(), NAMESPACE, console)
-    site.bring_images(place, console)
-    site.remove(place, console)
-    site.make_namespace(place)
-    site.install_chart(place, console)
     figures = Figures()
     try:
+        site.bring_images(place, console)
+        site.remove(place, console)
+        site.make_namespace(place)
+        site.install_chart(place, console)
         place.kubectl.apply(
             {
                 "apiVersion": "v1",
