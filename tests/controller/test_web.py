@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from streamjob.controller import metrics
 from streamjob.controller.kube import Kube
 from streamjob.controller.leader import Leader
 from streamjob.controller.reconciler import Reconciler
@@ -17,10 +18,11 @@ ADDRESS = "127.0.0.1:18231"
 
 
 @pytest.fixture
-async def reconciler() -> Reconciler:
+async def reconciler() -> AsyncIterator[Reconciler]:
     """Of a standby that has just seen the Lease."""
     kube = Kube(["shop"])
-    return Reconciler(kube, Leader(kube, "shop", "streamjob", "a"))
+    yield Reconciler(kube, Leader(kube, "shop", "streamjob", "a"))
+    metrics.LEADER_TERM.set_function(lambda: 0)  # it asked a leader whose loop is about to be closed
 
 
 @pytest.fixture
