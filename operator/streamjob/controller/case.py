@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -21,9 +22,11 @@ from ..api import (
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import Mode, Problem, TerminationRequest
 from . import names
-from .actions import Action
-from .observe import Observed
+from .actions import Action, DeletePod
+from .observe import Observed, Pod
 from .status import drained, fail, final, sentence, settle
+
+CANCEL_GRACE = 1  # second
 
 
 class Goal(Enum):
@@ -163,6 +166,21 @@ class Case:
         """The failure of the newest epoch, once it is accounted for."""
         r = self.s.restarts
         return r if r is not None and r.epoch == self.s.epoch else None
+
+    @property
+    def restart_now(self) -> RestartStatus:
+        """The next epoch begins at once, and no failure is counted."""
+        generation = self.o.job.metadata.generation
+        return RestartStatus(count=0, epoch=self.s.epoch, generation=generation, next_at=timestamp(self.now))
+
+
+def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
+    """Without a savepoint. One that is being killed already is not told again."""
+    return tuple(
+        DeletePod(p.name, p.uid, grace=CANCEL_GRACE)
+        for p in pods
+        if not p.deleting or (p.grace or 0) > CANCEL_GRACE
+    )
 
 
 def goal(o: Observed, now: datetime) -> Goal:

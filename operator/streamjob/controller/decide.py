@@ -31,14 +31,13 @@ from ..protocol.lifecycle import Scenario
 from ..protocol.messages import DriverPhase, Mode, Problem
 from . import actions, build, escalation, faults, names, retention, savepoints, upgrade
 from .actions import Action
-from .case import Case, Decision, Goal, goal, request
+from .case import CANCEL_GRACE, Case, Decision, Goal, goal, kill, request
 from .drivers import completed_token
 from .observe import Observed
 from .rebuild import rebuild
 from .status import fail, seconds_until, seen, sentence
 
 STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
-CANCEL_GRACE = 1  # second
 AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver lives
 RECHECK = 15.0  # seconds; for what changes with time alone
 TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
@@ -72,7 +71,7 @@ def fence_off_late_drivers(c: Case) -> Decision | None:
     """
     older = [p for p in c.o.pods if p.epoch < c.s.epoch and not p.deleting]
     if older:
-        return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in older))
+        return Decision(c.s, kill(older))
     pod, recorded = c.o.pod, c.o.job.status.driver
     if pod is None or pod.started or pod.deleting:
         return None
@@ -132,9 +131,8 @@ def cancel(c: Case) -> Decision | None:
         return None
     s = c.s.model_copy(update={"termination": c.s.termination if c.open_termination is None else None})
     if c.o.pods:
-        slow = [p for p in c.o.pods if not p.deleting or (p.grace or 0) > CANCEL_GRACE]
-        do = tuple(actions.DeletePod(p.name, p.uid, grace=CANCEL_GRACE) for p in slow)
-        return c.decide(Phase.CANCELLING, "Cancelling", "The driver is being deleted", do=do, status=s)
+        text = "The driver is being deleted"
+        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.o.pods), status=s)
     if c.o.job.deleting:
         return Decision(s, (actions.SetFinalizer(False),))
     s = s.model_copy(update={"driver": None})

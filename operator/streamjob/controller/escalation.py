@@ -16,7 +16,6 @@ from ..api import (
     Escalation,
     EscalationStatus,
     Phase,
-    RestartStatus,
     State,
     Status,
     StreamJob,
@@ -24,12 +23,9 @@ from ..api import (
 )
 from ..api.types import moment, timestamp
 from ..protocol.messages import Mode
-from . import actions
-from .case import Case, Decision, Goal, escalated, timeout
-from .observe import Pod
+from .case import Case, Decision, Goal, escalated, kill, timeout
 
 ESCALATED = "Escalated"
-GRACE = 1  # second
 
 
 def aim(c: Case) -> Case:
@@ -88,13 +84,7 @@ def break_off(c: Case) -> Decision | None:
     drains = said is not None and said.mode is Mode.DRAIN
     if not (drains or e.request_id in c.o.acknowledged or (pod.started and c.o.silent)):
         return None  # it was never told: a stop is asked for instead
-    return c.decide(Phase.STOPPING, ESCALATED, why(e), do=_kill(pod))
-
-
-def _kill(pod: Pod) -> tuple[actions.Action, ...]:
-    if pod.deleting and (pod.grace or 0) <= GRACE:
-        return ()
-    return (actions.DeletePod(pod.name, pod.uid, grace=GRACE),)
+    return c.decide(Phase.STOPPING, ESCALATED, why(e), do=kill([pod]))
 
 
 def go_on(c: Case, s: Status) -> Decision | None:
@@ -102,11 +92,8 @@ def go_on(c: Case, s: Status) -> Decision | None:
     e = _stop(c)
     if e is None:
         return None
-    generation = c.o.job.metadata.generation
-    again = RestartStatus(count=0, epoch=c.s.epoch, generation=generation, next_at=timestamp(c.now))
-    return c.decide(
-        Phase.RESTARTING, ESCALATED, why(e), status=s.model_copy(update={"restarts": again}), wake=0.0
-    )
+    s = s.model_copy(update={"restarts": c.restart_now})
+    return c.decide(Phase.RESTARTING, ESCALATED, why(e), status=s, wake=0.0)
 
 
 def _stop(c: Case) -> EscalationStatus | None:

@@ -17,7 +17,6 @@ from ..api import (
     ErrorStatus,
     Phase,
     RestartPolicy,
-    RestartStatus,
     Specification,
     Status,
     StreamJob,
@@ -197,10 +196,7 @@ def give_up_what_fails(c: Case, s: Status, problem: Problem, count: int) -> Deci
     if not _trying(c) or (may_pass and count < min(ATTEMPTS, c.o.job.spec.restart.limit + 1)):
         return None
     # At once, and the old specification begins with a clean slate.
-    again = RestartStatus(
-        count=0, epoch=c.s.epoch, generation=c.o.job.metadata.generation, next_at=timestamp(c.now)
-    )
-    s = _back(c, s, problem).model_copy(update={"restarts": again})
+    s = _back(c, s, problem).model_copy(update={"restarts": c.restart_now})
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _told(s), status=s, wake=0.0)
 
 
