@@ -33,6 +33,7 @@ cluster-down: ## End the local Kubernetes, nothing is left
 .PHONY: images
 images: ## Build the product's images
 	@python3 -m dev.images build
+	@python3 -m dev.images build --target driver-s3
 
 .PHONY: test
 test: venv venv-spark40 servers ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster

@@ -89,7 +89,9 @@ python3 -m venv --clear "$venv"
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
 mkdir -p .cache
 "$venv/bin/uv" cache prune --quiet # pyspark comes as source and leaves a build of 2 GB behind each time
+# So that `.venv/bin/python -m dev.bench` and the like find the package without PYTHONPATH.
+echo "$PWD/operator" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/streamjob.pth"
 say "an archive of Spark's classes, with which tests start sooner"
-PYTHONPATH=operator "$venv/bin/python" -m streamjob.runtime.classes >.cache/classes.log 2>&1 || say "none: see .cache/classes.log"
+"$venv/bin/python" -m streamjob.runtime.classes >.cache/classes.log 2>&1 || say "none: see .cache/classes.log"
 echo "$stamp" >"$venv/.stamp"
 say "$venv is ready"

@@ -7,7 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from dev.localdriver import free_port
+from dev import ports
+from dev.demo.waiting import PATIENCE
 
 JARS = Path.home() / ".cache" / "streamjob" / "jars"  # made by dev/bootstrap.sh servers
 CONNECTORS = ",".join(
@@ -27,7 +28,7 @@ class Kafka:
             raise FileNotFoundError(f"no Kafka in {JARS}: run dev/bootstrap.sh servers")
         folder.mkdir(parents=True)
         self._folder = folder
-        port, control = free_port(), free_port()
+        port, control = ports.free(kept=True), ports.free(kept=True)
         self.address = f"127.0.0.1:{port}"
         settings = {
             "process.roles": "broker,controller",
@@ -65,7 +66,7 @@ class Kafka:
         return ["java", "-Xmx256m", "-XX:+UseSerialGC", log4j, "-cp", f"{JARS}/kafka/*", *words]
 
     def _wait(self, port: int) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while self._process.poll() is None and time.monotonic() < deadline:
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", port)) == 0:

@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import streamjob
+from dev import ports
+from dev.demo.waiting import PATIENCE
 from streamjob.controller import certs
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
@@ -76,7 +77,7 @@ class LocalDriver:
             ("tls.key", credentials.key),
         ):
             (secrets / name).write_text(content)
-        self.port = free_port()
+        self.port = ports.free()
         self.log = home / f"driver-{epoch}.log"
         self.report_file = home / f"report-{epoch}.json"
         spark_conf = {**FAST, **config.pop("spark_conf", {})}  # type: ignore[dict-item]
@@ -157,7 +158,7 @@ class LocalDriver:
 
     # --- conversations --------------------------------------------------------------------------------------------
 
-    def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = 120) -> DriverStatus:
+    def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = PATIENCE) -> DriverStatus:
         """The first status that meets the condition. Fails with the driver's log if it ends or time runs out."""
         deadline = time.monotonic() + timeout
         after = -1
@@ -205,7 +206,7 @@ class LocalDriver:
             **config,
         )
 
-    def wait(self, timeout: float = 120) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -217,12 +218,20 @@ class LocalDriver:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
+    def jvm(self) -> str:
+        """The pid of its JVM."""
+        (jvm,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return jvm
+
     def report(self) -> DriverStatus:
         """The termination message."""
         return codec.loads(DriverStatus, self.report_file.read_text())
 
     def tail(self, lines: int = 40) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        """How its log ends, after what it says itself that went wrong."""
+        problem = self.report().problem if self.report_file.exists() else None
+        end = self.log.read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join([problem.message, *end] if problem else end)
 
     def boundary(self, stage: str = "main") -> tuple[int, int]:
         """Latest numbers in the offset and the commit log of a stage."""
@@ -248,10 +257,3 @@ def _latest(folder: Path) -> int:
         if folder.exists()
         else -1
     )
-
-
-def free_port() -> int:
-    """Of this machine."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from dev.localdriver import free_port
+from dev import ports
 
 USER = "postgres"  # the server refuses to run as root
 
@@ -24,7 +24,7 @@ class Postgres:
             raise FileNotFoundError("PostgreSQL is not installed: run dev/bootstrap.sh servers")
         self._folder = folder
         self._data = folder / "data"
-        self._port = free_port()
+        self._port = ports.free(kept=True)
         folder.mkdir(parents=True)
         if os.geteuid() == 0:
             shutil.chown(folder, USER)
@@ -56,7 +56,7 @@ class Postgres:
 
     def _start(self) -> None:
         log = self._folder / "log"
-        self._run("pg_ctl", "-D", self._data, "-w", "-l", log, "-o", self._settings, "start")
+        self._run("pg_ctl", "-D", self._data, "-w", "-t", 300, "-l", log, "-o", self._settings, "start")
 
     def _run(self, program: str, *words: object) -> str:
         assert self._programs is not None
@@ -67,7 +67,7 @@ class Postgres:
             cwd="/",
             user=USER if os.geteuid() == 0 else None,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         if done.returncode:
             raise RuntimeError(f"{program}: {(done.stderr or done.stdout).strip()}")

@@ -1,24 +1,45 @@
 #!/usr/bin/env bash
-# All tests. Those on the real cluster wait for most of their time, so they run beside the others; what they say is shown at the
-# end, and until then in the file that is named. Called by `make test`, which has installed everything.
+# All tests. Those on the real cluster wait for most of their time, so they run beside the others, in two processes: those that need
+# the product in it, and those that need its API server only. What they say is shown at the end, and until then in the files that are
+# named. Called by `make test`, which has installed everything.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-on_cluster=.build/cluster-tests.log
 mkdir -p .build
+jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 
-set -m # or it would be started with SIGINT ignored, and could not end its cluster
-.venv/bin/python -m pytest --durations=15 -m cluster >"$on_cluster" 2>&1 &
-cluster=$!
-set +m
-trap 'kill -INT "$cluster"; wait "$cluster"; exit 130' INT TERM
+# A cluster that is up, or the user's own, is left as it was found. Ours goes when both processes have ended.
+ours= keep=${KEEP:-}
+if [ -z "${CLUSTER:-}$keep" ] && ! python3 -m dev.cluster status >/dev/null 2>&1; then
+    ours=yes keep=1
+fi
+end_cluster() {
+    [ -z "$ours" ] || python3 -m dev.cluster down
+}
 
 status=0
-echo "Beside what follows, on the real cluster: $on_cluster"
+echo "What a busy machine would make fail, before there is one: with Spark 4.0, then with Spark 4.1"
+for venv in .venv-spark40 .venv; do
+    $venv/bin/python -m pytest -n 2 -m impatient tests/spark || status=1
+done
+
+set -m # or they would be started with SIGINT ignored, and could not end what they have begun
+KEEP=$keep .venv/bin/python -m pytest --durations=15 -m cluster tests/e2e tests/dev >"$jobs" 2>&1 &
+with_jobs=$!
+KEEP=$keep .venv/bin/python -m pytest --durations=15 -m cluster --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
+with_api=$!
+set +m
+trap 'kill -INT "$with_jobs" "$with_api"; wait "$with_jobs" "$with_api"; end_cluster; exit 130' INT TERM
+
+echo "Beside what follows, on the real cluster: $jobs, $api"
 echo "What depends on Spark's version, with Spark 4.0"
-.venv-spark40/bin/python -m pytest -n 2 --durations=15 -m "not any_spark" tests/spark || status=1
+.venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient" tests/spark || status=1
 echo "All that needs no cluster, with Spark 4.1"
-.venv/bin/python -m pytest -n 2 --durations=15 -m "not cluster" || status=1
-echo "On the real cluster"
-tail -n +1 -f --pid="$cluster" "$on_cluster"
-wait "$cluster" || status=1
+.venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient" || status=1
+echo "On the real cluster, its API server"
+tail -n +1 -f --pid="$with_api" "$api"
+wait "$with_api" || status=1
+echo "On the real cluster, with the product in it"
+tail -n +1 -f --pid="$with_jobs" "$jobs"
+wait "$with_jobs" || status=1
+end_cluster || status=1
 exit $status

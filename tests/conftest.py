@@ -1,13 +1,17 @@
 """The real cluster for tests marked `cluster`: booted before the first of them, ended after the last.
 
-It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the user's own.
+It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the user's own. Tests in tests/e2e and tests/dev get the
+images and the chart too (`cluster`), the others, which bring a controller of their own, the API server only: so the two kinds can
+run at the same time, as dev/test.sh has it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,11 +41,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick ones first, the cluster's last."""
-    items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path)))
+    """Quick ones first, the cluster's last. Of those with Spark, the ones that are given more time come first: one of them
+    alone at the end would leave all cores but one idle."""
+    items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path), -time_given(item)))
     for item in [item for item in items if is_for_cluster(item)]:
-        if isinstance(item, pytest.Function) and "cluster" not in item.fixturenames:
-            item.fixturenames.insert(0, "cluster")
+        needed = "cluster" if item.path.parent.name in ("e2e", "dev") else "api_server"
+        if isinstance(item, pytest.Function) and needed not in item.fixturenames:
+            item.fixturenames.insert(0, needed)
     first = next((item for item in items if is_for_cluster(item)), None)
     if first:
         first.add_marker(pytest.mark.timeout(COLD), append=False)
@@ -61,19 +67,63 @@ def is_for_cluster(item: pytest.Item) -> bool:
     return item.get_closest_marker("cluster") is not None
 
 
+def time_given(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker and "tests/spark" in str(item.path) else 0.0
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Site]:
-    """A cluster with the images in it, the chart installed and watching the namespace of the tests."""
+def booted() -> Iterator[Site]:
+    """A cluster that is up."""
     console = Console()
     place = site.reach_cluster(SETTINGS, NAMESPACE, console)
+    yield place
+    if place.booted and not SETTINGS.keep:
+        site.end_cluster(console)
+
+
+@pytest.fixture(scope="session")
+def cluster(booted: Site) -> Iterator[Site]:
+    """A cluster with the images in it, the chart installed and watching the namespace of the tests."""
+    console = Console()
     try:
-        site.bring_images(place, console)
-        site.remove(place, console)
-        site.make_namespace(place)
-        site.install_chart(place, console)
-        yield place
+        site.bring_images(booted, console)
+        site.remove(booted, console)
+        site.make_namespace(booted)
+        site.install_chart(booted, console)
+        yield booted
     finally:
-        if place.booted and not SETTINGS.keep:
-            site.end_cluster(console)
-        elif not SETTINGS.keep:
-            site.remove(place, console)
+        if not booted.booted and not SETTINGS.keep:
+            site.remove(booted, console)
+
+
+@pytest.fixture(scope="session")
+def defined(booted: Site) -> Iterator[None]:
+    """The cluster knows what a StreamJob is."""
+    made = site.define(booted)
+    yield
+    if made and not booted.booted and not SETTINGS.keep:
+        site.undefine(booted)
+
+
+@pytest.fixture
+def api_server(defined: None) -> Iterator[None]:
+    """It is there for as long as the test needs it."""
+    with claimed(fcntl.LOCK_SH):
+        yield
+
+
+@pytest.fixture
+def api_server_alone(cluster: Site) -> Iterator[None]:
+    """No test of another process needs it meanwhile."""
+    with claimed(fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def claimed(how: int) -> Iterator[None]:
+    lock = Layout.from_environment().lock.with_suffix(".tests")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, how)
+        yield

@@ -1,8 +1,10 @@
-"""How fast savepoints are written, beside `cp -r` and `sync` of the same directory on the same disk, in turns."""
+"""How fast savepoints are written, beside `cp -r` and `sync` of the same directory on the same disk, in turns; what memory that
+takes; and what a query feels of one beside it (see `pause`)."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -14,7 +16,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from dev.bench import pause
 from dev.bench.figures import Figures
+from dev.bench.session import session
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.catalog import delete_savepoint, export
 from streamjob.runtime.checkpointdir import CheckpointDir
@@ -24,29 +28,84 @@ from streamjob.runtime.savepointdir import verify_savepoint
 
 JOB = JobRef("bench", "bench", "bench")
 PARTITIONS = 200  # Spark's own number; each with one large file and four small ones, as RocksDB with changelog has them
+# What the disk cache has of the state when it is copied: all of it, as after a run that has just written it, or nothing.
+IN_MEMORY, ON_DISK = "state in memory", "state on the disk only"
+STATES = (IN_MEMORY, ON_DISK)
+ENOUGH = 600.0  # seconds for one size, after which no further run begins
+COPIES = 4.5  # of the state that lie on the disk at once, at most
+# As those of RocksDB: a number alone would be a version, and be left out beside a running query.
+LARGE = "SSTs/000008-5f0a3c1e-0000-4000-8000-000000000008.sst"
 SMALL = {"1.zip": 2_000, "2.changelog": 1_000, "3.changelog": 1_000, "4.changelog": 1_000}
+
+
+def lacks_room(size: int, copies: float) -> str | None:
+    """Why it cannot be measured here, if so. :param copies: of `size` bytes that lie on the disk at once, at most."""
+    folder, needed = tempfile.gettempdir(), copies * size
+    free = shutil.disk_usage(folder).free
+    return (
+        None
+        if free > needed
+        else f"it takes {needed / 1e9:.0f} GB in {folder}, where {free / 1e9:.0f} are free"
+    )
 
 
 def measure(size: int, runs: int) -> Figures:
     """:param size: bytes of state."""
     figures = Figures()
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
+    began = time.monotonic()
     try:
-        source = _Source(HadoopFiles(spark), home, size)
-        source.save("warm")
-        source.delete("warm")
-        for run in range(runs):
-            print(f"  savepoint: run {run + 1} of {runs}", flush=True)
-            _run(source, figures, run)
+        with session(pause.SETTINGS) as spark:
+            print(f"  savepoint: {size / 1e9:g} GB are written", flush=True)
+            source = _Source(HadoopFiles(spark), home, size)
+            source.save("warm")
+            source.delete("warm")
+            for run in range(runs):
+                if run and time.monotonic() - began > ENOUGH:
+                    print(
+                        f"  savepoint: {run} runs have taken {ENOUGH / 60:.0f} minutes, no more", flush=True
+                    )
+                    break
+                print(f"  savepoint: run {run + 1} of {runs}", flush=True)
+                _run(source, figures, run)
+                pause.measure(
+                    spark,
+                    f"file:{home}/beside-{run}",
+                    lambda: source.save("beside", live=True),
+                    lambda: source.delete("beside"),
+                    figures,
+                )
     finally:
         shutil.rmtree(home, ignore_errors=True)
-        spark.stop()
     return figures
 
 
 def _run(source: _Source, figures: Figures, run: int) -> None:
+    for state in STATES:
+        if state == IN_MEMORY and not _fits(source.size):
+            continue
+        _pair(source, figures, run, state)
+        if state != STATES[-1]:
+            source.delete("first")
+    before = source.shared()
+    source.change(every=100)
+    timed(lambda: source.save("second"), figures, "savepoint, after 1 % of the files changed")
+    figures.add("of its bytes written anew, %", 100 * (source.shared() - before) / before)
+    timed(lambda: verify_savepoint(source.files, source.uri("second")), figures, "verify")
+    restored = f"file:{source.home}/restored"
+    timed(lambda: restore(source.files, source.uri("second"), "bench", 0, restored), figures, "restore")
+    exported = f"file:{source.home}/exported/copy"
+    timed(lambda: export(source.files, source.uri("second"), exported), figures, "export")
+    timed(lambda: source.delete("first"), figures, "delete")
+    source.delete("second")
+    for name in ("restored", "exported"):
+        shutil.rmtree(source.home / name)
+
+
+def _pair(source: _Source, figures: Figures, run: int, state: str) -> None:
+    """`cp` and the savepoint of the same files. Each finds them in the same state, an idle disk, and nothing of the other's in
+    memory; which goes first changes with the run."""
+
     def copy() -> None:
         subprocess.run(["cp", "-r", source.folder, source.home / "copy"], check=True)
         subprocess.run(["sync"], check=True)
@@ -55,26 +114,70 @@ def _run(source: _Source, figures: Figures, run: int) -> None:
         ("cp -r and sync", copy),
         ("savepoint, the first", lambda: source.save("first")),
     ]
-    # Which goes first changes, so that neither has the emptier disk cache each time.
-    seconds = {name: _timed(what, figures, name) for name, what in (both if run % 2 else both[::-1])}
-    figures.add("speed of the first: cp -r and sync / savepoint", seconds[both[0][0]] / seconds[both[1][0]])
+    processes = Processes(source.files.spark)
+    seconds = {}
+    for name, what in both if run % 2 else both[::-1]:
+        subprocess.run(["sync"], check=True)
+        (_read if state == IN_MEMORY else _forget)(source.folder)
+        before = processes.seconds()
+        seconds[name] = timed(what, figures, f"{name}, {state}")
+        figures.add(f"{name}, {state}: processor time", processes.seconds() - before)
+        for folder in ("copy", "savepoints"):
+            _forget(source.home / folder)
+    ratio = seconds[both[0][0]] / seconds[both[1][0]]
+    figures.add(f"speed of the first, cp -r and sync = 1, {state}", ratio)
+    for name, megabytes in processes.peaks().items():
+        figures.add(f"resident memory of the driver's {name}, peak, MB", megabytes)
     shutil.rmtree(source.home / "copy")
-    before = source.shared()
-    source.change(every=100)
-    _timed(lambda: source.save("second"), figures, "savepoint, after 1 % of the files changed")
-    figures.add("of its bytes written anew, %", 100 * (source.shared() - before) / before)
-    _timed(lambda: verify_savepoint(source.files, source.uri("second")), figures, "verify")
-    restored = f"file:{source.home}/restored"
-    _timed(lambda: restore(source.files, source.uri("second"), "bench", 0, restored), figures, "restore")
-    exported = f"file:{source.home}/exported/copy"
-    _timed(lambda: export(source.files, source.uri("second"), exported), figures, "export")
-    _timed(lambda: source.delete("first"), figures, "delete")
-    source.delete("second")
-    for name in ("restored", "exported"):
-        shutil.rmtree(source.home / name)
 
 
-def _timed(what: Callable[[], object], figures: Figures, name: str) -> float:
+class Processes:
+    """This one, its JVM and the commands that it has run."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._processes = {"Python": os.getpid(), "JVM": spark.sparkContext._gateway.proc.pid}  # type: ignore[union-attr]
+        for pid in self._processes.values():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak of its memory begins anew
+
+    def peaks(self) -> dict[str, float]:
+        """MB of memory, since this was made."""
+        found = {}
+        for name, pid in self._processes.items():
+            line = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+            found[name] = int(line[1]) / 1000 if line else 0.0
+        return found
+
+    def seconds(self) -> float:
+        """Of a processor, since they began. What the kernel's own threads do for the disk is in none."""
+        stat = Path(f"/proc/{self._processes['JVM']}/stat").read_text().rpartition(")")[2].split()
+        jvm = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        return jvm + sum(os.times()[:4])
+
+
+def _fits(size: int) -> bool:
+    """Whether so much of the disk stays in memory, with what of its copy waits to be written."""
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return available is not None and 1.5 * size < int(available[1]) * 1024
+
+
+def _read(folder: Path) -> None:
+    """All of it is in the disk cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while file.read(1 << 20):
+                    pass
+
+
+def _forget(folder: Path) -> None:
+    """Nothing of it is in the disk cache any more. It has been synced."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def timed(what: Callable[[], object], figures: Figures, name: str) -> float:
     began = time.monotonic()
     what()
     seconds = time.monotonic() - began
@@ -86,7 +189,7 @@ class _Source:
     """A checkpoint directory, and its savepoints."""
 
     def __init__(self, files: HadoopFiles, home: Path, size: int) -> None:
-        self.files, self.home = files, home
+        self.files, self.home, self.size = files, home, size
         self.folder = home / "checkpoint"
         self._number = 0
         self._write(self.folder / "metadata", b'{"id":"00000000-0000-0000-0000-000000000000"}')
@@ -94,24 +197,24 @@ class _Source:
         self._write(self.folder / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
         for partition in range(PARTITIONS):
             place = self.folder / "state" / "0" / str(partition)
-            self._write(place / "SSTs" / "000008.sst", os.urandom(size // PARTITIONS))
+            self._write(place / LARGE, os.urandom(size // PARTITIONS))
             for name, small in SMALL.items():
                 self._write(place / name, os.urandom(small))
         subprocess.run(["sync"], check=True)
 
     def change(self, every: int) -> None:
         """Write one of so many files anew, of the large and of the small ones."""
-        for pattern in ("SSTs/000008.sst", *SMALL):
+        for pattern in (LARGE, *SMALL):
             for path in sorted((self.folder / "state" / "0").glob(f"*/{pattern}"))[::every]:
                 self._write(path, os.urandom(path.stat().st_size))
 
-    def save(self, name: str) -> None:
+    def save(self, name: str, live: bool = False) -> None:
         self._number += 1
         task = TaskRecord(0, f"file:{self.folder}", 0)
         stages = (StageRecord("bench", (task,), ()),)
         record = CheckpointRecord(self._number, 1, None, name, self.uri(name), "2026-01-01T00:00:00Z", stages)
         directories = {("bench", 0): CheckpointDir(self.files, task.location)}
-        write_savepoint(self.files, JOB, record, directories, self.uri(name))
+        write_savepoint(self.files, JOB, record, directories, self.uri(name), live=live)
 
     def delete(self, name: str) -> None:
         delete_savepoint(self.files, self.uri(name))

@@ -24,9 +24,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from kubernetes.aio import client, config
+from prometheus_client.parser import text_string_to_metric_families
 
+from dev import ports
 from dev.bench.figures import Figures
 from streamjob.api.crd import definition
 from streamjob.controller import certs, names
@@ -43,7 +46,7 @@ from streamjob.protocol.messages import (
 AT_ONCE = 32  # calls of ours side by side
 RATE, PATCHES = 10.0, 200  # patches in a second, and how many at most
 REST = 30.0  # seconds over which a controller with nothing to do is watched
-SETTLE = 5.0
+SETTLED = 0.05  # of a core, over a second
 PATIENCE = 1800.0
 RESOURCE = ("streamjob.dev", "v1alpha1")
 PREFIX = "job-"
@@ -171,14 +174,14 @@ class Site:
 
         await until(running, f"the pod of {name}", every=0.5)
 
-    async def stop(self, name: str) -> float:
-        """The user's patch. Returns when it was sent."""
+    async def stop(self, name: str) -> tuple[float, float]:
+        """The user's patch. Returns when it was sent, and when it was answered."""
         began = time.monotonic()
         await self.objects.patch_namespaced_custom_object(
             *(*RESOURCE, self.namespace, "streamjobs", name, {"spec": {"state": "Stopped"}}),
             _content_type=MERGE,
         )
-        return began
+        return began, time.monotonic()
 
     async def remove(self) -> None:
         async def let_go(name: str) -> None:
@@ -207,7 +210,26 @@ class Controller(subprocess.Popen[bytes]):
 
     def __init__(self, namespace: str) -> None:
         command = [sys.executable, "-m", "streamjob.controller", "--namespace", namespace]
-        super().__init__([*command, "--listen", "127.0.0.1:0"], stderr=subprocess.DEVNULL)
+        self._port = ports.free()
+        super().__init__([*command, "--listen", f"127.0.0.1:{self._port}"], stderr=subprocess.DEVNULL)
+
+    async def commands(self, share: float) -> float:
+        """The quantile of its own part: from the event that tells of a patch to the driver's having taken the command. Between
+        the buckets' bounds as Prometheus does it."""
+        url = f"http://127.0.0.1:{self._port}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            families = text_string_to_metric_families(await answer.text())
+        name = "streamjob_command_seconds_bucket"
+        buckets = {
+            float(s.labels["le"]): s.value for family in families for s in family.samples if s.name == name
+        }
+        wanted = share * max(buckets.values())
+        low, below = 0.0, 0.0
+        for bound, count in sorted(buckets.items()):
+            if count >= wanted:
+                return low + (min(bound, 60.0) - low) * (wanted - below) / max(count - below, 1.0)
+            low, below = bound, count
+        raise AssertionError("the last bucket has them all")
 
     @property
     def memory(self) -> float:
@@ -261,29 +283,37 @@ async def _serve(site: Site, figures: Figures) -> None:
     try:
         await all_followed(site, 2)
         figures.add("all jobs running: controller started → all drivers followed (s)", since(began))
+        await settled(controller)
+        figures.add("… → it has looked at them all, and rests (s)", since(began))
         figures.add("processor time of that (s)", controller.cpu)
-        await asyncio.sleep(SETTLE)
         before = controller.cpu
         await asyncio.sleep(REST)
         figures.add("at rest: share of one core (%)", 100 * (controller.cpu - before) / REST)
         figures.add("at rest: resident memory (MB)", controller.memory)
-        latencies = await patched(site)
-        cuts = statistics.quantiles(latencies, n=100, method="inclusive")
-        figures.add(f"patch → driver told, {RATE:g} patches/s, p50 (s)", cuts[49])
-        figures.add(f"patch → driver told, {RATE:g} patches/s, p99 (s)", cuts[98])
+        told, calls = await patched(site)
+        for what, values in (
+            (f"patch → driver told, {RATE:g} patches/s", told),
+            ("the patch call alone", calls),
+        ):
+            cuts = statistics.quantiles(values, n=100, method="inclusive")
+            figures.add(f"{what}, p50 (s)", cuts[49])
+            figures.add(f"{what}, p99 (s)", cuts[98])
+        for share in (0.5, 0.99):
+            name = f"of which event → driver has answered the command, p{100 * share:g} (s)"
+            figures.add(name, await controller.commands(share))
         figures.add("afterwards: resident memory (MB)", controller.memory)
     finally:
         controller.kill()
         await asyncio.to_thread(controller.wait)
 
 
-async def patched(site: Site) -> list[float]:
-    """Stop jobs one after another, spread over all of them. Seconds until each driver has heard of it."""
+async def patched(site: Site) -> tuple[list[float], list[float]]:
+    """Stop jobs one after another, spread over all of them. Seconds until each driver has heard of it, and of the patch calls."""
     chosen = site.jobs[:: max(len(site.jobs) // PATCHES, 1)][:PATCHES]
-    begin = time.monotonic()
+    start = time.monotonic()
     pending = []
     for n, name in enumerate(chosen):
-        await asyncio.sleep(max(begin + n / RATE - time.monotonic(), 0.0))
+        await asyncio.sleep(max(start + n / RATE - time.monotonic(), 0.0))
         pending.append(asyncio.create_task(site.stop(name)))
     sent = await asyncio.gather(*pending)
     told = site.drivers.told
@@ -292,7 +322,10 @@ async def patched(site: Site) -> list[float]:
         return all(site.uids[name] in told for name in chosen)
 
     await until(all_told, "every driver's being told")
-    return [told[site.uids[name]] - at for name, at in zip(chosen, sent, strict=True)]
+    return (
+        [told[site.uids[name]] - begin for name, (begin, _) in zip(chosen, sent, strict=True)],
+        [end - begin for begin, end in sent],
+    )
 
 
 async def all_followed(site: Site, term: int) -> None:
@@ -302,6 +335,19 @@ async def all_followed(site: Site, term: int) -> None:
         return sum(t >= term for t in site.drivers.terms.values()) == len(site.jobs)
 
     await until(heard, f"all {len(site.jobs)} drivers' hearing of term {term}")
+
+
+async def settled(controller: Controller) -> None:
+    """It does next to nothing any more."""
+    before = controller.cpu
+
+    async def quiet() -> bool:
+        nonlocal before
+        await asyncio.sleep(1)
+        used, before = controller.cpu - before, controller.cpu
+        return used < SETTLED
+
+    await until(quiet, "the controller's rest")
 
 
 async def each(items: Iterable[str], call: Callable[[str], Awaitable[None]]) -> None:

@@ -6,6 +6,8 @@
     python3 -m dev.cluster build          only build the binaries (they are cached)
     python3 -m dev.cluster load IMAGE...  bring images of `python3 -m dev.images` into the node
     python3 -m dev.cluster kubeconfig     print the path of the kubeconfig
+    python3 -m dev.cluster restart NAME   kill a daemon, as a crash does, and start it again
+    python3 -m dev.cluster add-node       a second node (remove-node takes it away), to see what `kubectl drain` does
 
 Where things are. All state of a cluster is in one folder: `.cluster/` below the repository's root, or what
 STREAMJOB_CLUSTER_DIR names. Two folders are two clusters; they may run side by side. Binaries outlive a cluster in

@@ -22,6 +22,10 @@ def main() -> int:
         "image", nargs="+", help="a name that `python3 -m dev.images build` gave, or an archive file"
     )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
+    restarting = commands.add_parser("restart", help="kill one of the daemons and start it again")
+    restarting.add_argument("daemon", help="a name that `status` shows, such as kube-apiserver")
+    commands.add_parser("add-node", help="give the cluster a second node, with the images of the first")
+    commands.add_parser("remove-node", help="take it away again; drain it first")
     arguments = parser.parse_args()
     layout = Layout.from_environment()
     try:
@@ -38,6 +42,13 @@ def main() -> int:
             case "load":
                 with lifecycle.locked(layout):
                     load.load(layout, arguments.image)
+            case "restart":
+                with lifecycle.without(layout, arguments.daemon):
+                    pass
+            case "add-node":
+                lifecycle.add_node(layout)
+            case "remove-node":
+                lifecycle.remove_node(layout)
             case "kubeconfig":
                 say(str(layout.kubeconfig))
     except ClusterError as error:

@@ -7,8 +7,13 @@ from dev.cluster.commands import run
 from dev.cluster.layout import ClusterError, Layout
 
 
+def ctr(layout: Layout) -> list[str]:
+    """How a command to the node's containerd begins."""
+    return ["ctr", "--address", str(layout.containerd_socket), "--namespace", "k8s.io"]
+
+
 def _ctr(layout: Layout, *words: str | Path, timeout: float = 30) -> str:
-    return run("ctr", "--address", layout.containerd_socket, "--namespace", "k8s.io", *words, timeout=timeout)
+    return run(*ctr(layout), *words, timeout=timeout)
 
 
 def reachable(layout: Layout) -> bool:

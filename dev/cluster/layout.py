@@ -8,6 +8,7 @@ from pathlib import Path
 KUBERNETES_VERSION = "1.35.4"
 HELM_VERSION = "3.19.5"
 NODE_NAME = "streamjob"
+SECOND_NODE_NAME = "streamjob-2"
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 # The node sees folders of its own in these places, so a cluster cannot keep its state below them.
@@ -35,6 +36,11 @@ class Layout:
         """Use the folder that STREAMJOB_CLUSTER_DIR names, else `.cluster` below the repository's root."""
         named = os.environ.get("STREAMJOB_CLUSTER_DIR")
         return Layout(Path(named).resolve() if named else REPOSITORY / ".cluster")
+
+    @property
+    def second(self) -> "Layout":
+        """That of the second node: all that it has is in a folder of its own, see second.py."""
+        return Layout(self.root / "second")
 
     @property
     def id(self) -> str:

@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dev.cluster import build, cgroups, controlplane, images, network, node, pause, preconditions, processes
+from dev.cluster import (
+    build,
+    cgroups,
+    controlplane,
+    images,
+    network,
+    node,
+    pause,
+    preconditions,
+    processes,
+    second,
+)
 from dev.cluster.api import Api
 from dev.cluster.commands import run
 from dev.cluster.console import elapsed, say, step
@@ -80,10 +91,44 @@ def _boot(layout: Layout) -> None:
         pause.write_archive((layout.bin / "coredns").resolve().with_name("pause"), archive)
         images.import_archive(layout, archive)
         node.start_kubelet(layout, addresses, daemons)
+        node.start_proxy(layout, addresses, daemons)
         node.start_dns(layout, addresses, daemons)
         daemons.wait("kubelet", "node Ready", lambda: api.node_ready(NODE_NAME))
         daemons.wait("coredns", "ready", lambda: network.accepts(addresses.node, 8181))
         daemons.wait("kube-controller-manager", "default service account", api.namespace_ready)
+
+
+@contextmanager
+def without(layout: Layout, name: str) -> Iterator[None]:
+    """While the block runs, one of the daemons is dead: killed as in a crash, then started again as it was."""
+    with locked(layout):
+        daemons = processes.Daemons.recall(layout)
+        command = daemons.kill(name)
+        try:
+            yield
+        finally:
+            daemons.start(name, *command)
+            daemons.wait(name, "the cluster works again", lambda: is_up(layout))
+
+
+def add_node(layout: Layout) -> None:
+    with locked(layout):
+        if not is_up(layout):
+            raise ClusterError("the cluster is not up: start it with `python3 -m dev.cluster up`")
+        addresses = network.recall(layout)
+        assert addresses is not None
+        second.add(layout, addresses)
+
+
+def remove_node(layout: Layout) -> None:
+    with locked(layout):
+        second.remove(layout)
+
+
+def lose_node(layout: Layout) -> None:
+    """The second one, as when its power fails: the API still has it."""
+    with locked(layout):
+        second.end(layout)
 
 
 def _show(layout: Layout) -> None:
@@ -117,6 +162,7 @@ def _end(layout: Layout) -> None:
     Nothing is asked to stop first: all that a daemon or pod could save would be deleted a moment later. Pods that are
     to end in an orderly way are deleted with kubectl before.
     """
+    second.end(layout)
     cgroups.kill_all(layout)
     cgroups.remove(layout)
     deadline = time.monotonic() + 10

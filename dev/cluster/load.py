@@ -126,16 +126,7 @@ def write_stream(
 
 def send(layout: Layout, name: str, descriptor: dict[str, Any], folder: Path) -> None:
     present = images.blobs(layout)
-    command = [
-        "ctr",
-        "--address",
-        str(layout.containerd_socket),
-        "--namespace",
-        "k8s.io",
-        "images",
-        "import",
-        "-",
-    ]
+    command = [*images.ctr(layout), "images", "import", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as importer:

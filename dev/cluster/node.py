@@ -51,6 +51,9 @@ oom_score = 0
         SystemdCgroup = false
 """
 
+# The second node has the first one's address: only their ports tell them apart.
+SECOND_PORTS = {"port": 10350, "healthzPort": 10348}
+
 # Names outside the cluster do not exist: an answer at once, where a forwarder would time out.
 COREFILE = """\
 .:53 {{
@@ -69,9 +72,13 @@ COREFILE = """\
 """
 
 
-def network_configuration(addresses: Addresses) -> dict[str, object]:
-    """One routed wire for each pod. With a bridge, answers of a pod to its neighbour would bypass kube-proxy's rules."""
-    ranges = [[{"subnet": str(addresses.pods)}]]
+def network_configuration(addresses: Addresses, *, second: bool = False) -> dict[str, object]:
+    """One routed wire for each pod. With a bridge, answers of a pod to its neighbour would bypass kube-proxy's rules.
+
+    The pods of the second node have the upper half of the addresses.
+    """
+    half = list(addresses.pods.subnets())[second]
+    ranges = [[{"subnet": str(addresses.pods), "rangeStart": str(half[2]), "rangeEnd": str(half[-2])}]]
     ipam = {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
     return {
         "cniVersion": "0.4.0",
@@ -116,13 +123,13 @@ def kubelet_configuration(layout: Layout, addresses: Addresses) -> dict[str, obj
     }
 
 
-def make_configuration(layout: Layout, addresses: Addresses) -> None:
+def make_configuration(layout: Layout, addresses: Addresses, *, second: bool = False) -> None:
     config = layout.config
     (config / "cni").mkdir(exist_ok=True)
-    (config / "cni" / "10-streamjob.conflist").write_text(
-        json.dumps(network_configuration(addresses), indent=1)
-    )
-    (config / "kubelet.json").write_text(json.dumps(kubelet_configuration(layout, addresses), indent=1))
+    network = network_configuration(addresses, second=second)
+    (config / "cni" / "10-streamjob.conflist").write_text(json.dumps(network, indent=1))
+    kubelet = kubelet_configuration(layout, addresses) | (SECOND_PORTS if second else {})
+    (config / "kubelet.json").write_text(json.dumps(kubelet, indent=1))
     (config / "resolv.conf").write_text("")
     (config / "Corefile").write_text(COREFILE.format(address=addresses.node, kubeconfig=layout.kubeconfig))
     (config / "containerd.toml").write_text(
@@ -130,10 +137,14 @@ def make_configuration(layout: Layout, addresses: Addresses) -> None:
     )
 
 
-def start_holder(layout: Layout, daemons: Daemons) -> None:
-    """Make the namespaces. The holder has its own view of /run, /var/lib and /var/log once it sleeps."""
+def start_holder(layout: Layout, daemons: Daemons, network: int | None = None) -> None:
+    """Make the namespaces. The holder has its own view of /run, /var/lib and /var/log once it sleeps.
+
+    :param network: the process whose network namespace it shares; without one it makes its own.
+    """
     script = PRIVATE.format(root=layout.root)
-    daemons.start(HOLDER, "unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script)
+    net = ["unshare", "--net"] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net", "unshare"]
+    daemons.start(HOLDER, *net, "--mount", "--propagation", "private", "sh", "-c", script)
     command = Path(f"/proc/{daemons.holder}/cmdline")
     daemons.wait(HOLDER, "make its mounts", lambda: command.read_bytes().startswith(b"sleep"))
 
@@ -142,15 +153,18 @@ def start_containerd(layout: Layout, daemons: Daemons) -> None:
     daemons.start("containerd", "containerd", "--config", layout.config / "containerd.toml")
 
 
-def start_kubelet(layout: Layout, addresses: Addresses, daemons: Daemons) -> None:
+def start_kubelet(layout: Layout, addresses: Addresses, daemons: Daemons, name: str = NODE_NAME) -> None:
     daemons.start(
         "kubelet",
         layout.bin / "kubelet",
         f"--config={layout.config / 'kubelet.json'}",
         f"--kubeconfig={layout.config / 'kubelet.kubeconfig'}",
-        f"--hostname-override={NODE_NAME}",
+        f"--hostname-override={name}",
         f"--node-ip={addresses.node}",
     )
+
+
+def start_proxy(layout: Layout, addresses: Addresses, daemons: Daemons) -> None:
     daemons.start(
         "kube-proxy",
         layout.bin / "kube-proxy",

@@ -84,7 +84,7 @@ def objection_to_folders(folder: Path, cache: Path) -> str | None:
     for path, variable in ((folder, "STREAMJOB_CLUSTER_DIR"), (cache, "XDG_CACHE_HOME")):
         if any(path.is_relative_to(hidden) for hidden in HIDDEN):
             return f"the node has its own {', '.join(HIDDEN)} and would not see {path}: set {variable} to another folder"
-    if len(str(folder)) > 80:
+    if len(str(folder)) > 72:
         return f"{folder} is too long for the name of a socket: set STREAMJOB_CLUSTER_DIR to a shorter path"
     return None
 

@@ -6,12 +6,14 @@ alive; ending them goes by the cgroup, see cgroups.py.
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.cluster import cgroups
 from dev.cluster.commands import PATH, indent, tail
 from dev.cluster.layout import ClusterError, Layout
 
@@ -58,6 +60,13 @@ class Daemons:
         self._cgroup = cgroup
         self._processes: dict[str, Process] = {}
 
+    @staticmethod
+    def recall(layout: Layout) -> "Daemons":
+        """Those of a cluster that is up."""
+        daemons = Daemons(layout, cgroups.create(layout))
+        daemons._processes = {process.name: process for process in recorded(layout)}
+        return daemons
+
     @property
     def holder(self) -> int:
         return self._processes[HOLDER].pid
@@ -86,6 +95,22 @@ class Daemons:
         self._processes[name] = Process(name, child.pid, started)
         entries = {process.name: (process.pid, process.started) for process in self._processes.values()}
         self._layout.processes.write_text(json.dumps(entries, indent=1))
+
+    def kill(self, name: str) -> list[str]:
+        """Kill a daemon, as a crash does. Return the command to start it with again."""
+        process = self._processes.get(name)
+        if process is None or not process.alive or name == HOLDER:
+            raise ClusterError(
+                f"there is no daemon {name} that could be killed: see `python3 -m dev.cluster status`"
+            )
+        command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]
+        os.kill(process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while process.alive:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{name} (pid {process.pid}) cannot be killed")
+            time.sleep(0.02)
+        return command
 
     def log(self, name: str) -> Path:
         return self._layout.logs / f"{name}.log"

@@ -31,7 +31,7 @@ class Kubectl:
     def environment(self) -> dict[str, str]:
         return {**os.environ, **({"KUBECONFIG": self.kubeconfig} if self.kubeconfig else {})}
 
-    def run(self, *words: str, stdin: str | None = None, timeout: float = 30, check: bool = True) -> str:
+    def run(self, *words: str, stdin: str | None = None, timeout: float = 60, check: bool = True) -> str:
         """Return the standard output; with `check` false also that of a command that failed."""
         try:
             done = subprocess.run(

@@ -129,6 +129,20 @@ def install_chart(site: Site, console: Console, release: str = "streamjob") -> N
     console.did(f"helm install {release}: the controller is ready")
 
 
+def define(site: Site) -> bool:
+    """The definition of StreamJobs, where helm has not brought it yet; whether it was missing."""
+    missing = site.kubectl.get("crd", DEFINITION) is None
+    if missing:
+        text = (CHART / "crds" / "streamjobs.yaml").read_text()
+        site.kubectl.run("apply", "--server-side", "-f", "-", stdin=text)
+    site.kubectl.run("wait", "--for=condition=Established", f"crd/{DEFINITION}", "--timeout=60s", timeout=90)
+    return missing
+
+
+def undefine(site: Site) -> None:
+    site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
+
+
 def helm(site: Site, *words: str) -> str:
     where = ["--kube-context", site.settings.context] if site.settings.context else []
     command = [site.helm, *words, "--namespace", site.namespace, *where]
@@ -148,7 +162,7 @@ def remove(site: Site, console: Console) -> None:
         site.kubectl.run("delete", "namespace", site.namespace, "--timeout=120s", timeout=130)
         site.kubectl.run("delete", "persistentvolume", "--selector", f"{MADE_FOR}={site.namespace}")
         if ours.get(MADE_DEFINITION) == "true":
-            site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
+            undefine(site)
         console.did(f"namespace {site.namespace} is gone, and all that was in it")
 
 

@@ -1,7 +1,7 @@
 """Build the product's images on a machine without a container engine and without an image registry.
 
-    python3 -m dev.images build                     both targets of the Dockerfile, and Kafka's
-    python3 -m dev.images build --target driver     one of them: controller, driver or kafka
+    python3 -m dev.images build                     controller, driver and Kafka
+    python3 -m dev.images build --target driver     one of them, or driver-s3
     python3 -m dev.images list                      what was built
 
 buildah builds the same Dockerfile that any other tool would. What is special is around it: the base image that FROM
@@ -9,5 +9,5 @@ names is put together from Debian packages, and the machine's settings for apt, 
 are lent to the build through mounts, so that nothing of them is left in an image. Storage is below
 `${XDG_CACHE_HOME:-~/.cache}/streamjob/buildah/`; a machine's own container storage is not touched.
 
-Images are named `streamjob.dev/controller:dev`, `streamjob.dev/driver:dev` and `streamjob.dev/kafka:dev`.
+Images are named `streamjob.dev/controller:dev`, `streamjob.dev/driver:dev` and so on.
 """

@@ -14,7 +14,9 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("build", help="build images")
-    command.add_argument("--target", choices=sorted(build.TARGETS), help="only this one (default: all)")
+    command.add_argument(
+        "--target", choices=sorted(build.TARGETS), help=f"only this one (default: {', '.join(build.USUAL)})"
+    )
     command.add_argument("--tag", help="name of the image (default: streamjob.dev/TARGET:dev)")
     command.add_argument(
         "--build-arg", action="append", default=[], metavar="K=V", help="as with docker build"
@@ -28,7 +30,7 @@ def main() -> int:
         if arguments.tag and not arguments.target:
             raise ClusterError("--tag names one image: say which with --target")
         build.build(
-            [arguments.target] if arguments.target else list(build.TARGETS),
+            [arguments.target] if arguments.target else list(build.USUAL),
             arguments.tag,
             arguments.build_arg,
         )

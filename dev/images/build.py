@@ -20,8 +20,10 @@ class Source:
 TARGETS = {
     "controller": Source(REPOSITORY / "Dockerfile", "controller"),
     "driver": Source(REPOSITORY / "Dockerfile", "driver"),
+    "driver-s3": Source(REPOSITORY / "Dockerfile", "driver-s3"),
     "kafka": Source(REPOSITORY / "dev" / "kafka" / "Dockerfile", "kafka"),
 }
+USUAL = ("controller", "driver", "kafka")  # what the demonstration and most tests run
 
 
 def build(targets: list[str], tag: str | None, build_args: list[str]) -> None:

@@ -8,12 +8,14 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 
-from dev.localdriver import free_port
+from dev import ports
+from dev.demo.waiting import PATIENCE
 from dev.s3.build import gateway
 
 # Made by dev/bootstrap.sh servers, for each version of Spark's Hadoop.
@@ -27,7 +29,7 @@ class S3:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port = free_port()
+        self._port = ports.free(kept=True)
         self.buckets = folder / "buckets"
 
     def bucket(self, name: str) -> Path:
@@ -53,8 +55,11 @@ class S3:
         """Of a process that may use it."""
         return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 
-    def start(self) -> None:
-        """Also again after `stop`, with what it had. :raises FileNotFoundError: Hadoop's connector is not there."""
+    def start(self, *, read_only: bool = False) -> None:
+        """Also again after `stop`, with what it had. :param read_only: it denies whatever would change something.
+
+        :raises FileNotFoundError: Hadoop's connector is not there.
+        """
         if not CONNECTOR:
             raise FileNotFoundError(f"no connector for S3 in {JARS}: run dev/bootstrap.sh servers")
         metadata = self._folder / "metadata"
@@ -62,7 +67,10 @@ class S3:
             made.mkdir(parents=True, exist_ok=True)
         who = ["--access", KEY, "--secret", SECRET]
         where = ["--port", f"127.0.0.1:{self._port}", "--health", "/health", "--quiet"]
-        command = [str(w) for w in (gateway(), *who, *where, "posix", "--sidecar", metadata, self.buckets)]
+        how = ["--readonly"] if read_only else []
+        command = [
+            str(w) for w in (gateway(), *who, *where, *how, "posix", "--sidecar", metadata, self.buckets)
+        ]
         with (self._folder / "log").open("a") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         self._wait()
@@ -81,7 +89,7 @@ class S3:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while self._process.poll() is None and time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/health", timeout=5):
@@ -89,3 +97,15 @@ class S3:
             except (urllib.error.URLError, OSError):
                 time.sleep(0.05)
         raise RuntimeError(f"the S3 server did not start: {(self._folder / 'log').read_text()[-2000:]}")
+
+
+@contextmanager
+def denied(s3: S3) -> Iterator[None]:
+    """In the block the server denies whatever would change something."""
+    s3.stop()
+    s3.start(read_only=True)
+    try:
+        yield
+    finally:
+        s3.stop()
+        s3.start()

@@ -34,7 +34,14 @@ def test_a_stored_object_is_read() -> None:
     assert job.metadata.resource_version == "7"
     assert not job.deleting
     assert job.status == Status()
-    assert job.status.plain() == {"conditions": [], "term": 0, "epoch": 0, "startedEpoch": 0, "stages": []}
+    assert job.status.plain() == {
+        "conditions": [],
+        "term": 0,
+        "epoch": 0,
+        "startedEpoch": 0,
+        "stages": [],
+        "warnings": [],
+    }
 
 
 @pytest.mark.parametrize("text", ["", "-10s", "10", "1.5h", "10 m", "5m1h", "1d", "10m\n"])

@@ -55,10 +55,11 @@ def rights(role: Any) -> set[tuple[str, str]]:
 # One line for each method of kube.py, and what kopf needs to watch.
 USED = {
     ("get", "streamjobs"),  # get_job
-    ("list", "streamjobs"),  # list_jobs, kopf
+    ("list", "streamjobs"),  # list_jobs, list_restored, kopf
     ("watch", "streamjobs"),  # kopf
     ("patch", "streamjobs"),  # put_finalizers
     ("update", "streamjobs/status"),  # put_status
+    ("get", "pods"),  # get_pod
     ("list", "pods"),  # list_pods, kopf
     ("watch", "pods"),  # kopf
     ("create", "pods"),  # create_pod

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,23 @@ from streamjob.protocol.messages import (
     Completed,
     DriverPhase,
     DriverStatus,
+    KnownRecords,
     Problem,
+    RecordsRequest,
+    SavepointDeletion,
     SavepointRequest,
     SavepointStatus,
     TerminationRequest,
 )
 
 HOST = "127.0.0.1"
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class FakeDriver:
     """`delay`: seconds by which each answer is late. `commands`: what it was told, in order, each time. `term`: the latest of a
-    controller that it heard of. `asked`: a request to end is on its way; it arrives when it `may_answer`."""
+    controller that it heard of. `asked`: a command that it `holds` (by path) is on its way; it arrives when it `may_answer`.
+    `refused`: paths of the commands of an earlier term."""
 
     def __init__(self, material: Material, uid: str, epoch: int, *, host: str = HOST, port: int = 0) -> None:
         self.material, self.epoch = material, epoch
@@ -38,6 +44,8 @@ class FakeDriver:
         self.status = DriverStatus(1, uid, epoch, DriverPhase.RUNNING)
         self.delay = 0.0
         self.term = 0
+        self.holds = "/v1/termination"
+        self.refused: list[str] = []
         self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
         self.may_answer.set()
         self.commands: list[Any] = []
@@ -48,9 +56,14 @@ class FakeDriver:
     async def start(self) -> FakeDriver:
         app = web.Application()
         app.router.add_get("/v1/status", self._status)
-        app.router.add_put("/v1/termination", self._terminate)
-        app.router.add_put("/v1/savepoint", self._savepoint)
-        app.router.add_put("/v1/checkpoints/{n}/completed", self._complete)
+        for path, kind, changes in (
+            ("termination", TerminationRequest, lambda c, _: {"phase": DriverPhase.TERMINATING}),
+            ("savepoint", SavepointRequest, lambda c, _: {"savepoint": SavepointStatus(c.request_id)}),
+            ("deletions", SavepointDeletion, lambda c, _: {"deleted": c.savepoints}),
+            ("records", RecordsRequest, lambda c, _: {"known": KnownRecords(c.reached, self.status.durable)}),
+            ("checkpoints/{n}/completed", Completed, self._completed),
+        ):
+            app.router.add_put(f"/v1/{path}", self._obey(kind, changes))
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         with tempfile.TemporaryDirectory() as folder:
@@ -76,11 +89,15 @@ class FakeDriver:
 
     async def _admit(self, request: web.Request) -> web.Response | None:
         self.connections.add(request.transport)
+        if request.path == self.holds:
+            self.asked.set()
+            await self.may_answer.wait()
         await asyncio.sleep(self.delay)
         if request.headers.get("Authorization") != f"Bearer {self.material.token}":
             return _answer(401, Problem("Unauthorized", "not this job's token"))
         term = int(request.headers[TERM_HEADER])
         if request.method != "GET" and term < self.term:
+            self.refused.append(request.path)
             refusal = _answer(412, Problem("StaleTerm", "an earlier term"))
             refusal.headers[TERM_HEADER] = str(self.term)
             return refusal
@@ -96,37 +113,31 @@ class FakeDriver:
                 await asyncio.wait_for(self._changed.wait_for(lambda: self.status.version > after), timeout)
         return _answer(200, self.status)
 
-    async def _terminate(self, request: web.Request) -> web.Response:
-        self.asked.set()
-        await self.may_answer.wait()
-        if refusal := await self._admit(request):
-            return refusal
-        command = codec.loads(TerminationRequest, await request.read())
-        if command.epoch != self.epoch:
-            return _answer(412, Problem("StaleEpoch", "another epoch"))
-        self.commands.append(command)
-        await self.change(phase=DriverPhase.TERMINATING)
-        return _answer(202, self.status)
+    def _obey(self, kind: type[Any], changes: Callable[[Any, web.Request], dict[str, Any]]) -> Handler:
+        """Take a command of this kind: if it is for this epoch, it is remembered, and the status changes."""
 
-    async def _savepoint(self, request: web.Request) -> web.Response:
-        if refusal := await self._admit(request):
-            return refusal
-        command = codec.loads(SavepointRequest, await request.read())
-        if command.epoch != self.epoch:
-            return _answer(412, Problem("StaleEpoch", "another epoch"))
-        self.commands.append(command)
-        await self.change(savepoint=SavepointStatus(command.request_id))
-        return _answer(202, self.status)
+        async def handler(request: web.Request) -> web.Response:
+            if refusal := await self._admit(request):
+                return refusal
+            command = codec.loads(kind, await request.read())
+            if command.epoch != self.epoch:
+                return _answer(412, Problem("StaleEpoch", "another epoch"))
+            changed = changes(command, request)
+            self.commands.append(_number(request) if kind is Completed else command)
+            await self.change(**changed)
+            return _answer(202, self.status)
 
-    async def _complete(self, request: web.Request) -> web.Response:
-        if refusal := await self._admit(request):
-            return refusal
-        body = codec.loads(Completed, await request.read())
-        if body.epoch != self.epoch:
-            return _answer(412, Problem("StaleEpoch", "another epoch"))
-        self.commands.append(int(request.match_info["n"]))
-        await self.change(phase=DriverPhase.TERMINATED)
-        return _answer(202, self.status)
+        return handler
+
+    def _completed(self, _: Completed, request: web.Request) -> dict[str, Any]:
+        """With that of its termination it ends, after a savepoint beside the run it goes on."""
+        beside = self.status.savepoint.completed if self.status.savepoint else None
+        runs_on = beside is not None and beside.checkpoint == _number(request)
+        return {} if runs_on else {"phase": DriverPhase.TERMINATED}
+
+
+def _number(request: web.Request) -> int:
+    return int(request.match_info["n"])
 
 
 def _answer(code: int, body: Any) -> web.Response:

@@ -196,6 +196,7 @@ def observed(
     **more: Any,
 ) -> Observed:
     version = "20" if index is not None else None
+    more = {"restored_from": frozenset(), **more}
     return Observed(job, tuple(pods or ()), index, version, driver=says, **more)
 
 

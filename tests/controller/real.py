@@ -25,6 +25,7 @@ from kubernetes.aio import client, config
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from dev import ports
 from streamjob.controller import names
 from streamjob.controller.certs import Material
 from streamjob.protocol import codec
@@ -82,7 +83,7 @@ class Cluster:
 
     async def job(self) -> Obj | None:
         try:
-            return await self.objects.get_namespaced_custom_object(  # type: ignore[no-any-return]
+            return await self.objects.get_namespaced_custom_object(
                 *JOBS, self.namespace, "streamjobs", "orders"
             )
         except client.ApiException as e:
@@ -90,9 +91,9 @@ class Cluster:
                 return None
             raise
 
-    async def patch(self, state: str) -> None:
+    async def patch(self, state: str, **spec: Any) -> None:
         await self.objects.patch_namespaced_custom_object(
-            *(*JOBS, self.namespace, "streamjobs", "orders", {"spec": {"state": state}}),
+            *(*JOBS, self.namespace, "streamjobs", "orders", {"spec": {"state": state, **spec}}),
             _content_type="application/merge-patch+json",
         )
 
@@ -195,15 +196,17 @@ async def a_world(*, controlled: bool = True) -> AsyncIterator[Cluster]:
         world = Cluster(api, namespace)
         await world.core.create_namespace({"metadata": {"name": namespace}})
         with controller(namespace) if controlled else contextlib.nullcontext() as world.controller:
-            yield world
-            if world.driver is not None:
-                await world.driver.stop()
-            if await world.job() is not None:
-                with controller(namespace):  # the first may have been killed
-                    await world.patch("Cancelled")
-                    await world.delete()
-                    await eventually(lambda: gone(world), "the end of the job", 40)
-        await world.core.delete_namespace(namespace)
+            try:
+                yield world
+            finally:
+                if world.driver is not None:
+                    await world.driver.stop()
+                if await world.job() is not None:
+                    with controller(namespace):  # the first may have been killed
+                        await world.patch("Cancelled")
+                        await world.delete()
+                        await eventually(lambda: gone(world), "the end of the job")
+                await world.core.delete_namespace(namespace)
 
 
 class Controller(subprocess.Popen[bytes]):
@@ -212,7 +215,7 @@ class Controller(subprocess.Popen[bytes]):
     def __init__(
         self, namespace: str, log: Path | None = None, *options: str, kubeconfig: Path | None = None
     ) -> None:
-        address = f"127.0.0.1:{random.randint(20000, 30000)}"
+        address = f"127.0.0.1:{ports.free()}"
         self.url = f"http://{address}"
         command = [
             sys.executable,

@@ -181,7 +181,7 @@ def test_the_users_environment() -> None:
 
 def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
     storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": VOLUMES}
-    spec = {"storage": storage, "executor": {"instances": 2}}
+    spec: dict[str, Any] = {"storage": storage, "executor": {"instances": 2}}
     template = json.loads(config(**spec).executor_template or "{}")
     for made in (pod(**spec), template):
         (first,) = [
@@ -250,7 +250,7 @@ def test_exact_only_if_nothing_ran_since(started: int, latest: Any, exact: bool)
 
 
 def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
-    spec = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
+    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
     assert config(**spec).restore.savepoint == "file:///data/sp/x"
     assert config(2, 1, index(record()), **spec).restore.savepoint is None
 

@@ -12,13 +12,15 @@ from .given import index, job, observed, ran, record
 
 
 def test_first_the_status_then_the_index_then_nothing() -> None:
+    """In one pass: a decision's status is written before its actions are done."""
     known = index(record())
     o = observed(job(status=ran(term=3)), index=known, index_term=3)
     first = take_charge(o, 4)
     assert first is not None
-    assert first.actions == ()
     assert first.status == o.job.status.model_copy(update={"term": 4})
+    assert first.actions == (WriteIndex(known, "20"),)
 
+    # Killed in between.
     o = observed(job(status=first.status.plain()), index=known, index_term=3)
     second = take_charge(o, 4)
     assert second is not None

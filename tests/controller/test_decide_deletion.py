@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,34 @@ from .given import (
 )
 
 
+class TestNamespace:
+    """It is being deleted, and has refused the next driver."""
+
+    def test_the_finalizer_goes_before_the_job_is_deleted(self) -> None:
+        saved = record(2, 1, request="eviction-1")
+        o = observed(job(status=ran()), index=index(saved), namespace_ends=True)
+        _, reason, do, d = look(o)
+        assert (reason, do) == ("NamespaceTerminating", [SetFinalizer])
+        assert d.actions == (SetFinalizer(False),)
+        assert is_stalled(d)
+        assert d.status.last_error is not None
+        assert str(saved.savepoint) in d.status.last_error.remedy
+
+    def test_it_does_not_come_back(self) -> None:
+        o = observed(job(status=ran(), finalizer=False), index=index(record(2, 1)), namespace_ends=True)
+        assert look(o)[2] == []
+
+    def test_an_end_that_has_begun_is_not_waited_for(self) -> None:
+        stages = [{"uid": "windows"}]
+        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND), stages=stages)
+        o = observed(job(deleted=SECOND, status=status), index=index(), namespace_ends=True)
+        assert look(o)[2] == [SetFinalizer]
+
+    def test_a_driver_that_lives_is_left_to_its_end(self) -> None:
+        o = observed(job(status=ran()), pods=[running()], index=index(), says=driver(), namespace_ends=True)
+        assert look(o)[2] == []
+
+
 class TestDeletion:
     def test_stops_a_running_driver(self) -> None:
         o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), says=driver())
@@ -49,7 +78,7 @@ class TestDeletion:
 
     @pytest.mark.parametrize(("on_delete", "action"), [("Drain", SendTermination), ("Cancel", DeletePod)])
     def test_as_on_delete_says(self, on_delete: str, action: type[Action]) -> None:
-        spec = {"termination": {"onDelete": on_delete}}
+        spec: dict[str, Any] = {"termination": {"onDelete": on_delete}}
         o = observed(
             job(deleted=SECOND, status=ran(), **spec), pods=[running()], index=index(), says=driver()
         )
@@ -70,6 +99,14 @@ class TestDeletion:
             job(deleted=11 * MINUTE, status=status), pods=[running()], index=index(), says=terminating()
         )
         assert look(o)[2] == [DeletePod]
+
+    def test_past_its_timeout_it_does_not_wait_for_the_index(self) -> None:
+        """In a namespace that is being deleted the ConfigMap is gone, and none can be made: the finalizer stayed for ever."""
+        o = observed(
+            job(deleted=11 * MINUTE, status=ran(termination=asked(ago=11 * MINUTE), pod=False)),
+            says=terminating(completed=record()),
+        )
+        assert look(o)[3].actions == (SetFinalizer(False),)
 
     @pytest.mark.parametrize("state", ["Running", "Stopped", "Drained", "Cancelled"])
     def test_the_finalizer_goes_when_nothing_lives(self, state: str) -> None:
@@ -147,6 +184,19 @@ class TestFencing:
         old = driver(epoch=2, completed=record(1, 1))
         o = observed(job(status=ran(2)), pods=[running(2)], index=index(), says=old)
         assert WriteIndex not in look(o)[2]
+
+
+class TestName:
+    def test_the_savepoint_of_a_deletion_says_so(self) -> None:
+        """By its name, which is in its manifest too; one that was asked for before keeps its own."""
+        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), says=driver())
+        (tell,) = [a for a in decide(o, NOW).actions if isinstance(a, SendTermination)]
+        assert tell.request.request_id == "delete-1-1"
+        assert str(tell.request.savepoint).endswith("/delete-1-1")
+        before = job(deleted=SECOND, status=ran(termination=asked()))
+        o = observed(before, pods=[running()], index=index(), says=driver())
+        (tell,) = [a for a in decide(o, NOW).actions if isinstance(a, SendTermination)]
+        assert tell.request.request_id == "stop-1-1"
 
 
 class TestIndex:

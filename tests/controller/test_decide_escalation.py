@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
+from streamjob.controller.actions import ConfirmCheckpoint, CreateDriver, DeletePod, SendTermination
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
-from streamjob.controller.status import events
+from streamjob.controller.events import events
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import Mode, Step
 
@@ -102,6 +103,34 @@ class TestWhen:
         assert look(observed(done, index=index(record())))[0] is Phase.STOPPED
         o = observed(stopping("Cancel", phase="Failed", restarts=failed()), index=index())
         assert look(o)[:3] == (Phase.FAILED, "Failed", [])
+
+    def test_no_driver_that_hangs_holds_it_up(self) -> None:
+        """The index has a checkpoint of which it could not be told."""
+        hung: dict[str, Any] = {"pods": [running()], "index": index(record(1, 1, None)), "silent": 40.0}
+        says = replace(terminating(), completed=record(1, 1, None))
+        assert look(observed(stopping("Cancel"), says=says, **(hung | {"silent": 0.0})))[2] == [
+            ConfirmCheckpoint
+        ]
+        assert mode_of(look(observed(stopping("Cancel"), says=says, **hung))[3]) == "Cancel"
+        cancelled = job(state="Cancelled", status=ran(termination=asked()))
+        assert look(observed(cancelled, says=says, **(hung | {"silent": 0.0})))[2] == [DeletePod]
+
+    @pytest.mark.parametrize(
+        ("declared", "mode"), [(["Stop"], None), (["Cancel"], "Cancel"), (["Stop", "Cancel"], "Cancel")]
+    )
+    def test_nothing_is_left_to_stop_when_the_final_checkpoint_is_in_the_index(
+        self, declared: list[str], mode: str | None
+    ) -> None:
+        done = draining(*declared, termination=asked("Drain", ago=LATE, finalCheckpoint=1))
+        final = index(record(1, 1, Scenario.DRAIN, request="drain-1-1"))
+        says = terminating(Mode.DRAIN, step=Step.CLOSED)
+        _, reason, do, d = look(observed(done, pods=[running()], index=final, says=says))
+        assert (mode_of(d), do) == (mode, [])
+        assert reason == ("Escalated" if mode else "TerminationTimedOut")
+        if mode:
+            o = observed(done.model_copy(update={"status": d.status}), pods=[running()], index=final)
+            assert look(o)[2] == [DeletePod]
+            assert look(replace(o, pods=()))[0] is Phase.DRAINED
 
     def test_a_deletion_has_an_escalation_of_its_own(self) -> None:
         o = job(

@@ -88,7 +88,7 @@ class TestFailure:
     def test_it_has_failed_for_good(
         self, spec: dict[str, Any], problem: Problem, count: int, reason: str
     ) -> None:
-        status = ran(2, **({"restarts": failed(count=count)} if count else {}))
+        status = ran(2) | ({"restarts": failed(count=count)} if count else {})
         end = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=problem))
         phase, why, do, d = look(observed(job(status=status, **spec), pods=[end], index=index()))
         assert (phase, why, do, d.wake) == (Phase.FAILED, reason, [], None)
@@ -122,6 +122,7 @@ class TestFailure:
             (exited(0), "DriverExited"),
             (exited(0, report=driver(DriverPhase.STARTING, evicted=True)), "Evicted"),
             (running(phase="Failed", reason="Preempting", message="for another"), "Preempting"),
+            (running(phase="Failed"), "DriverLost"),
         ],
     )
     def test_an_end_without_a_final_checkpoint_is_a_failure(self, end: Any, reason: str) -> None:

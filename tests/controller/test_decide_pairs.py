@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import ConditionType, Specification
+from streamjob.api.specification import digest
 from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
@@ -39,6 +40,7 @@ from .given import (
     record,
     running,
     terminating,
+    waiting,
 )
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
@@ -57,6 +59,7 @@ class Moment:
     told: tuple[str, ...] = ()
     end: CheckpointRecord | None = None
     spec: dict[str, Any] = field(default_factory=dict)
+    silent: float = 0.0
 
     def observed(self, state: str) -> Observed:
         return observed(
@@ -65,6 +68,7 @@ class Moment:
             index=None if not self.status else index(self.latest) if self.latest else index(),
             says=self.says,
             acknowledged=frozenset(self.told),
+            silent=self.silent,
         )
 
     def after(self, state: str, decision: Decision) -> Observed:
@@ -109,7 +113,8 @@ def recorded(mode: Mode) -> Moment:
 
 def failing(phase: str, mode: Mode | None = None) -> Moment:
     entry = failed(again=MINUTE if phase == "Restarting" else None)
-    return Moment(ran(phase=phase, restarts=entry, **({"termination": asked(mode.value)} if mode else {})))
+    asked_for = {"termination": asked(mode.value)} if mode else {}
+    return Moment(ran(phase=phase, restarts=entry) | asked_for)
 
 
 def resting(phase: str, latest: CheckpointRecord | None) -> Moment:
@@ -128,10 +133,52 @@ def upgrading(told: bool) -> Moment:
     return Moment(status, pods, says=says, told=("upgrade-1-2",), end=end, spec=spec)
 
 
+NEW: dict[str, Any] = {"image": "orders:2"}
+
+
+def upgraded(step: str, epoch: int, pods: tuple[Pod, ...] = (), phase: str = "", **more: Any) -> Moment:
+    """The driver of epoch 1 has made way with a savepoint for one made from another image: how far that one is."""
+    target = digest(job(**NEW).spec)
+    upgrade = {"step": step, "generation": 1, "target": target, "previous": Specification.of(job().spec).text}
+    if step == "Starting":
+        upgrade |= {"epoch": 2, "deadline": at(MINUTE), "savepoint": "file:///data/sp/x/upgrade-1-2"}
+    else:
+        upgrade |= {"epoch": 2, "error": {"reason": "X", "message": "boom", "time": at(-MINUTE)}}
+    seen = {"pod": bool(pods)} if not more else {}
+    status = ran(epoch, phase=phase or "Running", **seen, upgrade=upgrade, **more)
+    says = driver(epoch=epoch) if pods and pods[0].started else None
+    return Moment(status, pods, record(request="upgrade-1-2"), says, spec=NEW)
+
+
+def new(**more: Any) -> Pod:
+    """The second epoch's, of the image that the spec has by now."""
+    return pod(2, **{"specification": Specification.of(job(**NEW).spec), **more})
+
+
+NEW_RUNS = new(phase="Running", ip="10.0.0.9", waiting=None, started_at=NOW - SECOND)
+BACK_RUNS = running(3, specification=Specification.of(job().spec))
+SAVING = {
+    "requestId": "savepoint-1-1",
+    "cause": "Trigger",
+    "requestedAt": at(-SECOND),
+    "deadline": at(MINUTE),
+    "savepoint": "file:///data/sp/x/savepoint-1-1",
+}
 MOMENTS = {
     "nothing yet": Moment(),
     "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
+    "its driver cannot start": Moment(ran(phase="Starting", startedEpoch=0), (waiting("ErrImagePull"),)),
     "it runs": Moment(ran(), (running(),), says=driver()),
+    "it takes a savepoint beside its run": Moment(
+        ran(savepointRequest=SAVING), (running(),), says=driver(), told=("savepoint-1-1",)
+    ),
+    "its driver does not answer": Moment(ran(), (running(),), says=driver(), silent=40.0),
+    "it is evicted": Moment(
+        ran(phase="Stopping"),
+        (running(deleting=True, grace=30),),
+        says=terminating(request="eviction-1"),
+        end=record(request="eviction-1"),
+    ),
     "a stop is recorded, the driver not told": recorded(Mode.STOP),
     "it is stopping": ending(Mode.STOP, STOPPED),
     "it is stopping, the checkpoint is in the index": ending(Mode.STOP, STOPPED, durable=True),
@@ -140,6 +187,19 @@ MOMENTS = {
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
     "the specification has changed": upgrading(told=False),
     "it is stopping for an upgrade": upgrading(told=True),
+    "the specification has changed, for the next epoch": replace(
+        upgrading(told=False), spec={**NEW, "upgrade": {"mode": "NextEpoch"}}
+    ),
+    "the upgraded driver is starting": upgraded("Starting", 2, (new(),), "Starting", startedEpoch=1),
+    "the upgraded driver cannot start": upgraded(
+        "Starting", 2, (new(waiting=("ErrImagePull", "it is not there")),), "Starting", startedEpoch=1
+    ),
+    "the upgraded driver runs, and has yet to prove itself": upgraded("Starting", 2, (NEW_RUNS,)),
+    "the upgraded driver has failed once": upgraded(
+        "Starting", 2, (), "Restarting", restarts=failed(2, again=MINUTE)
+    ),
+    "the upgrade is rolled back": upgraded("RolledBack", 2, (), "Restarting"),
+    "it runs again with what ran before": upgraded("RolledBack", 3, (BACK_RUNS,)),
     "it is draining, too late, and may become a stop": too_late(Mode.DRAIN, "Stop"),
     "its drain has become a stop": too_late(Mode.DRAIN, "Stop", became="Stop"),
     "its drain has become a cancel": too_late(Mode.DRAIN, "Cancel", became="Cancel"),
@@ -168,8 +228,10 @@ def words(d: Decision, mode_is_new: bool) -> str:
     """A decision as the manual says it."""
     for action in d.actions:
         match action:
-            case DeletePod():
+            case DeletePod(version=None):
                 return "killed"
+            case DeletePod():
+                return "given up"
             case SendTermination(request):
                 return "is told to stop" if request.mode is Mode.STOP else "is told to drain"
             case CreateDriver(config):

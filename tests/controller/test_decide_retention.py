@@ -7,7 +7,7 @@ from typing import Any
 from streamjob.controller.actions import Action, DeleteSavepoints, SendSavepoint, WriteIndex
 from streamjob.controller.decide import decide
 from streamjob.controller.observe import Observed
-from streamjob.controller.retention import deletion_token
+from streamjob.controller.retention import about_to_go, deletion_token
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.protocol.messages import SavepointDeletion, SavepointStatus
@@ -80,10 +80,29 @@ def test_savepoints_of_stops_are_neither_deleted_nor_counted() -> None:
     assert write.index.to_delete == (PLACES[1],)
 
 
-def test_one_that_the_spec_restores_from_stays() -> None:
-    o = runs(FIVE)
-    spec = job(status=ran(), savepoint={"retained": {"count": 4}}, restoreFrom={"savepoint": PLACES[0]})
-    assert does(observed(spec, pods=o.pods and [running()], index=FIVE, says=driver())) == ()
+def test_one_that_a_job_of_the_namespace_restores_from_stays() -> None:
+    """Its own spec, or another's: whoever names it may be about to read it."""
+    named = frozenset({PLACES[0].replace("file:///", "file:/") + "/"})
+    assert does(runs(FIVE, {"count": 4}, restored_from=named)) == ()
+    (write,) = does(runs(FIVE, {"count": 3}, restored_from=named))
+    assert isinstance(write, WriteIndex)
+    assert write.index.to_delete == (PLACES[1],)
+
+
+def test_one_that_is_named_when_the_index_has_forgotten_it_is_not_deleted() -> None:
+    (write,) = does(runs(FIVE, {"count": 3}))
+    assert isinstance(write, WriteIndex)
+    (deletion,) = does(runs(write.index, {"count": 3}, restored_from=frozenset({PLACES[0]})))
+    assert deletion == DeleteSavepoints(SavepointDeletion(1, (PLACES[1],)))
+    assert does(runs(write.index, {"count": 3}, restored_from=frozenset(PLACES))) == ()
+
+
+def test_it_is_looked_up_only_when_one_is_about_to_go() -> None:
+    """And nothing goes unless somebody has looked."""
+    assert not about_to_go(runs(FIVE), NOW)
+    assert not about_to_go(runs(FIVE, {"count": 5}), NOW)
+    assert about_to_go(runs(FIVE, {"count": 4}), NOW)
+    assert does(runs(FIVE, {"count": 4}, restored_from=None)) == ()
 
 
 def test_not_while_a_savepoint_is_under_way() -> None:

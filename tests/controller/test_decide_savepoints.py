@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+import pytest
 
 from streamjob.api import Phase, SavepointCause, Status
 from streamjob.api.types import timestamp
@@ -11,8 +14,8 @@ from streamjob.controller.actions import ConfirmCheckpoint, CreateDriver, SendSa
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
 from streamjob.controller.drivers import completed_token
+from streamjob.controller.events import events
 from streamjob.controller.observe import Observed
-from streamjob.controller.status import events
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
 from streamjob.protocol.records import CheckpointRecord
@@ -279,6 +282,33 @@ class TestEnds:
         again = decide(observed(stopped.model_copy(update={"status": d.status}), index=index(record())), NOW)
         assert again.status == d.status, "once"
 
+    def test_asked_for_while_another_one_is_open_it_is_answered_when_that_is_over(self) -> None:
+        """The status has one place for an answer, and the stop takes its time."""
+        stopping = job(state="Stopped", generation=4, status=ran(**asked()), savepoint={"trigger": 8})
+        o = observed(stopping, pods=[running()], index=index(), says=says(progress="copied 1 of 9 files"))
+        d = decide(o, NOW)
+        assert not book(d).over
+        assert d.status.savepoint_trigger != 8
+        # The driver gives it up for the stop; then the second one is answered, which no event brings about.
+        o = observed(stopping, pods=[running()], index=index(), says=says(over=True))
+        d = decide(o, NOW)
+        assert (book(d).request_id, book(d).over) == (ID, True)
+        assert d.wake == 1.0
+        o = replace(o, job=stopping.model_copy(update={"status": d.status}))
+        d = decide(o, NOW)
+        assert (book(d).request_id, d.status.savepoint_trigger) == ("savepoint-trigger-4", 8)
+        assert "savepoint of its own" in str(book(d).failure)
+        assert [e.reason for e in events(o.job.status, d.status)] == ["SavepointGivenUp"]
+
+    @pytest.mark.parametrize("phase", ["Finished", "Drained"])
+    def test_asked_of_a_job_that_has_ended_it_is_answered(self, phase: str) -> None:
+        last = record(1, scenario=Scenario.END_OF_INPUT)
+        status = ran(phase=phase, pod=False, savepointTrigger=6)
+        d = decide(
+            observed(job(generation=2, status=status, savepoint={"trigger": 7}), index=index(last)), NOW
+        )
+        assert (d.status.savepoint_trigger, book(d).failure) == (7, "the job has ended")
+
     def test_asked_for_together_with_running_it_waits_for_the_driver(self) -> None:
         status = ran(phase="Stopped", pod=False, savepointTrigger=6)
         d = decide(
@@ -301,6 +331,14 @@ class TestEnds:
             NOW,
         )
         assert d.status.phase is Phase.FINISHED
+
+    def test_a_job_that_has_just_come_to_its_end_waits_for_none(self) -> None:
+        """It was said for one look longer: a write at rest."""
+        status = ran(nextSavepointAt=timestamp(NOW + MINUTE))
+        last = record(1, scenario=Scenario.END_OF_INPUT, request=None)
+        ended = job(status=status, savepoint={"schedule": "*/2 * * * *"})
+        d = decide(observed(ended, index=index(last)), NOW)
+        assert (d.status.phase, d.status.next_savepoint_at) == (Phase.FINISHED, None)
 
 
 def test_it_is_in_the_status_as_kubernetes_has_it() -> None:

@@ -13,8 +13,18 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Step, TerminationStatus
+from streamjob.protocol.messages import (
+    DriverPhase,
+    Mode,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    SavepointStatus,
+    Step,
+    TerminationStatus,
+)
 
+from .fake_driver import FakeDriver
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, eventually, final
 from .wire import Wire
 
@@ -85,6 +95,37 @@ async def indexed(s: Scene) -> None:
     await eventually(confirmed, "the new leader's confirmation")
 
 
+async def savepoint_beside_the_run(s: Scene, number: int) -> None:
+    """The driver says that it is durable, and hears that the index has it: then the status knows of it too."""
+    driver, job = s.world.driver, (await s.world.told(1)).job
+    assert driver is not None
+    request = f"savepoint-{number}"
+    record = replace(final(job, number, 1, Scenario.STOP, request), scenario=None)
+    await driver.change(savepoint=SavepointStatus(request, completed=record, over=True))
+
+    async def confirmed() -> bool:
+        return number in driver.commands
+
+    await eventually(confirmed, f"the confirmation of checkpoint {number}")
+
+
+async def ask_for_a_savepoint(s: Scene) -> None:
+    await s.world.patch("Running", savepoint={"trigger": 1})
+
+
+async def have_one_too_many(s: Scene) -> None:
+    await savepoint_beside_the_run(s, 1)
+    await savepoint_beside_the_run(s, 2)
+    await s.world.patch("Running", savepoint={"retained": {"count": 1}})
+
+
+async def lose_the_index(s: Scene) -> None:
+    await savepoint_beside_the_run(s, 1)
+    await s.world.core.delete_namespaced_config_map("orders-checkpoints", s.world.namespace)
+    assert s.world.driver is not None
+    await s.world.driver.change()  # wakes the leader
+
+
 async def lead(s: Scene) -> None:
     """Renewals come by themselves."""
 
@@ -143,7 +184,7 @@ async def arrives(late: Late, folder: Path) -> int:
                 await world.phase("Running")
             wire.holds = lambda method, path: method == late.method and path.endswith(late.path)
             await late.provoke(scene)
-            await asyncio.wait_for(wire.held.wait(), 60)
+            await asyncio.wait_for(wire.held.wait(), 150)
             with controller(world.namespace):
                 await late.settle(scene)
                 answer = await wire.deliver()
@@ -152,6 +193,65 @@ async def arrives(late: Late, folder: Path) -> int:
                     status = (await world.phase("Cancelled"))["status"]
                     assert status["epoch"] == 1
     return answer
+
+
+COMMANDS = {
+    "/v1/savepoint": (ask_for_a_savepoint, SavepointRequest),
+    "/v1/deletions": (have_one_too_many, SavepointDeletion),
+    "/v1/records": (lose_the_index, RecordsRequest),
+}
+
+
+async def test_what_an_old_leader_told_the_driver_changes_nothing(tmp_path: Path) -> None:
+    """The command is on its way while another controller takes over, which sends the same by itself: it is carried out once.
+    That the runtime's own endpoint does so, for each command: tests/runtime/test_server.py."""
+
+    async def play(path: str) -> tuple[list[type], list[str]]:
+        folder = tmp_path / path.rpartition("/")[2]
+        folder.mkdir()
+        return await told_late(path, COMMANDS[path][0], folder)
+
+    told = await asyncio.gather(*map(play, COMMANDS), return_exceptions=True)
+    expected = {path: ([kind], [path]) for path, (_, kind) in COMMANDS.items()}
+    assert dict(zip(COMMANDS, told, strict=True)) == expected
+
+
+async def told_late(
+    path: str, provoke: Callable[[Scene], Awaitable[None]], folder: Path
+) -> tuple[list[type], list[str]]:
+    """The kinds of commands that the driver took, and the paths of those that it refused. The word that the index has a
+    checkpoint is left out."""
+    async with (
+        a_world(controlled=False) as world,
+        Wire(world.api.configuration).open(folder / "kubeconfig") as wire,
+    ):
+        with controller(world.namespace, kubeconfig=folder / "kubeconfig"):
+            await world.apply()
+            driver, _ = await world.run_driver(1)
+            await world.phase("Running")
+            driver.holds = path
+            driver.may_answer.clear()
+            await provoke(Scene(world, wire))
+            await asyncio.wait_for(driver.asked.wait(), 150)
+            wire.holds = lambda method, path: method == "PUT" and path.endswith("/leases/streamjob")
+            await asyncio.wait_for(wire.held.wait(), 150)
+            with controller(world.namespace):
+
+                async def followed() -> bool:
+                    return driver.term > 1
+
+                await eventually(followed, "another leader's word to the driver")
+                driver.may_answer.set()
+
+                async def done() -> bool:
+                    return bool(kinds(driver)) and bool(driver.refused)
+
+                await eventually(done, f"both calls of {path}")
+                return kinds(driver), driver.refused
+
+
+def kinds(driver: FakeDriver) -> list[type]:
+    return [type(c) for c in driver.commands if not isinstance(c, int)]
 
 
 async def no_driver(s: Scene) -> bool:

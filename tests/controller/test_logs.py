@@ -14,7 +14,8 @@ import pytest
 
 from streamjob.controller import certs, logs
 from streamjob.controller.certs import Material
-from streamjob.controller.drivers import Credentials, Drivers
+from streamjob.controller.drivers import Drivers
+from streamjob.controller.line import Credentials
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.messages import Mode, TerminationRequest
 
@@ -112,7 +113,7 @@ async def exchange(driver: FakeDriver, material: Material) -> None:
     async def credentials(*_: Any) -> Credentials:
         return Credentials(material.token, material.certificate)
 
-    drivers = Drivers(credentials, lambda *_: None, term=lambda: 1, port=driver.port)
+    drivers = Drivers(credentials, lambda *_: None, jobs=lambda: 1, term=lambda: 1, port=driver.port)
     drivers.follow("uid", "shop", "orders", "orders-driver-1", HOST, 1)
     try:
         await drivers.terminate("uid", TerminationRequest("stop-1-1", 1, Mode.STOP))

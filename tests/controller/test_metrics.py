@@ -25,9 +25,9 @@ def value(name: str, **labels: str) -> float:
 class Change:
     """The difference that a pair of statuses makes."""
 
-    def __init__(self, old: Status, new: Status, now: float = NOW.timestamp()) -> None:
+    def __init__(self, old: Status, new: Status, now: float = NOW.timestamp(), **of: Any) -> None:
         self._before = self._all()
-        metrics.count(old, new, now)
+        metrics.count(job(status=old.plain(), **of), new, now)
         self._after = self._all()
 
     def of(self, name: str, **labels: str) -> float:
@@ -111,8 +111,75 @@ def test_epochs_failures_and_forced_stops() -> None:
     failure = Change(status(), status(phase="Restarting", restarts=failed(1)))
     assert failure.of("streamjob_driver_failures_total") == 1
     assert Change(status(restarts=failed(1)), status(restarts=failed(1))).nothing
-    assert Change(status(), status(phase="Cancelling")).of("streamjob_forced_stops_total") == 1
     assert Change(status(phase="Cancelling"), status(phase="Cancelling")).nothing
+
+
+ESCALATED = {
+    "state": "Drained",
+    "mode": "Cancel",
+    "epoch": 1,
+    "requestId": "drain-1-1",
+    "since": "2026-01-02T03:00:00Z",
+    "waitedFor": "batch 3",
+}
+
+
+@pytest.mark.parametrize(
+    ("of", "escalation", "cause"),
+    [
+        ({"state": "Cancelled"}, None, "Asked"),
+        ({"state": "Drained"}, ESCALATED, "Escalation"),
+        ({"state": "Stopped", "deleted": 60 * MINUTE}, None, "Deletion"),
+        ({"state": "Cancelled", "deleted": MINUTE}, None, "Asked"),
+        ({"termination": {"onDelete": "Cancel"}, "deleted": MINUTE}, None, "Asked"),
+        (
+            {"state": "Stopped", "termination": {"onDelete": "Cancel"}, "deleted": 60 * MINUTE},
+            None,
+            "Deletion",
+        ),
+    ],
+)
+def test_a_driver_that_is_killed_is_counted_with_the_reason(of: Any, escalation: Any, cause: str) -> None:
+    change = Change(status(), status(phase="Cancelling", escalation=escalation), **of)
+    assert change.of("streamjob_forced_stops_total", cause=cause) == 1
+
+
+def test_each_escalation_is_counted_once() -> None:
+    stop = {**ESCALATED, "mode": "Stop"}
+    labels = {"name": "streamjob_escalations_total", "state": "Drained"}
+    assert Change(status(), status(escalation=stop)).of(**labels, mode="Stop") == 1
+    assert Change(status(escalation=stop), status(escalation=ESCALATED)).of(**labels, mode="Cancel") == 1
+    assert Change(status(escalation=stop), status(escalation=stop)).nothing
+    assert Change(status(escalation=stop), status()).nothing
+
+
+def upgrade(step: str, target: str = "new") -> dict[str, Any]:
+    return {"step": step, "generation": 2, "target": target, "previous": "{}"}
+
+
+@pytest.mark.parametrize("before", [None, upgrade("Stopping"), upgrade("RolledBack", "older")])
+def test_an_upgrade_starts_with_its_first_driver(before: Any) -> None:
+    change = Change(status(upgrade=before), status(upgrade=upgrade("Starting")))
+    assert change.of("streamjob_upgrades_started_total") == 1
+    assert Change(status(upgrade=upgrade("Starting")), status(upgrade=upgrade("Starting"))).nothing
+    assert Change(status(), status(upgrade=upgrade("Stopping"))).nothing
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        (upgrade("Completed"), "Completed"),
+        (upgrade("RolledBack"), "RolledBack"),
+        (None, "GivenUp"),
+        (upgrade("Stopping", "newer"), "GivenUp"),
+        (upgrade("Starting", "newer"), "GivenUp"),
+    ],
+)
+def test_an_upgrade_is_counted_when_it_is_over(after: Any, outcome: str) -> None:
+    change = Change(status(upgrade=upgrade("Starting")), status(upgrade=after))
+    assert change.of("streamjob_upgrades_total", outcome=outcome) == 1
+    assert Change(status(upgrade=after), status(upgrade=after)).nothing
+    assert Change(status(upgrade=upgrade("Stopping")), status()).nothing
 
 
 def test_jobs_by_phase_and_by_name() -> None:
@@ -149,7 +216,7 @@ def test_labels_are_bounded() -> None:
     jobs.saw(job(status=everything), job(status=everything).status)
     of_jobs = [s for f in jobs.collect() for s in f.samples if "streamjob" in s.labels]
     assert len(of_jobs) == 6
-    allowed = {"phase", "cause", "reason", "verb", "resource", "code", "mode", "outcome", "le"}
+    allowed = {"phase", "cause", "reason", "verb", "resource", "code", "state", "mode", "outcome", "le"}
     for family in REGISTRY.collect():
         for sample in family.samples:
             assert set(sample.labels) <= allowed | {"namespace", "streamjob"}

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from streamjob.api import ConditionType, Phase
+from streamjob.api import ConditionType, Phase, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.status import Event, event_object, events, fail, seen, sentence, settle
+from streamjob.controller.events import event_object, events
+from streamjob.controller.status import fail, seen, settle
+from streamjob.controller.words import Event, sentence
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import AbortedCheckpoint, Problem
-from streamjob.protocol.records import OperatorKind, OperatorRecord
+from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord
 
 from .given import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
 
@@ -84,6 +86,16 @@ def test_events_tell_what_happened() -> None:
     assert events(after, after) == []
 
 
+def test_of_periodic_checkpoints_the_first_of_an_epoch_is_told() -> None:
+    def after(*records: CheckpointRecord) -> Status:
+        return seen(observed(job(status=ran()), pods=[running()], index=index(*records)))
+
+    first, second = (record(n, scenario=None, request=None) for n in (1, 2))
+    none, one, two = after(), after(first), after(first, second)
+    assert [e.reason for e in events(none, one)] == ["CheckpointCompleted"]
+    assert events(one, two) == []
+
+
 def test_a_checkpoint_that_was_given_up_is_told_once_and_stays_in_the_status() -> None:
     before = job(status=ran())
     says = driver(aborted=AbortedCheckpoint(3, "it was not done after 600 s", timestamp(NOW)))
@@ -95,6 +107,20 @@ def test_a_checkpoint_that_was_given_up_is_told_once_and_stays_in_the_status() -
     later = seen(observed(job(status=after.plain()), pods=[running(2)], says=driver(epoch=2)))
     assert later.aborted_checkpoint == after.aborted_checkpoint
     assert events(after, later.model_copy(update={"driver": after.driver})) == []
+
+
+def test_what_a_person_should_know_is_told_once() -> None:
+    moved = Problem("SinkMoved", "the output comes to file:/new", "Nothing has to be done if that is meant")
+    o = observed(job(status=ran()), pods=[running()], says=driver(warnings=(moved,)))
+    found = seen(o)
+    (event,) = [e for e in events(o.job.status, found) if e.reason == "SinkMoved"]
+    assert event.warning
+    assert event.message == "the output comes to file:/new. Nothing has to be done if that is meant."
+    again = seen(replace(o, job=o.job.model_copy(update={"status": found})))
+    assert again.warnings == found.warnings
+    assert not [e for e in events(found, again) if e.reason == "SinkMoved"]
+    silent = replace(o, driver=None, job=o.job.model_copy(update={"status": found}))
+    assert seen(silent).warnings == found.warnings
 
 
 def test_an_event_names_its_object() -> None:

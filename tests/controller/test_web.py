@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from dev import ports
 from streamjob.controller import metrics
 from streamjob.controller.kube import Kube
 from streamjob.controller.leader import Leader
 from streamjob.controller.reconciler import Reconciler
 from streamjob.controller.web import AGE_LIMIT, served
-
-ADDRESS = "127.0.0.1:18231"
 
 
 @pytest.fixture
@@ -27,7 +26,8 @@ async def reconciler() -> AsyncIterator[Reconciler]:
 
 @pytest.fixture
 async def session(reconciler: Reconciler) -> AsyncIterator[aiohttp.ClientSession]:
-    async with served(reconciler, ADDRESS), aiohttp.ClientSession(f"http://{ADDRESS}") as session:
+    address = f"127.0.0.1:{ports.free()}"
+    async with served(reconciler, address), aiohttp.ClientSession(f"http://{address}") as session:
         yield session
 
 

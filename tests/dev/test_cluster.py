@@ -6,12 +6,13 @@ import json
 import subprocess
 import tarfile
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dev.cluster import build, cgroups, lifecycle, load, network, pause, processes
+from dev.cluster import build, cgroups, lifecycle, load, network, node, pause, processes
 from dev.cluster.layout import ClusterError, Layout
 from dev.cluster.preconditions import Machine, missing_packages, objection, objection_to_folders
 from dev.images import store
@@ -208,3 +209,25 @@ def test_the_pause_image_names_its_layer_by_what_is_in_it(tmp_path: Path) -> Non
         config = json.load(archive.extractfile("config.json") or io.BytesIO())
         layer = (archive.extractfile("layer.tar") or io.BytesIO()).read()
     assert config["rootfs"]["diff_ids"] == ["sha256:" + hashlib.sha256(layer).hexdigest()]
+
+
+def test_the_pods_of_two_nodes_have_different_addresses() -> None:
+    addresses = network.Addresses(7)
+    taken: set[IPv4Address] = set()
+    for second in (False, True):
+        configuration: Any = node.network_configuration(addresses, second=second)
+        ((given,),) = configuration["plugins"][0]["ipam"]["ranges"]
+        first, last = IPv4Address(given["rangeStart"]), IPv4Address(given["rangeEnd"])
+        assert IPv4Network(given["subnet"]) == addresses.pods
+        ours = {IPv4Address(n) for n in range(int(first), int(last) + 1)}
+        assert len(ours) > 110  # pods that the kubelet takes at most
+        assert ours < set(addresses.pods.hosts())
+        assert not ours & taken
+        taken |= ours
+
+
+def test_a_second_node_has_a_cgroup_and_a_folder_of_its_own() -> None:
+    layout = Layout(FOLDER)
+    assert layout.second.root.is_relative_to(layout.root)
+    assert layout.second.cgroup != layout.cgroup
+    assert layout.second.containerd_socket != layout.containerd_socket

@@ -25,8 +25,17 @@ def make_scripts(kubectl: Kubectl, name: str, scripts: dict[str, str]) -> None:
     kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": scripts})
 
 
-def local_job(site: Site, name: str, script: str, *args: str, scripts: str = "apps", **spec: Any) -> Object:
-    """A StreamJob in local mode with its script from a ConfigMap and its state on the shared volume."""
+def local_job(
+    site: Site,
+    name: str,
+    script: str,
+    *args: str,
+    scripts: str = "apps",
+    savepoints: str = CLAIM,
+    **spec: Any,
+) -> Object:
+    """A StreamJob in local mode with its script from a ConfigMap and its state on the shared volume. `savepoints`: the claim of
+    another volume for them, then at /savepoints."""
     volumes = [
         {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": scripts}},
         {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": CLAIM}},
@@ -36,6 +45,10 @@ def local_job(site: Site, name: str, script: str, *args: str, scripts: str = "ap
         "savepoints": "file:///data/savepoints",
         "volumes": volumes,
     }
+    if savepoints != CLAIM:
+        storage["savepoints"] = "file:///savepoints/of"
+        claim = {"persistentVolumeClaim": {"claimName": savepoints}}
+        volumes.append({"name": "savepoints", "mountPath": "/savepoints", **claim})
     return {
         "apiVersion": "streamjob.dev/v1alpha1",
         "kind": "StreamJob",

@@ -37,13 +37,8 @@ class Storage:
 
     def __init__(self, site: Site) -> None:
         self.kubectl: Kubectl = site.kubectl
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": CLAIM},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        }
-        site.kubectl.apply(*sites.volume(site, CLAIM), claim, _workbench(site.settings.image("driver")))
+        volume = sites.volume(site, CLAIM)
+        site.kubectl.apply(*volume, a_claim(CLAIM), _workbench(site.settings.image("driver")))
         site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", "--timeout=120s", timeout=130)
 
     def run(self, *command: str, stdin: str | None = None, check: bool = True) -> str:
@@ -56,6 +51,16 @@ class Storage:
         found: dict[str, Any] = json.loads(self.run("python", "-", job, stdin=(APPS / "look.py").read_text()))
         query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0}
         return Found(found["rows"], query["offsets"], query["commits"], query["numbers"], found["savepoints"])
+
+
+def a_claim(name: str, size: str = "1Gi") -> Object:
+    """For a volume of a user's cluster, or the one that `sites.volume` makes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+    }
 
 
 def expected(numbers: int) -> list[tuple[int, int, int, int]]:

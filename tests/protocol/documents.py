@@ -111,7 +111,7 @@ def refused(read: Callable[[Any], Any], data: bytes | str) -> str:
     return str(e.value)
 
 
-values = st.sampled_from(
+values: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, -1, 0, 1.5, 10**400, "", "x", "\ud800", "é" * 9, [], {}, [[]], {"": 0}, [None], "a" * 5000]
 )
 

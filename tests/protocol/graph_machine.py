@@ -113,6 +113,7 @@ class Job(RuleBasedStateMachine):
         shape = self.world.shapes[parse_task_id(task)[0]]
         if task in self.restored:
             record = self.restored[task].record
+            assert record is not None
             self.tell("task_restored_finished", task, shape.upstream, record.batch)
         else:
             self.tell("task_started", task, shape.upstream, commits=shape.commits)
@@ -312,7 +313,7 @@ class Job(RuleBasedStateMachine):
 
 def machine(coordinator: ModuleType, examples: int, steps: int, *, derandomize: bool = False) -> Any:
     """A test case class for the engine in this module."""
-    built = type("GraphJob", (Job,), {"module": coordinator})
+    built: Any = type("GraphJob", (Job,), {"module": coordinator})
     built.TestCase.settings = settings(
         max_examples=examples,
         stateful_step_count=steps,

@@ -181,7 +181,7 @@ class Script:
         """Its input ends, unless its end has begun; then all until its data has ended."""
         came = self.driver.tell("input_ended", task)
         for kind in (effects.StopAtBoundary, effects.CatchUp, effects.FireMaxWatermark, effects.Finish):
-            if any(type(e) is kind and e.task == task for e in self.driver.todo):  # type: ignore[union-attr]
+            if any(type(e) is kind and e.task == task for e in self.driver.todo):
                 came = self.driver.do(kind, task)
         return came
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamjob.protocol import manifest
 from streamjob.protocol.errors import FormatError, UnknownVersion
 from streamjob.protocol.manifest import FileEntry, Manifest
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.records import CheckpointRecord, JobRef
 from tests.protocol.documents import (
     JUNK,
     damaged,
@@ -44,7 +44,7 @@ def load(data: bytes) -> Manifest:
 
 @given(jobs, st.text(max_size=8), records(), files)
 def test_round_trip(
-    job: JobRef, spark: str, checkpoint: manifest.CheckpointRecord, entries: tuple[FileEntry, ...]
+    job: JobRef, spark: str, checkpoint: CheckpointRecord, entries: tuple[FileEntry, ...]
 ) -> None:
     written = manifest.new(job, spark, checkpoint, entries)
     assert load(manifest.dumps(written)) == written
@@ -157,7 +157,7 @@ def test_places() -> None:
 
 
 @given(jobs, records())
-def test_begun(job: JobRef, checkpoint: manifest.CheckpointRecord) -> None:
+def test_begun(job: JobRef, checkpoint: CheckpointRecord) -> None:
     written = manifest.begun("ab", job, checkpoint, "2026-01-01T00:00:00Z")
     assert manifest.load_begun(manifest.dump_begun(written), "x") == written
     with pytest.raises(FormatError):

@@ -53,7 +53,7 @@ class Client:
     def connection(self) -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.credentials.certificate))
         context.check_hostname = False
-        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=20)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
 
     def call(
         self, method: str, path: str, body: Any = None, token: str | None = None, term: str | None = "1"

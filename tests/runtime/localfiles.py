@@ -56,9 +56,6 @@ class LocalFiles:
         self._path(target).write_bytes(data)
         return CopiedFile(len(data), hashlib.sha256(data).hexdigest())
 
-    def settle(self, uri: str) -> None:
-        pass
-
     def sha256(self, uri: str) -> str:
         return hashlib.sha256(self.read_bytes(uri)).hexdigest()
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from dev.s3.server import S3
 
@@ -33,3 +38,19 @@ class Storage:
     def path(self, uri: str) -> Path:
         """The inverse."""
         return self.folder / uri.removeprefix(f"{self.root}/")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """The folder has this much room in the block, such as `1m`, and begins empty."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)

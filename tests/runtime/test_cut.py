@@ -106,8 +106,8 @@ def test_the_query_runs_on_while_it_is_copied(query: Query, files: Busy) -> None
     before = {p: (query.folder / p).read_bytes() for p in ("offsets/2", "state/0/1/3.delta")}
     found = save(query, 2)
     assert {p: found[p] for p in before} == before
-    assert CheckpointDir(files, f"file:{query.home}/from-savepoint-1-2").boundary() == 2
-    assert query.directory.latest_commit() > 2
+    assert CheckpointDir(files, f"file:{query.home}/from-savepoint-1-2").boundary() == 2  # type: ignore[arg-type]
+    assert (query.directory.latest_commit() or 0) > 2
 
 
 def test_what_is_purged_meanwhile_is_no_loss(query: Query, files: Busy) -> None:

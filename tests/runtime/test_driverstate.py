@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -52,7 +52,7 @@ class Storage:
         self.content[f"{ROOT}/commits/{batch}"] = b"v1"
 
     @property
-    def batches(self) -> list[int]:
+    def batches(self) -> Sequence[int]:
         folder = f"{ROOT}/{formats.FOLDER}/"
         return sorted(int(p[len(folder) : -5]) for p in self.content if p.startswith(folder))
 

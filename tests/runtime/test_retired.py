@@ -42,7 +42,7 @@ def test_it_goes_and_what_others_share_stays(query: Query) -> None:
     delete_retired(query.files, JOB, first)
     assert not query.files.exists(first)
     assert verify_savepoint(query.files, second) == []
-    delete_retired(query.files, JOB, first), "again"
+    delete_retired(query.files, JOB, first)  # again
     delete_retired(query.files, JOB, second)
     assert query.shared() == set()
 

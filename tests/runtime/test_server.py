@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import select
 import socket
 import ssl
@@ -42,6 +43,11 @@ class Recorder:
         self.savepoints: list[SavepointRequest] = []
         self.deleted: list[tuple[str, ...]] = []
         self.reached: list[int] = []
+
+    @property
+    def told(self) -> list[object]:
+        """All that it was asked."""
+        return [*self.requests, *self.completed, *self.savepoints, *self.deleted, *self.reached]
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
@@ -94,7 +100,7 @@ def test_a_long_poll_waits_for_the_next_version(client: Client, board: StatusBoa
     )
     poll.start()
     board.update(phase=DriverPhase.TERMINATING)
-    poll.join(10)
+    poll.join(60)
     assert [(code, status["version"], status["phase"]) for code, status in answers] == [
         (200, 2, "Terminating")
     ]
@@ -146,13 +152,7 @@ def test_a_command_of_another_epoch_changes_nothing(
     client: Client, recorder: Recorder, path: str, body: object
 ) -> None:
     assert client.call("PUT", path, body)[0] == 412
-    assert (
-        recorder.requests,
-        recorder.completed,
-        recorder.savepoints,
-        recorder.deleted,
-        recorder.reached,
-    ) == ([], [], [], [], [])
+    assert recorder.told == []
 
 
 COMMANDS = [
@@ -176,8 +176,27 @@ def test_a_command_of_an_earlier_term_changes_nothing(
     recorder.completed.clear()
     code, problem = client.call("PUT", path, body, term="4")
     assert (code, problem["reason"]) == (412, "StaleTerm")
-    assert (recorder.requests, recorder.completed) == ([], [])
+    assert recorder.told == []
     assert client.call("PUT", path, body, term="5")[0] == 202
+    assert len(recorder.told) == 1
+
+
+@pytest.mark.parametrize(("path", "body"), COMMANDS)
+def test_a_command_that_was_on_its_way_when_another_controller_took_over_changes_nothing(
+    client: Client, recorder: Recorder, path: str, body: object
+) -> None:
+    """V12. Its term is looked at when all of it has arrived, not when it begins to."""
+    data, connection = json.dumps(body).encode(), client.connection()
+    connection.putrequest("PUT", path)
+    connection.putheader("Authorization", f"Bearer {client.credentials.token}")
+    connection.putheader(TERM_HEADER, "4")
+    connection.putheader("Content-Length", str(len(data)))
+    connection.endheaders(data[:-1])
+    assert client.call("GET", "/v1/status", term="5")[0] == 200
+    connection.send(data[-1:])
+    answer = connection.getresponse()
+    assert (answer.status, answer.getheader(TERM_HEADER)) == (412, "5")
+    assert recorder.told == []
 
 
 def test_the_refusal_names_the_later_term(client: Client) -> None:
@@ -198,7 +217,7 @@ def test_a_command_has_to_say_its_term(
 ) -> None:
     code, problem = client.call("PUT", path, body, term=term)
     assert (code, problem["reason"]) == (400, "MalformedDocument")
-    assert (recorder.requests, recorder.completed) == ([], [])
+    assert recorder.told == []
 
 
 def test_a_term_that_is_no_number_teaches_nothing(client: Client) -> None:
@@ -270,7 +289,7 @@ def test_who_does_not_show_the_token_is_hung_up_on_however_slowly_it_speaks(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One byte at a time would keep a connection for ever, and with 32 of them the controller out."""
-    monkeypatch.setattr(server, "GREETING", 0.5)
+    monkeypatch.setattr(server, "GREETING", 2.0)  # enough for a handshake on a busy machine
     connection = client.connection()
     connection.connect()
     connection.sock.settimeout(0.05)
@@ -291,11 +310,11 @@ def listens(connection: socket.socket) -> bool:
 
 
 def test_who_has_shown_it_may_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "GREETING", 0.2)
+    monkeypatch.setattr(server, "GREETING", 2.0)
     connection = client.connection()
     headers = {"Authorization": f"Bearer {client.credentials.token}"}
-    for _ in range(3):
-        connection.request("GET", "/v1/status?after=1&timeout=0.4", headers=headers)
+    for timeout in (0, 2.5, 0):
+        connection.request("GET", f"/v1/status?after=1&timeout={timeout}", headers=headers)
         answer = connection.getresponse()
         assert answer.status == 200
         answer.read()
@@ -333,7 +352,7 @@ def test_clients_that_stall_in_the_handshake_hold_up_nobody(client: Client) -> N
     try:
         before = time.monotonic()
         assert client.call("GET", "/v1/status")[0] == 200
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < server.GREETING, "it waited until they were hung up on"
     finally:
         for connection in stalled:
             connection.close()
@@ -343,12 +362,13 @@ def test_connections_are_bounded_and_come_back(client: Client) -> None:
     stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS + 4)]
     refused: set[socket.socket] = set()
     while len(refused) < 4:
-        readable, _, _ = select.select([s for s in stalled if s not in refused], [], [], 10)
+        readable, _, _ = select.select([s for s in stalled if s not in refused], [], [], 9)
         assert readable, "more connections than allowed are held open"
         refused.update(readable)
     for connection in stalled:
         connection.close()
-    for _ in range(100):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
         try:
             assert client.call("GET", "/v1/status")[0] == 200
             return

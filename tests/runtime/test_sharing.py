@@ -239,7 +239,7 @@ def test_a_deletion_at_any_moment_of_a_savepoint(tmp_path: Path) -> None:
 def test_a_savepoint_at_any_moment_of_a_deletion(tmp_path: Path) -> None:
     def run(at: int) -> bool:
         query, files = two(tmp_path / str(at))
-        query.files = query.directory.files = LocalFiles()
+        query.files = query.directory.files = LocalFiles()  # type: ignore[assignment]
         files.arm(at, lambda: query.save("two"))
         delete_savepoint(files, query.uri("one"))
         if saved := files.disarm():

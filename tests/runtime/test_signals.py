@@ -33,7 +33,7 @@ def run(blocking: str, signals: int = 1) -> tuple[int, str]:
     assert process.stdout.readline() == "ready\n"
     for _ in range(signals):
         process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     return process.returncode, out
 
 

@@ -53,7 +53,7 @@ def in_order(file: Path, number: int) -> None:
     os.utime(file, (when, when))
 
 
-def eventually(fact: Callable[[], object], what: str, seconds: float = 90) -> None:
+def eventually(fact: Callable[[], object], what: str, seconds: float = 300) -> None:
     """Wait until something is the case."""
     deadline = time.monotonic() + seconds
     while not fact():

@@ -14,7 +14,10 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import FAST, LocalDriver
 from streamjob.protocol.messages import Mode, Restore
+from streamjob.runtime.adopting import adopt_directories
+from streamjob.runtime.files import HadoopFiles
 
+from .apps.windows import SCHEMA, windows
 from .feeds import eventually
 from .job import APP, Feed
 
@@ -50,7 +53,11 @@ def digest(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("half_done", [False, True], ids=["row8-at a boundary", "row8-in a batch"])
+@pytest.mark.parametrize(
+    "half_done",
+    [pytest.param(False, marks=pytest.mark.any_spark), True],
+    ids=["row8-at a boundary", "row8-in a batch"],
+)
 def test_a_killed_pyspark_job_goes_on_as_a_streamjob(
     spark: SparkSession, feed: Feed, tmp_path: Path, half_done: bool
 ) -> None:
@@ -71,6 +78,34 @@ def test_a_killed_pyspark_job_goes_on_as_a_streamjob(
         assert driver.finish(Mode.DRAIN).drained
     assert feed.output(spark) == feed.expected(spark)
     assert digest(bare) == before, "the job's own directory is as it was"
+
+
+@pytest.mark.any_spark
+def test_row8_a_bare_directory_becomes_a_savepoint_that_a_job_begins_with(
+    spark: SparkSession, files: HadoopFiles, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(4)
+    bare = tmp_path / "bare"
+    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(feed.source))
+    writer = (
+        windows(events).writeStream.option("checkpointLocation", bare.as_uri()).trigger(availableNow=True)
+    )
+    writer.start(str(feed.sink)).awaitTermination()
+    before, early = digest(bare), feed.output(spark)
+    adopted = (tmp_path / "savepoints" / "adopted").as_uri()
+    adopt_directories(files, {"main": files.qualify(bare.as_uri())}, files.qualify(adopted))
+    assert digest(bare) == before
+    feed.add(3)
+    source, _, how = feed.arguments()
+    feed.sink = tmp_path / "new"
+    with LocalDriver(
+        tmp_path, APP, source, str(feed.sink), how, restore=Restore(savepoint=adopted)
+    ) as driver:
+        driver.running(4)
+        directory = tmp_path / "checkpoints" / "main" / "0"
+        eventually(lambda: len(feed.read_files(directory)) == 7, "all files read")
+        assert driver.finish(Mode.DRAIN).drained
+    assert sorted(early + feed.output(spark)) == feed.expected(spark)
 
 
 @pytest.mark.any_spark

@@ -77,7 +77,7 @@ class Gate:
 
     def take(self, frame: DataFrame, batch: int) -> None:
         self.entered.set()
-        assert self.opened.wait(60)
+        assert self.opened.wait(300)
         self.batches.append(batch)
 
 
@@ -91,7 +91,7 @@ class Job:
     def start(self, **trigger: object) -> StreamingQuery:
         writer = self.feed.stream(self.spark, "v long").writeStream
         writer = writer.option("checkpointLocation", str(self.home / "checkpoint"))
-        return writer.foreachBatch(self.gate.take).trigger(**trigger).start()  # type: ignore[arg-type]
+        return writer.foreachBatch(self.gate.take).trigger(**trigger).start()  # type: ignore[call-overload]
 
     def once(self) -> StreamingQuery:
         return self.start(once=True)
@@ -110,7 +110,7 @@ class SlowJob:
         nap = "java_method('java.lang.Thread', 'sleep', 1500L)"
         frame = self.feed.stream(self.spark, "v long").selectExpr("v", f"{nap} AS nap")
         writer = frame.writeStream.option("checkpointLocation", str(self.home / "checkpoint"))
-        return writer.format("parquet").trigger(**trigger).start(str(self.home / "out"))  # type: ignore[arg-type]
+        return writer.format("parquet").trigger(**trigger).start(str(self.home / "out"))  # type: ignore[call-overload]
 
     def once(self) -> StreamingQuery:
         return self.start(once=True)
@@ -131,7 +131,7 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
 
 def test_the_running_batch_is_the_last(job: Job, files: HadoopFiles, internals: Internals) -> None:
     query = job.start(processingTime="0 seconds")
-    assert job.gate.entered.wait(60)
+    assert job.gate.entered.wait(300)
     said: list[str] = []
 
     def let_go(text: str) -> None:
@@ -171,7 +171,7 @@ def test_a_query_without_input_has_no_batch(
 
 def test_at_the_deadline_the_query_runs_on(job: Job, files: HadoopFiles, internals: Internals) -> None:
     query = job.start(processingTime="0 seconds")
-    assert job.gate.entered.wait(60)
+    assert job.gate.entered.wait(300)
     with pytest.raises(BoundaryTimeout, match="runs on") as caught:
         stop_at_boundary(query, files, internals, deadline=time.monotonic() + 0.3)
     assert caught.value.retryable

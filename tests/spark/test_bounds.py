@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,7 @@ from .feeds import eventually
 from .job import Feed
 
 APP = Path(__file__).parent / "apps" / "bounded.py"
-EVERY = {"checkpointing": CheckpointSettings(interval=0.5)}
+EVERY: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5)}
 
 
 def closed(status: DriverStatus) -> set[str]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQueryException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dev.localdriver import LocalDriver
@@ -18,12 +18,14 @@ from streamjob.protocol.messages import Mode, Restore
 from streamjob.runtime.checkpointdir import CheckpointDir
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
-from streamjob.runtime.rehearsal import QueryChanged, refuse_changed
+from streamjob.runtime.rehearsal import refuse_changed
+from streamjob.runtime.sameinput import QueryChanged
 
+from .apps.states import Source, deduplicated, left_join, window
 from .feeds import eventually
 from .job import APP
 from .job import Feed as Input
-from .test_drain import QUERIES, ROCKSDB, Job, Source, deduplicated, left_join, window
+from .test_drain import QUERIES, ROCKSDB, Job
 
 
 def filtered(source: Source) -> DataFrame:
@@ -190,6 +192,7 @@ def test_settings_of_the_session_are_those_of_before(job: Job, internals: Intern
         spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
+@pytest.mark.any_spark
 def test_a_job_with_the_wrong_script_leaves_its_state_to_the_right_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -16,38 +16,16 @@ from streamjob.runtime.drain import DrainResult, run_max_watermark_batch, write_
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
 
+from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import Feed, rows
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-Source = Callable[[str], DataFrame]
-
-
-def window(source: Source) -> DataFrame:
-    frame = source("a").withWatermark("t", "10 minutes")
-    return frame.groupBy(F.window("t", "5 minutes"), "k").agg(F.count("*").alias("n"), F.sum("v").alias("s"))
-
-
-def session(source: Source) -> DataFrame:
-    frame = source("a").withWatermark("t", "10 minutes")
-    return frame.groupBy(F.session_window("t", "2 minutes"), "k").count()
 
 
 def chained(source: Source) -> DataFrame:
     inner = source("a").withWatermark("t", "10 minutes").groupBy(F.window("t", "5 minutes"), "k").count()
     outer = inner.groupBy(F.window(F.window_time("window"), "30 minutes"))
     return outer.agg(F.sum("count").alias("n"), F.count("*").alias("c"))
-
-
-def left_join(source: Source) -> DataFrame:
-    a = source("a").withWatermark("t", "10 minutes").alias("a")
-    b = source("b").withWatermark("t", "10 minutes").alias("b")
-    near = "a.k = b.k AND b.t BETWEEN a.t - INTERVAL 5 MINUTES AND a.t + INTERVAL 5 MINUTES"
-    return a.join(b, F.expr(near), "left_outer").select("a.t", "a.k", "a.v", F.col("b.v").alias("bv"))
-
-
-def deduplicated(source: Source) -> DataFrame:
-    return source("a").withWatermark("t", "10 minutes").dropDuplicatesWithinWatermark(["k", "v"])
 
 
 QUERIES = (window, session, chained, left_join, deduplicated)
@@ -69,7 +47,7 @@ class Job:
     def start(self, **trigger: object) -> StreamingQuery:
         writer = self.query(lambda name: self.inputs[name].stream(self.spark)).writeStream
         writer = writer.option("checkpointLocation", self.directory.uri).format("json").outputMode("append")
-        return writer.trigger(**trigger).start(str(self.home / "out"))  # type: ignore[arg-type]
+        return writer.trigger(**trigger).start(str(self.home / "out"))  # type: ignore[call-overload]
 
     def run(self) -> None:
         """All that is there, as a plain run or resume."""
@@ -150,7 +128,7 @@ def test_a_crash_between_planning_and_running(
     assert write_max_watermark(job.directory, internals) == batch
     result = run_max_watermark_batch(job.once, job.directory, batch)
     assert result.batch == batch == job.directory.boundary()
-    assert sum(r[-2] for r in job.output()) == 60  # type: ignore[misc]
+    assert sum(r[-2] for r in job.output()) == 60
 
 
 def test_nothing_to_fire(

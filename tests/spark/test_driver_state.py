@@ -15,6 +15,7 @@ from streamjob.protocol.records import CheckpointRecord, OperatorKind
 from .feeds import eventually
 from .job import Feed
 
+pytestmark = pytest.mark.any_spark
 APP = Path(__file__).parent / "apps" / "remember.py"
 ROWS = 6  # of each file, and so of each batch
 
@@ -78,7 +79,6 @@ def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Pa
     assert note(fork, 3) == [entries(3), ["changed"]]
 
 
-@pytest.mark.any_spark
 def test_state_that_cannot_be_kept_is_an_error_that_says_so(feed: Feed, tmp_path: Path) -> None:
     feed.add(1)
     for how, reason, said in (

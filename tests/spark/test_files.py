@@ -70,7 +70,7 @@ def test_a_file_that_the_disk_has_changed_is_not_copied(
         data = os.urandom(size)
         place = tmp_path / str(size)
         path = spark._jvm.org.apache.hadoop.fs.Path(str(place))  # type: ignore[union-attr]
-        conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        conf = spark.sparkContext._jsc.hadoopConfiguration()
         stream = path.getFileSystem(conf).create(path)
         stream.write(data)
         stream.close()
@@ -99,7 +99,7 @@ def test_a_deletion_that_fails_says_so(files: HadoopFiles) -> None:
 
 
 def test_a_file_system_that_is_not_the_local_disk(spark: SparkSession, tmp_path: Path) -> None:
-    conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.streamjob.link./data", f"file:{tmp_path}")
     files = HadoopFiles(spark)
     root = "viewfs://streamjob/data"
@@ -135,6 +135,19 @@ def test_what_cannot_be_done_is_one_sentence(files: HadoopFiles, tmp_path: Path)
     [
         (["IOException"], "No space left on device", StorageFull, True),
         (["AWSBadRequestException", "AccessDeniedException"], "s3a://b/k: 403", AccessDenied, False),
+        # Of Ceph and of MinIO, which have quotas.
+        (
+            ["AccessDeniedException"],
+            "s3a://b/k: (Service: S3, Status Code: 403):QuotaExceeded",
+            StorageFull,
+            True,
+        ),
+        (
+            ["AWSServiceIOException"],
+            "s3a://b/k: (Service: S3, Status Code: 507):XMinioStorageFull",
+            StorageFull,
+            True,
+        ),
         (["FileNotFoundException"], "", NotFound, False),
         (["SocketTimeoutException"], "read timed out\n\tat java", StorageError, True),
     ],

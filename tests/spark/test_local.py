@@ -67,7 +67,7 @@ class Terminal:
 
     def ended(self) -> tuple[int, str]:
         """Exit code and what was shown."""
-        return self.process.wait(timeout=120), self.log.read_text()
+        return self.process.wait(timeout=300), self.log.read_text()
 
 
 def index(state: Path) -> Index:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,10 +23,11 @@ from streamjob.runtime.internals import Internals
 
 from .feeds import Feed, eventually, rows
 
+pytestmark = pytest.mark.timeout(1200)
 SEED = int(os.environ.get("STREAMJOB_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 STOPS = int(os.environ.get("STREAMJOB_STOPS", "12"))  # of each trigger with each sink
 AT_ONCE = 4  # queries, so that they disturb each other
-TRIGGERS = (
+TRIGGERS: tuple[dict[str, object], ...] = (
     {"processingTime": "0 seconds"},
     {"processingTime": "400 milliseconds"},
     {"availableNow": True},
@@ -62,7 +64,7 @@ class Runner:
     def start(self, trigger: dict[str, object], files: int = 1) -> StreamingQuery:
         frame = self.feed.stream(self.spark, "v long", files)
         writer = frame.writeStream.option("checkpointLocation", str(self.home / "checkpoint"))
-        writer = writer.trigger(**trigger)  # type: ignore[arg-type]
+        writer = writer.trigger(**trigger)  # type: ignore[call-overload]
         if self.sink == "foreachBatch":
             return writer.foreachBatch(self.take).start()
         return writer.format(self.sink).option("path", str(self.home / "out")).start()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,9 +20,10 @@ from streamjob.protocol.messages import (
     Restore,
     SavepointDeletion,
 )
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.records import CheckpointRecord, JobRef
 from streamjob.runtime.catalog import list_savepoints
 from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.lostindex import SavepointForeign, with_record
 from streamjob.runtime.savepointdir import verify_savepoint
 
 from .apps.windows import SCHEMA, windows
@@ -26,17 +31,31 @@ from .job import APP, Feed
 from .test_savepoint import PROVIDERS
 
 FILES = 40
-ROCKS = {
-    "spark.sql.streaming.stateStore.providerClass": PROVIDERS["rocksdb"],
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+HDFS = {
     # Snapshots are uploaded while savepoints are taken.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
     "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
 }
-HDFS = {
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
-    "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
+ROCKS = {
+    **HDFS,
+    "spark.sql.streaming.stateStore.providerClass": PROVIDERS["rocksdb"],
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
+
+
+@contextmanager
+def running(feed: Feed, home: Path, **config: Any) -> Iterator[LocalDriver]:
+    """A driver that has begun with much to read."""
+    feed.add(FILES)
+    with LocalDriver(home, APP, *feed.arguments(), **config) as driver:
+        driver.running(2)
+        yield driver
+
+
+def listed(files: HadoopFiles, home: Path) -> dict[str, str | None]:
+    """Names of the savepoints that lie there, and what is wrong with them."""
+    found = list_savepoints(files, (home / "savepoints").as_uri())
+    return {Path(s.uri).name: s.problem for s in found}
 
 
 def whole(spark: SparkSession, feed: Feed, home: Path) -> list[tuple[object, ...]]:
@@ -52,7 +71,9 @@ def batch_of(record: CheckpointRecord) -> int:
     return batch
 
 
-@pytest.mark.parametrize("conf", [HDFS, ROCKS], ids=["hdfs", "rocksdb"])
+@pytest.mark.parametrize(
+    "conf", [pytest.param(HDFS, marks=pytest.mark.any_spark), ROCKS], ids=["hdfs", "rocksdb"]
+)
 def test_row13_a_job_restored_from_one_equals_the_batch(
     spark: SparkSession, files: HadoopFiles, feed: Feed, tmp_path: Path, conf: dict[str, str]
 ) -> None:
@@ -60,10 +81,9 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
     does."""
     taken: list[CheckpointRecord] = []
     with LocalDriver(tmp_path / "a", APP, *feed.arguments(), spark_conf=conf) as driver:
-        for n in range(3):
-            feed.add(
-                3
-            )  # a batch each; more than twelve would be late for each other, for they are read in any order
+        for n in range(2):
+            # A batch each; more than twelve would be late for each other, for they are read in any order.
+            feed.add(3)
             driver.running(batch_of(taken[-1]) + 1 if taken else 1)
             assert driver.savepoint(f"savepoint-{n}") == 202
             taken.append(driver.saved(f"savepoint-{n}"))
@@ -71,8 +91,8 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
         later = driver.running(batch_of(taken[-1]) + 1)
         assert later.phase.value == "Running"
         driver.finish(Mode.DRAIN)
-    assert [r.scenario for r in taken] == [None] * 3
-    assert batch_of(taken[0]) < batch_of(taken[1]) < batch_of(taken[2])
+    assert [r.scenario for r in taken] == [None] * 2
+    assert batch_of(taken[0]) < batch_of(taken[1])
     for record in taken:
         assert verify_savepoint(files, str(record.savepoint)) == []
     expected = whole(spark, feed, tmp_path / "a")
@@ -94,27 +114,23 @@ def test_row13_a_job_restored_from_one_equals_the_batch(
         assert found.count() == len(out), "nothing twice"
 
 
+@pytest.mark.any_spark
 def test_row13_the_same_request_is_one_savepoint_and_none_comes_during_a_stop(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
-    feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
-        driver.running(2)
+    with running(feed, tmp_path) as driver:
         assert [driver.savepoint("savepoint-1") for _ in range(3)] == [202] * 3
         record = driver.saved("savepoint-1")
         assert driver.savepoint("savepoint-1") == 202
         stopped = driver.finish(Mode.STOP)
         assert stopped.checkpoint == record.checkpoint + 1
-    names = {Path(s.uri).name for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
-    assert names == {"savepoint-1", "stop-1"}
+    assert listed(files, tmp_path) == {"savepoint-1": None, "stop-1": None}
 
 
+@pytest.mark.any_spark
 def test_row13_a_later_checkpoint_does_not_hide_it(feed: Feed, tmp_path: Path) -> None:
     """The index has both, whenever the controller looks."""
-    feed.add(FILES)
-    every = CheckpointSettings(interval=0.1)
-    with LocalDriver(tmp_path, APP, *feed.arguments(), checkpointing=every) as driver:
-        driver.running(2)
+    with running(feed, tmp_path, checkpointing=CheckpointSettings(interval=0.1)) as driver:
         driver.savepoint("savepoint-1")
         status = driver.wait_for(
             lambda s: (
@@ -127,15 +143,14 @@ def test_row13_a_later_checkpoint_does_not_hide_it(feed: Feed, tmp_path: Path) -
         assert [r.request_id for r in status.durable] == ["savepoint-1", None]
 
 
+@pytest.mark.any_spark
 def test_row13_storage_that_refuses_does_not_harm_the_job(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
     """It is tried again until its time is over; then it is said why, and the place is as it was."""
-    feed.add(FILES)
     home = tmp_path / "savepoints"
     home.write_text("a file where the folder should be")
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
-        driver.running(2)
+    with running(feed, tmp_path) as driver:
         driver.savepoint("savepoint-1", timeout=3)
         status = driver.wait_for(lambda s: s.savepoint is not None and s.savepoint.over)
         assert status.savepoint is not None
@@ -147,34 +162,31 @@ def test_row13_storage_that_refuses_does_not_harm_the_job(
         home.unlink()
         driver.savepoint("savepoint-2")
         driver.saved("savepoint-2")
-    (left,) = list_savepoints(files, home.as_uri())
-    assert (Path(left.uri).name, left.problem) == ("savepoint-2", None)
+    assert listed(files, tmp_path) == {"savepoint-2": None}
 
 
+@pytest.mark.any_spark
 def test_row13_a_stop_in_the_middle_gives_it_up_and_leaves_nothing_of_it(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
     """Whether it was durable in time or not, the driver says which, and the storage agrees."""
-    feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
-        driver.running(2)
+    with running(feed, tmp_path) as driver:
         driver.savepoint("savepoint-1")
         stopped = driver.finish(Mode.STOP)
         said = driver.report().savepoint
-    listed = {Path(s.uri).name: s.problem for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
-    assert listed["stop-1"] is None
+    found = listed(files, tmp_path)
+    assert found["stop-1"] is None
     assert stopped.request_id == "stop-1"
     assert said is not None
     assert said.over
-    assert listed.get("savepoint-1", "gone") == (None if said.completed else "gone")
+    assert found.get("savepoint-1", "gone") == (None if said.completed else "gone")
 
 
+@pytest.mark.any_spark
 def test_row13_what_a_killed_driver_left_goes_with_the_next(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
-    feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
-        first.running(2)
+    with running(feed, tmp_path) as first:
         first.savepoint("savepoint-1")
         first.saved("savepoint-1")
         first.kill()
@@ -184,19 +196,22 @@ def test_row13_what_a_killed_driver_left_goes_with_the_next(
         second.running(2)
         second.savepoint("savepoint-2")
         second.saved("savepoint-2")
-    (left,) = list_savepoints(files, (tmp_path / "savepoints").as_uri())
-    assert Path(left.uri).name == "savepoint-2"
+    assert listed(files, tmp_path) == {"savepoint-2": None}
 
 
+@pytest.mark.any_spark
 def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
-    feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
-        first.running(2)
+    """Also one that began without an index, which was lost while no driver ran: it goes by its savepoint's manifest."""
+    with running(feed, tmp_path) as first:
         stopped = first.finish(Mode.STOP)
-    with first.next_epoch(APP, *feed.arguments()) as second:
+    lost = Restore(recorded=stopped.savepoint, exact=True)
+    with pytest.raises(SavepointForeign, match="is of default/local"):
+        with_record(replace(first.config, job=JobRef("default", "local", "another"), restore=lost))
+    with first.next_epoch(APP, *feed.arguments(), restore=lost) as second:
         second.running(batch_of(stopped) + 1)
+        assert f"from batch {batch_of(stopped)} of file:{tmp_path}/checkpoints" in second.log.read_text()
         taken = []
         for name in ("savepoint-1", "savepoint-2"):
             second.savepoint(name)
@@ -208,11 +223,11 @@ def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
         assert second.call("PUT", "/v1/deletions", SavepointDeletion(2, places))[0] == 202
         status = second.wait_for(lambda s: bool(s.deleted))
         assert status.deleted == places[1:], "the savepoint of the stop is none that it may delete"
-    left = {Path(s.uri).name: s.problem for s in list_savepoints(files, (tmp_path / "savepoints").as_uri())}
-    assert left == {"stop-1": None, "savepoint-2": None}
+    assert listed(files, tmp_path) == {"stop-1": None, "savepoint-2": None}
     assert verify_savepoint(files, str(taken[1].savepoint)) == []
 
 
+@pytest.mark.any_spark
 def test_one_that_comes_while_the_script_starts_waits_for_its_queries(feed: Feed, tmp_path: Path) -> None:
     feed.add(FILES)
     with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:

@@ -27,7 +27,7 @@ def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_p
         driver.running(1)
         driver.process.send_signal(signal.SIGTERM)
         # Nobody answers for the index: the report stands in for it.
-        assert driver.wait(60) == 0, driver.tail()
+        assert driver.wait() == 0, driver.tail()
     report = driver.report()
     assert report.evicted
     assert report.phase is DriverPhase.TERMINATED

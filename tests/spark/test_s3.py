@@ -5,17 +5,20 @@ server that refuses, is gone or does not answer. `test_savepoint.py` and `test_s
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.s3.server import S3, SECRET
+from dev.s3.server import S3, SECRET, denied
+from streamjob.runtime.catalog import list_savepoints
 from streamjob.runtime.checkpointdir import CheckpointDir
 from streamjob.runtime.files import (
     AccessDenied,
@@ -26,10 +29,11 @@ from streamjob.runtime.files import (
     NoConnector,
     NotFound,
     StorageError,
+    StorageFull,
 )
 from streamjob.runtime.savepointdir import verify_savepoint
 from tests.runtime.queries import Query
-from tests.runtime.storage import Storage
+from tests.runtime.storage import Storage, remount, small_disk
 
 from .test_files import NAMES
 
@@ -45,7 +49,7 @@ IMPATIENT = {
 @pytest.fixture
 def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
     """Hadoop's settings of the session: what a test puts here, HadoopFiles made after it have."""
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
 
     class Settings(dict[str, str]):
         def __setitem__(self, key: str, value: str) -> None:
@@ -105,6 +109,48 @@ def test_a_copy_has_the_hash_of_what_was_read(
     assert copied == CopiedFile(size, hashlib.sha256(data).hexdigest())
     assert (bucket.folder / "copy").read_bytes() == data
     assert files.sha256(f"{bucket.root}/copy") == copied.sha256
+
+
+class Watched(HadoopFiles):
+    """Knows what has gone through the driver."""
+
+    streamed = 0
+
+    def _pour(self, stream: Any, target: str) -> int:
+        self.streamed += 1
+        return super()._pour(stream, target)
+
+
+def test_within_a_bucket_the_server_copies_and_hashes(
+    spark: SparkSession, s3: S3, bucket: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Watched(spark)
+    for number, size in enumerate((0, 1, 3_000_000)):
+        data = os.urandom(size)
+        (bucket.folder / "big").write_bytes(data)
+        with caplog.at_level(logging.DEBUG, "streamjob"):
+            copied = files.copy(f"{bucket.root}/big", f"{bucket.root}/deep/{number}")
+        assert copied == CopiedFile(size, hashlib.sha256(data).hexdigest())
+        assert (bucket.folder / "deep" / str(number)).read_bytes() == data
+    assert (files.streamed, caplog.text) == (0, "")
+    files.copy(f"{bucket.root}/big", f"{Storage.of_bucket(s3).root}/big")
+    assert files.streamed == 1
+    with pytest.raises(NotFound):
+        files.copy(f"{bucket.root}/purged", f"{bucket.root}/deep/purged")
+
+
+def test_what_was_uploaded_in_parts_goes_through_the_driver(
+    spark: SparkSession, bucket: Storage, conf: dict[str, str], tmp_path: Path
+) -> None:
+    """The hash of its copy may be one of the parts' hashes."""
+    configure(conf, bucket, **{"multipart.size": "5M"})
+    files = Watched(spark)
+    data = os.urandom(12_000_000)
+    (tmp_path / "big").write_bytes(data)
+    uploaded = files.copy(f"file:{tmp_path}/big", f"{bucket.root}/big")
+    assert files.copy(f"{bucket.root}/big", f"{bucket.root}/copy") == uploaded
+    assert files.streamed == 2
+    assert (bucket.folder / "copy").read_bytes() == data
 
 
 def test_times_have_whole_seconds(files: HadoopFiles, bucket: Storage) -> None:
@@ -252,3 +298,34 @@ def test_a_server_that_does_not_answer_in_the_middle_of_a_savepoint(
     query._saved -= 1
     query.save("one")
     assert verify_savepoint(files, query.uri("one")) == []
+
+
+@pytest.fixture
+def disk(bucket: Storage) -> Iterator[Path]:
+    """Of 4 MiB, which is all that the bucket has."""
+    with small_disk(bucket.folder, "4m"):
+        yield bucket.folder
+
+
+def test_s5_a_bucket_that_is_full_or_may_not_be_written(
+    spark: SparkSession, s3: S3, bucket: Storage, disk: Path, impatient: None
+) -> None:
+    files = HadoopFiles(spark)
+    query = Query(files, bucket.folder, storage=bucket)
+    query.batch()
+    query.save("one")
+    query.batch(size=1 << 20)  # of the two files, one can be copied
+    with pytest.raises(StorageFull) as full:
+        query.save("two")
+    assert full.value.retryable
+    assert "/2.delta" in full.value.message
+    query._saved -= 1
+    with denied(s3), pytest.raises(AccessDenied, match=bucket.root):
+        query.save("two")
+    listed = {s.uri: bool(s.problem) for s in list_savepoints(files, bucket.uri(query.root))}
+    assert listed == {query.uri("one"): False, query.uri("two"): True}
+    # What the first attempt has left takes the room of half of what fits now: the repeat takes it away.
+    remount(disk, "size=6m")
+    query._saved -= 1
+    query.save("two")
+    assert [verify_savepoint(files, query.uri(n)) for n in ("one", "two")] == [[], []]

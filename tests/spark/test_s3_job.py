@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
-from dev.s3.server import CONNECTOR, S3, SECRET
-from streamjob.protocol.messages import Mode, Restore
+from dev.s3.server import CONNECTOR, S3, SECRET, denied
+from streamjob.protocol.messages import Mode, Restore, TerminationRequest
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.savepointdir import verify_savepoint
 from tests.runtime.storage import Storage
@@ -26,7 +26,7 @@ def settings(s3: S3) -> dict[str, str]:
     return {"spark.jars": CONNECTOR, **{f"spark.hadoop.{k}": v for k, v in s3.settings().items()}}
 
 
-@pytest.mark.parametrize("manager", [RENAME, ABORTABLE])
+@pytest.mark.parametrize("manager", [pytest.param(RENAME, marks=pytest.mark.any_spark), ABORTABLE])
 def test_stop_resume_drain_and_restore_equal_the_batch(
     spark: SparkSession, files: HadoopFiles, s3: S3, bucket: Storage, feed: Feed, tmp_path: Path, manager: str
 ) -> None:
@@ -60,6 +60,33 @@ def test_stop_resume_drain_and_restore_equal_the_batch(
         assert SECRET not in driver.log.read_text()
 
 
+@pytest.mark.any_spark
+def test_s5_a_stop_that_may_not_write_its_savepoint_waits_until_it_may(
+    files: HadoopFiles, s3: S3, bucket: Storage, feed: Feed, tmp_path: Path
+) -> None:
+    """Checkpoints on a volume, savepoints in a bucket. What is denied is tried again all the same: the queries stand,
+    and nothing is lost meanwhile."""
+    feed.add(3)
+    target = bucket.uri(bucket.folder / "savepoints" / "stop")
+    with LocalDriver(
+        tmp_path, APP, *feed.arguments(), spark_conf=settings(s3), environment=s3.environment
+    ) as driver:
+        driver.running(2)
+        with denied(s3):
+            request = TerminationRequest("stop-1", 1, Mode.STOP, target)
+            assert driver.call("PUT", "/v1/termination", request)[0] == 202
+            stuck = driver.wait_for(lambda s: bool(s.termination and s.termination.problem))
+            assert stuck.termination is not None
+            assert stuck.termination.problem is not None
+            assert stuck.termination.problem.reason == "StorageAccessDenied"
+            assert target in stuck.termination.problem.message
+            assert stuck.completed is None
+        record = driver.finish()
+    assert record.savepoint == target
+    assert verify_savepoint(files, target) == []
+
+
+@pytest.mark.any_spark
 def test_a_refusal_of_the_store_is_reported_and_tells_no_secret(
     s3: S3, bucket: Storage, feed: Feed, tmp_path: Path
 ) -> None:

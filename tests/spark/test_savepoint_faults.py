@@ -4,7 +4,6 @@ repeat that succeeds once the cause is gone. `tests/runtime/test_sharing.py` has
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +14,16 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError, StreamJobError, UnknownVersion
+from streamjob.protocol.messages import Application, DriverConfig
 from streamjob.runtime import parallel
 from streamjob.runtime.catalog import delete_savepoint, export, list_savepoints
 from streamjob.runtime.describe import describe_savepoint
 from streamjob.runtime.files import AccessDenied, CopiedFile, HadoopFiles, NotFound, StorageFull
+from streamjob.runtime.known import known_records
 from streamjob.runtime.savepoint import restore
 from streamjob.runtime.savepointdir import SavepointBroken, read_manifest, verify_savepoint
-from tests.runtime.queries import STAGE, Query, contents
-from tests.runtime.storage import Storage
+from tests.runtime.queries import JOB, STAGE, Query, contents
+from tests.runtime.storage import Storage, remount, small_disk
 
 pytestmark = pytest.mark.any_spark
 
@@ -158,23 +159,16 @@ def test_s4_the_source_is_purged_while_it_is_copied(query: Query, files: FaultyF
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a file system is not allowed here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def remount(disk: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "disk").mkdir()
+    with small_disk(tmp_path / "disk", "1m") as made:
+        yield made
 
 
 @pytest.mark.parametrize("storage", ["volume"], indirect=True)
-def test_s5_full_or_denied(query: Query, files: FaultyFiles, small_disk: Path) -> None:
-    query.root = small_disk
+def test_s5_full_or_denied(query: Query, files: FaultyFiles, disk: Path) -> None:
+    """On S3: `test_s3.py`."""
+    query.root = disk
     query.save("one")
     query.batch(size=1 << 20)
     with pytest.raises(StorageFull, match="No space left") as full:
@@ -183,15 +177,36 @@ def test_s5_full_or_denied(query: Query, files: FaultyFiles, small_disk: Path) -
     assert "2.delta" in full.value.message or "3.delta" in full.value.message
     assert bad(query) == {query.uri("two")}
     query._saved -= 1
-    remount(small_disk, "ro")
+    remount(disk, "ro")
     with pytest.raises(AccessDenied, match="Read-only file system"):
         query.save("two")
     # Half of what fits now is taken by what the first attempt left: the repeat takes that away.
-    remount(small_disk, "rw,size=3m")
+    remount(disk, "rw,size=3m")
     query._saved -= 1
     query.save("two")
     assert bad(query) == set()
     assert [verify_savepoint(files, query.uri(n)) for n in ("one", "two")] == [[], []]
+
+
+def test_i2_what_the_savepoints_tell_of_a_lost_index(query: Query, files: FaultyFiles) -> None:
+    """The driver reads their manifests again; one that was cut off, or never finished, tells nothing."""
+    config = DriverConfig(
+        job=JOB,
+        epoch=3,
+        application=Application(file="app.py"),
+        checkpoints=query.at("checkpoints"),
+        eviction_savepoint=query.uri("eviction-3"),
+    )
+    records = {1: read_manifest(files, query.uri("one")).checkpoint}
+    for name in ("two", "three", "four"):
+        written = query.save(name).checkpoint
+        records[written.checkpoint] = written
+    assert known_records(files, config, 4, ()).records == tuple(records.values())
+    damaged = query.root / "two" / manifests.NAME
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (query.root / "three" / manifests.NAME).unlink()
+    found = known_records(files, config, 4, ())
+    assert (found.asked, found.records) == (4, (records[1], records[4]))
 
 
 def test_s6_slow_storage(query: Query, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,12 +217,12 @@ def test_s6_slow_storage(query: Query, files: FaultyFiles, monkeypatch: pytest.M
     def hang(uri: str) -> None:
         if uri.endswith(f"0/0/{victim.name}"):
             reached.set()
-            assert go_on.wait(60)
+            assert go_on.wait(300)
 
     files.before = hang
     with ThreadPoolExecutor(1) as pool:
         saving = pool.submit(query.save, "two")
-        assert reached.wait(60)
+        assert reached.wait(300)
         assert bad(query) == {query.uri("two")}
         assert not saving.done()
         go_on.set()

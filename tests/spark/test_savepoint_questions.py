@@ -135,6 +135,46 @@ def test_export_and_delete(query: Query, files: HadoopFiles, capsys: pytest.Capt
     assert describe_savepoint(files, f"file:{copy}").shared == 0
 
 
+def test_adopt(query: Query, files: HadoopFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it makes is a savepoint like any other; the directory is only read."""
+    target, before = query.root / "adopted", tree(query.folder)
+    for _ in range(2):  # may be repeated
+        assert ask(files, "adopt", target, f"{STAGE}={query.folder}") == 0
+        assert f'restoreFrom: {{savepoint: "file:{target}"}}' in capsys.readouterr().out
+    assert tree(query.folder) == before
+    assert ask(files, "verify", target) == 0
+    found = describe_savepoint(files, f"file:{target}")
+    assert (found.why, found.by_whom, found.scenario) == ("Adoption", "the command savepoint adopt", None)
+    assert [t.batch for s in found.stages for t in s.tasks] == [1]
+    assert ask(files, "describe", target) == 0
+    out = capsys.readouterr().out
+    assert "none, it was adopted" in out
+    fits(out.partition("\n")[2].partition("\n")[2])
+    query.batch()  # now it is another one
+    assert ask(files, "adopt", target, f"{STAGE}={query.folder}") == 2
+    assert ask(files, "adopt", query.root / "stop-1", f"{STAGE}={query.folder}") == 2
+    assert "holds another savepoint" in capsys.readouterr().err
+    assert describe_savepoint(files, query.uri("stop-1")).request_id == "stop-1"
+
+
+def test_adopt_refuses_what_is_no_whole_checkpoint(
+    query: Query, files: HadoopFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = query.root / "adopted"
+    query.write("offsets/2", (query.folder / "offsets" / "1").read_text())
+    assert ask(files, "adopt", target, f"{STAGE}={query.folder}") == 2
+    said = capsys.readouterr().err
+    assert "has batch 2 half done" in said
+    assert "restoreFrom.checkpoints" in said
+    assert ask(files, "adopt", target, f"{STAGE}={query.root}") == 2
+    assert "no file 'metadata'" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
 def test_only_savepoints_are_deleted(query: Query, files: HadoopFiles) -> None:
     assert ask(files, "delete", query.folder) == 2
     with pytest.raises(SavepointIncomplete):
@@ -143,7 +183,10 @@ def test_only_savepoints_are_deleted(query: Query, files: HadoopFiles) -> None:
     assert (query.root / "stop-2" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("words", [[], ["list"], ["describe", "a", "--conf", "x=1"], ["erase", "a"]])
+@pytest.mark.parametrize(
+    "words",
+    [[], ["list"], ["describe", "a", "--conf", "x=1"], ["adopt", "a"], ["adopt", "a", "b"], ["erase", "a"]],
+)
 def test_what_is_no_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as e:
         savepointcli.parser().parse_args(words)
@@ -157,6 +200,6 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch:
     with pytest.raises(SystemExit):
         savepointcli.parser().parse_args(words)
     out = capsys.readouterr().out
-    for word in ("list", "describe", "verify", "export", "delete", "examples:", "exit codes:"):
+    for word in ("list", "describe", "verify", "export", "delete", "adopt", "examples:", "exit codes:"):
         assert word in out
     fits(out)

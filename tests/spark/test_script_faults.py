@@ -83,7 +83,7 @@ def test_a_termination_that_waits_does_not_keep_a_script_that_is_no_job(tmp_path
     script.write_text(source)
     asked = TerminationRequest("stop-1-2", 1, Mode.STOP, (tmp_path / "savepoint").as_uri())
     with LocalDriver(tmp_path, script, epoch=2, termination=asked) as driver:
-        assert driver.wait(60) == 1, driver.tail()
+        assert driver.wait() == 1, driver.tail()
     problem = driver.report().problem
     assert problem is not None
     assert problem.reason == reason

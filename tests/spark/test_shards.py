@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,8 +18,8 @@ pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "shards.py"
 SLOW = "0.7"  # seconds for a row, of all shards but the first
 # A slot for the tasks of each query: with fewer, the slow ones would hold up the first.
-SLOTS = {"spark_conf": {"spark.master": "local[4]"}}
-EVERY = {"checkpointing": CheckpointSettings(interval=1), **SLOTS}
+SLOTS: dict[str, Any] = {"spark_conf": {"spark.master": "local[4]"}}
+EVERY: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=1), **SLOTS}
 
 
 def add(source: Path, first: int, files: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -76,13 +77,14 @@ def test_row4_stop_resume_and_drain_go_upstream_first(
     assert output(spark, tmp_path) == expected(spark, read)
 
 
+@pytest.mark.any_spark
 def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     """D7 and D12. Their final checkpoint is a periodic one, rooted in the stage that runs on; what ended counts as aligned."""
     feed.add(4)
     arguments = (str(feed.source), str(tmp_path), "bounded")
-    every = {"checkpointing": CheckpointSettings(interval=0.5)}
+    every: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5)}
     ended = {"clean", "windows"}
     with LocalDriver(tmp_path, APP, *arguments, **every) as first:
         status = first.wait_for(lambda s: s.completed is not None and finished(s.completed) == ended)
@@ -111,7 +113,7 @@ def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
     feed: Feed, tmp_path: Path
 ) -> None:
     feed.add(2)
-    every = {"checkpointing": CheckpointSettings(interval=0.5, timeout=1.0)}
+    every: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5, timeout=1.0)}
     with LocalDriver(tmp_path, SLOW, str(feed.source), str(tmp_path), **every) as driver:
         status = driver.wait_for(lambda s: s.aborted is not None)
         assert status.aborted is not None

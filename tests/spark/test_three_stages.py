@@ -10,6 +10,7 @@ import http.client
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ from .feeds import at, eventually
 
 pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "three.py"
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "spark_conf": {"spark.jars": CONNECTORS, "spark.master": "local[4]"},
     "checkpointing": CheckpointSettings(interval=1.0),
 }
@@ -136,7 +137,7 @@ def test_row1_to_row12_the_output_is_that_of_the_batch_wherever_the_driver_dies(
     job.produce(60)
     with job.start(monkeypatch) as driver:
         driver.wait_for(committed_batches)
-        eventually(lambda: job.clean() == len(job.rows), "all readings in files", 180)
+        eventually(lambda: job.clean() == len(job.rows), "all readings in files")
         driver.process.send_signal(signal.SIGTERM)
         driver.kill()  # no grace at all
         points.append("SIGTERM")

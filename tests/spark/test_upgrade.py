@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
@@ -11,6 +12,8 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
 
 from .job import APP, Feed
+
+pytestmark = pytest.mark.any_spark
 
 
 def test_row13_the_old_script_goes_on_where_the_new_one_has_failed(

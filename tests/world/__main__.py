@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import chain
+from random import Random
 
 from .plan import Fault, Mishap, Plan, random_plan
-from .scenarios import SCENARIOS, SPECIAL, cells, differs, reference
+from .scenarios import SCENARIOS, SPECIAL, cells, differs, pairs, reference
+from .soak import cores, soak
 from .world import World
 
 HELP = """Run the production controller in a simulated cluster, with faults (docs/architecture.md, "The world").
 
 examples (from the top of the repository, with PYTHONPATH=operator):
   python -m tests.world --seed 7 --verbose                          one plan, step by step
-  python -m tests.world --plans 10000                               plans 0 to 9999
+  python -m tests.world --plans 10000                               plans 0 to 9999, on all cores
   python -m tests.world --seconds 3600                              new plans for an hour (make soak SECONDS=3600)
   python -m tests.world --table                                     the reference scenarios, each with each fault
   python -m tests.world --scenario stop --fault "12:crash before"   one cell of the table
 """
 NAMED = SCENARIOS | SPECIAL
-TELL_EVERY = 10.0  # seconds
+PAIRS = 100  # other ones each time
 
 
 def main() -> int:
@@ -35,6 +36,9 @@ def main() -> int:
     )
     parser.add_argument("--plans", type=int, help="how many")
     parser.add_argument("--seconds", type=float, help="for how long")
+    parser.add_argument(
+        "--jobs", type=int, default=cores(), help="processes side by side, default %(default)s"
+    )
     parser.add_argument("--scenario", choices=NAMED, help="a reference scenario instead of a seed")
     parser.add_argument("--table", action="store_true", help="every fault at every effect of every scenario")
     parser.add_argument("--fault", action="append", default=[], metavar="N:KIND", help=", ".join(Fault))
@@ -50,9 +54,9 @@ def main() -> int:
         plan = replace(plan, faults=plan.faults + faults, mishaps=plan.mishaps + mishaps)
         return 0 if show(plan, verbose=given.verbose) else 1
     if given.table:
-        return table()
+        return table(int(time.time()))
     first = given.seed if given.seed is not None else 0 if given.plans else int(time.time()) * 1000
-    return many(first, given.plans, given.seconds)
+    return soak(first, given.plans, given.seconds, given.jobs)
 
 
 def show(plan: Plan, *, verbose: bool) -> bool:
@@ -65,12 +69,13 @@ def show(plan: Plan, *, verbose: bool) -> bool:
     return outcome.violation is None
 
 
-def table() -> int:
-    """Goes on behind a cell that breaks something: the whole table is what one wants to see."""
+def table(seed: int) -> int:
+    """Every cell, and PAIRS of two faults for each scenario. Goes on behind one that breaks something: the whole table is what
+    one wants to see."""
     broken = cells_run = 0
     for scenario in SCENARIOS:
         calm = reference(scenario)
-        for plan in cells(scenario):
+        for plan in chain(cells(scenario), pairs(scenario, PAIRS, Random(seed))):
             outcome = World(plan).run()
             cells_run += 1
             if wrong := outcome.violation or differs(outcome, calm):
@@ -79,34 +84,6 @@ def table() -> int:
         print(f"{scenario}: {len(calm.effects)} effects, {cells_run} cells so far", file=sys.stderr)
     print(f"{cells_run} cells, {broken} broken")
     return 1 if broken else 0
-
-
-def many(first: int, plans: int | None, seconds: float | None) -> int:
-    """Until the first that breaks an invariant. Progress goes to stderr."""
-    began, began_cpu, told, steps, virtual, done = time.monotonic(), time.process_time(), 0.0, 0, 0.0, 0
-    for seed in seeds(first, plans, seconds):
-        outcome = World(seed).run()
-        done, steps, virtual = done + 1, steps + len(outcome.effects), virtual + outcome.seconds
-        if outcome.violation:
-            print(f"{outcome}\n{outcome.violation}\nreplay: {outcome.replay}")
-            return 1
-        if time.monotonic() - told >= TELL_EVERY:
-            told = time.monotonic()
-            print(f"{done} plans, {steps} effects, last seed {seed}", file=sys.stderr)
-    took, cpu = time.monotonic() - began, time.process_time() - began_cpu
-    print(
-        f"{done} plans, {steps} effects, {virtual / 3600:.0f} virtual hours in {took:.0f} s: "
-        f"{done / max(took, 1e-9):.1f} plans/s, {done / max(cpu, 1e-9):.1f} in a second of processor time; nothing broken"
-    )
-    return 0
-
-
-def seeds(first: int, plans: int | None, seconds: float | None) -> Iterator[int]:
-    end = time.monotonic() + seconds if seconds is not None else None
-    for n in count():
-        if (plans is not None and n >= plans) or (end is not None and time.monotonic() >= end):
-            return
-        yield first + n
 
 
 if __name__ == "__main__":

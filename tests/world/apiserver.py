@@ -8,9 +8,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -27,6 +28,8 @@ PATH = re.compile(
 )
 KINDS = {"streamjobs": "StreamJob", "pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+OF_MANY = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}  # without a name
+SELECTOR = re.compile(r"([^=!,\s]+)(!=|=| in )(\([^)]*\)|[^,]*)")
 POD_GRACE = 30
 NOT_METADATA = ("metadata", "status")
 
@@ -38,6 +41,7 @@ class Refusal(Exception):
     code: int
     reason: str
     message: str
+    cause: str = ""
 
     @property
     def body(self) -> Obj:
@@ -47,6 +51,7 @@ class Refusal(Exception):
             "code": self.code,
             "reason": self.reason,
             "message": self.message,
+            **({"details": {"causes": [{"reason": self.cause}]}} if self.cause else {}),
         }
 
 
@@ -75,6 +80,7 @@ class ApiServer:
         self._now, self._changed, self._rng = now, changed, rng
         self._version = 100
         self.objects: dict[Key, Obj] = {}
+        self.ending: set[str] = set()  # namespaces that are being deleted
         self.events = 0
         self.rights = rights
         self.forbidden: list[Request] = []
@@ -86,7 +92,7 @@ class ApiServer:
         """Status code and body of the answer."""
         code, answer = self._answer(by, method, path, body)
         if "items" in answer:
-            return code, '{"items":[' + ",".join(map(self._text, answer["items"])) + "]}"
+            return code, '{"metadata":{},"items":[' + ",".join(map(self._text, answer["items"])) + "]}"
         return code, self._text(answer)
 
     def _text(self, obj: Obj) -> str:
@@ -98,25 +104,25 @@ class ApiServer:
             self._texts[version] = json.dumps(obj)
         return self._texts[version]
 
-    def _answer(self, by: str, method: str, path: str, body: Obj | None) -> tuple[int, Obj]:
-        url = urlsplit(path)
-        found = PATH.fullmatch(url.path)
+    def _answer(self, by: str, method: str, path: str, body: Any) -> tuple[int, Obj]:
+        found = _parsed(path)
         if found is None:
             return 404, Refusal(404, "NotFound", "no such path").body
-        group, namespace, plural, name, sub = (unquote(x) if x else x for x in found.groups())
-        if plural != "events":
+        group, namespace, plural, name, sub, query = found
+        if body is not None and plural != "events":
             # As over the wire: nothing that the caller still holds is in the store.
             body = json.loads(json.dumps(body))
-        query = parse_qs(url.query)
         try:
-            verb = (
-                "watch" if "watch" in query else "list" if method == "GET" and name is None else VERBS[method]
-            )
+            verb = "watch" if "watch" in query else (VERBS if name else OF_MANY)[method]
             self._authorize(Request(verb, group or "", f"{plural}/{sub}" if sub else plural, namespace, name))
             if verb == "watch":
                 return 200, {"items": []}  # what it brings is the world's to deliver
             if verb == "list":
                 return 200, {"items": list(self._list(plural, namespace, query))}
+            if verb == "deletecollection":
+                for obj in list(self._list(plural, namespace, query)):
+                    self.delete(by, (plural, namespace, obj["metadata"]["name"]), body or {})
+                return 200, {"kind": "Status", "status": "Success"}
             if name is None:
                 return 201, self.create(by, plural, namespace, body)
             key = (plural, namespace, name)
@@ -142,16 +148,34 @@ class ApiServer:
         return self.objects[key]
 
     def _list(self, plural: str, namespace: str | None, query: dict[str, list[str]]) -> Iterator[Obj]:
-        terms = [t.split("=") for t in (query.get("labelSelector") or [""])[0].split(",") if t]
-        for (kind, where, _), obj in self.objects.items():
+        there = self.objects.items()
+        found = (o for (kind, where, _), o in there if kind == plural and namespace in (None, where))
+        return self.selected(found, query)
+
+    @staticmethod
+    def selected(objects: Iterable[Obj], query: dict[str, list[str]]) -> Iterator[Obj]:
+        """Those that a list or watch with this query brings: by labels, and of fields by name."""
+        terms = [
+            (key, operator != "!=", [v.strip() for v in values.strip("()").split(",")])
+            for key, operator, values in SELECTOR.findall((query.get("labelSelector") or [""])[0])
+        ]
+        fields = [t.split("=") for t in (query.get("fieldSelector") or [""])[0].split(",") if t]
+        for obj in objects:
             labels = obj["metadata"].get("labels") or {}
-            if kind == plural and namespace in (None, where) and all(labels.get(k) == v for k, v in terms):
+            named = all(key != "metadata.name" or obj["metadata"]["name"] == name for key, name in fields)
+            if named and all((labels.get(key) in values) is one_of for key, one_of, values in terms):
                 yield obj
 
     # --- writes -----------------------------------------------------------------------------------------------
 
     def create(self, by: str, plural: str, namespace: str, obj: Obj) -> Obj:
         meta = obj.setdefault("metadata", {})
+        # A controller's Lease is in another namespace than its jobs.
+        if namespace in self.ending and plural != "leases":
+            name = meta.get("name", "")
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            text = f'{plural} "{name}" is forbidden: {why}'
+            raise Refusal(403, "Forbidden", text, cause="NamespaceTerminating")
         if plural == "events":
             self.events += 1
             return obj
@@ -186,7 +210,7 @@ class ApiServer:
             new = {**old, "status": given.get("status")}
         else:
             new = {**given, "status": old.get("status")}
-            kept = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+            kept: tuple[str, ...] = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
             kept += ("deletionGracePeriodSeconds", "generation")
             meta = {k: v for k, v in given["metadata"].items() if k not in kept}
             new["metadata"] = meta | {k: old["metadata"][k] for k in kept if k in old["metadata"]}
@@ -305,6 +329,14 @@ class ApiServer:
 
     def of_kind(self, plural: str) -> list[Obj]:
         return [obj for (kind, _, _), obj in self.objects.items() if kind == plural]
+
+
+@lru_cache(maxsize=4096)
+def _parsed(path: str) -> tuple[Any, ...] | None:
+    """Group, namespace, plural, name, subresource, query; the same few are asked for again and again."""
+    url = urlsplit(path)
+    found = PATH.fullmatch(url.path)
+    return (*(unquote(x) if x else x for x in found.groups()), parse_qs(url.query)) if found else None
 
 
 def _but_metadata(obj: Obj) -> Obj:

@@ -47,6 +47,7 @@ class Driver:
     def __init__(
         self, world: World, config: DriverConfig, token: str, over: Callable[[int, str], None]
     ) -> None:
+        config = world.storage.with_record(config)
         self.world, self.config, self.token = world, config, token
         self.status = DriverStatus(1, config.job.uid, config.epoch, DriverPhase.STARTING)
         self.alive, self.hanging_until = True, 0.0
@@ -77,7 +78,7 @@ class Driver:
     def some(self, low: float, high: float) -> float:
         return low + self._rng.random() * (high - low)
 
-    def later(self, seconds: float, call: Callable[[], None]) -> None:
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
         """Unless the process has ended by then; one that hangs does it when it wakes up."""
 
         def due() -> None:
@@ -266,8 +267,7 @@ class Driver:
         self.later(self.some(0.1, 2.0), lambda: self.update(known=known))
 
     def complete(self, announced: int) -> None:
-        number = self._work.numbers.get(announced, announced)
-        self.take(lambda: self.coordinator.checkpoint_completed(number))
+        self.take(lambda: self.coordinator.checkpoint_completed(self._work.numbers.get(announced, announced)))
 
     def sigterm(self, grace: float) -> None:
         """As runtime/pod.py does it."""

@@ -1,4 +1,5 @@
-"""Scheduler, kubelet and garbage collector: what makes pods run and end, and takes objects whose owner is gone."""
+"""Scheduler, kubelet, garbage collector and namespace controller: what makes pods run and end, and takes objects whose owner is
+gone, or whose namespace."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .world import World
 
 ME = "kubelet"
+NAMESPACES = "user"  # the namespace controller does it for whoever deletes a namespace
 RETRY = 10.0  # seconds until an image or a Secret that was not there is looked for again
 NODE_OFF = 90.0  # seconds until a lost node's pods are declared over
 ADDRESSES = 3  # so few that a new pod soon has an old one's
@@ -70,6 +72,15 @@ class Kubelet:
         found = [c.driver for c in self.containers.values() if c.ip == ip]
         return found[-1] if found else None
 
+    def _address(self) -> str:
+        """In turns, so far as they are free."""
+        taken = {c.ip for c in self.containers.values()}
+        many = max(ADDRESSES, len(taken) + 1)
+        while True:
+            self._next += 1
+            if (ip := f"10.0.0.{self._next % many}") not in taken:
+                return ip
+
     # --- a pod's life -----------------------------------------------------------------------------------------
 
     def _bind(self, key: Key, uid: str) -> None:
@@ -93,8 +104,7 @@ class Kubelet:
         env = {e["name"]: e.get("value") for e in container["env"]}
         config = codec.loads(DriverConfig, env["STREAMJOB_CONFIG"])
         token = base64.b64decode(secret["data"][names.TOKEN_KEY]).decode()
-        self._next += 1
-        ip = f"10.0.0.{self._next % ADDRESSES}"
+        ip = self._address()
         self.world.oracle.container_starts(config, pod)
         over: Callable[[int, str], None] = lambda code, message: self._over(key, uid, code, message)  # noqa: E731
         driver = Driver(self.world, config, token, over)
@@ -166,6 +176,17 @@ class Kubelet:
     def _collect(self, owner: str) -> None:
         for key, obj in self.world.server.dependents(owner):
             self._delete(key, {"preconditions": {"uid": obj["metadata"]["uid"]}}, "garbage collector")
+
+    def end_namespace(self, namespace: str) -> None:
+        """Nothing new comes into it, and what is there is deleted, in no order, until nothing is left. It is made again then."""
+        self.world.server.ending.add(namespace)
+        keys = [k for k in self.world.server.objects if k[1] == namespace and k[0] != "leases"]
+        if not keys:
+            self.world.server.ending.discard(namespace)
+            return
+        for key in keys:
+            self._later(0.1, 3.0, lambda key=key: self._delete(key, {}, NAMESPACES))
+        self._later(4.0, 6.0, lambda: self.end_namespace(namespace))
 
     # --- helpers ----------------------------------------------------------------------------------------------
 

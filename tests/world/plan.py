@@ -75,7 +75,8 @@ class Weather:
 class Plan:
     """:param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
     :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each controller's clock.
-    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param name: of the scenario, if it is one.
+    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param first: what each call, reads too,
+    meets with the first time. :param name: of the scenario, if it is one.
     """
 
     seed: int
@@ -86,12 +87,13 @@ class Plan:
     weather: Weather = field(default_factory=Weather)
     skews: tuple[float, ...] = (0.0,)
     deaf: str = ""
+    first: Fault | None = None
     name: str = ""
 
     @property
     def calm(self) -> bool:
         """Nothing goes wrong in it, except what the user does."""
-        return not self.faults and not self.mishaps and not self.weather.until
+        return not (self.faults or self.mishaps or self.weather.until or self.first)
 
 
 # Moments at which a driver may meet with a mishap: the coordinator's effects, and the driver's own way of life.
@@ -111,6 +113,22 @@ MOMENTS = (
     "Leave",
     "Delete",
 )
+RARE = (
+    "delete namespace",
+    "fill storage",
+    "revoke all",
+    "revoke pods",
+    "revoke index",
+    "revoke status",
+)
+# Faults end: what puts an end to them.
+MENDED = {
+    "fill storage": "make room",
+    "revoke all": "grant",
+    "revoke pods": "grant",
+    "revoke index": "grant",
+    "revoke status": "grant",
+}
 STATES = ("Running", "Stopped", "Drained", "Cancelled")
 DELAYS = (0.0, 0.3, 2.0, 5.0, 12.0, 40.0, 150.0)
 
@@ -122,7 +140,7 @@ def random_plan(seed: int) -> Plan:
         stages=rng.choice((("events",), ("events",), ("events", "sums"))),
         transactional=rng.random() < 0.25,
         bounded=rng.choice((None, None, None, 10, 40)),
-        interval=rng.choice(("0s", "0s", "15s", "60s")),
+        interval=rng.choice(("0s", "5s", "15s", "60s")),
         on_delete=rng.choice(("Stop", "Stop", "Drain", "Cancel")),
         image=rng.choice(("jobs:1",) * 9 + ("missing:1",)),
         policy=rng.choice(("OnFailure",) * 9 + ("Never",)),
@@ -145,7 +163,10 @@ def random_plan(seed: int) -> Plan:
     if kind in ("weather", "all"):
         weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
     skews = (rng.choice((0.0, 0.0, 3600.0, -3600.0)),) * rng.choice((1, 1, 1, 2))
-    return Plan(seed, shape, tuple(_steps(rng)), faults, mishaps, weather, skews)
+    steps = tuple(_steps(rng))
+    deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
+    first = rng.choice((None,) * 20 + tuple(Fault))
+    return Plan(seed, shape, steps, faults, mishaps, weather, skews, deaf, first)
 
 
 def _steps(rng: Random) -> list[Step]:
@@ -174,8 +195,12 @@ def _steps(rng: Random) -> list[Step]:
                     "mend",
                     "strip",
                     "again",
+                    "other",
+                    "other Stopped",
+                    "other Drained",
+                    *(("delete index",) if rng.random() < 0.3 else ()),
+                    *(RARE if rng.random() < 0.3 else ()),
                 )
-                + ("delete index",) * (rng.random() < 0.3)
             )
         phase = rng.choice(
             (None, None, "Running", "Stopping", "Draining", "Stopped", "Restarting", "Starting")
@@ -183,4 +208,5 @@ def _steps(rng: Random) -> list[Step]:
         steps.append(Step(do, rng.choice(DELAYS), phase))
     if rng.random() < 0.5:
         steps.append(Step(rng.choice(STATES), rng.choice(DELAYS)))
-    return steps
+    done = {step.do for step in steps}
+    return steps + [Step(mended, rng.choice(DELAYS)) for deed, mended in MENDED.items() if deed in done]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
+from .outcome import Outcome
 from .plan import Fault, Mishap, Plan, Shape, Step
-from .world import Outcome, Product, World
+from .process import Product
+from .world import World
 
 APPLY = Step("apply")
 FILL = Step("fill storage", 3.0, "Running")
@@ -24,6 +27,21 @@ _PLANS: dict[str, Plan] = {
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }
 SCENARIOS = {name: replace(plan, name=name) for name, plan in _PLANS.items()}
+
+
+def _revoked(seed: int, what: str, seconds: float) -> Plan:
+    """Rights are taken away in the middle of a stop, and given back."""
+    return Plan(
+        seed,
+        steps=(
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step(f"revoke {what}", 0.1, "Stopping"),
+            Step("grant", seconds),
+        ),
+    )
+
+
 # What only a certain mishap shows; each has found something, or is the only one that notices a seeded bug.
 _SPECIAL: dict[str, Plan] = {
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
@@ -36,6 +54,13 @@ _SPECIAL: dict[str, Plan] = {
     # A deleted job's driver hangs for longer than the deletion is patient.
     "hung": Plan(
         9, steps=(APPLY, Step("delete", 3.0, "Running")), mishaps=(("StopAtBoundary", 0, Mishap.HANGS),)
+    ),
+    # A deleted job's driver is lost with its node, and the job's policy is not to start another one.
+    "lost-deleted": Plan(
+        22,
+        Shape(policy="Never"),
+        (APPLY, Step("delete", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.NODE_LOST),),
     ),
     # Its directories are ahead of the newest checkpoint when it is killed.
     "behind": Plan(14, Shape(interval="5s"), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
@@ -70,10 +95,11 @@ _SPECIAL: dict[str, Plan] = {
         Shape(schedule="*/2 * * * *", retained=1),
         (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped"), Step("edit", 400.0)),
     ),
-    # The index is deleted by hand: nothing may begin.
+    # The index is deleted by hand while nothing runs: the job goes on by the savepoint that its status names.
     "lost-index": Plan(
         12,
-        steps=(
+        Shape(transactional=True),
+        (
             APPLY,
             Step("Stopped", 3.0, "Running"),
             Step("delete index", 1.0, "Stopped"),
@@ -135,6 +161,12 @@ _SPECIAL: dict[str, Plan] = {
         steps=(APPLY, Step("edit", 9.0, "Running")),
         mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
     ),
+    # So does the new one, by chance, a moment after it has begun.
+    "died-twice": Plan(
+        37,
+        steps=(APPLY, Step("edit", 9.0, "Running"), Step("kill pod", 15.0, "Restarting")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
+    ),
     # It was rolled back; the spec is mended, and the job stopped and started in between.
     "mended": Plan(
         27,
@@ -173,6 +205,21 @@ _SPECIAL: dict[str, Plan] = {
         (APPLY, Step("Stopped", 3.0, "Running")),
         mishaps=(("Close", 0, Mishap.HANGS),),
     ),
+    # It hangs when a checkpoint that it took before is in the index, and cannot be told.
+    "unheard": Plan(
+        6008619,
+        Shape(interval="60s", escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 119.0, "Running")),
+        mishaps=(("AnnounceCheckpoint", 2, Mishap.HANGS),),
+        deaf="streamjobs",
+    ),
+    # There is nothing left to stop then.
+    "too-late-to-stop": Plan(
+        36,
+        Shape(escalation=("Stop",)),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("Close", 0, Mishap.HANGS),),
+    ),
     # Nothing is declared: it is waited for.
     "patient": Plan(
         32,
@@ -185,22 +232,58 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # O12: its rights are taken away in the middle of a stop, and given back.
     **{
-        f"revoked-{what}": Plan(
-            15 + n,
-            steps=(
-                APPLY,
-                Step("Stopped", 3.0, "Running"),
-                Step(f"revoke {what}", 0.1, "Stopping"),
-                Step("grant", 90.0),
-            ),
-        )
+        f"revoked-{what}": _revoked(15 + n, what, 90.0)
         for n, what in enumerate(("all", "pods", "index", "status"))
     },
+    # An API server that has just started refuses what it is asked, until it has read who may do what.
+    "revoked-for-a-moment": _revoked(52, "pods", 1.4),
     # Nobody has been able to take charge of the job.
     "revoked-before": Plan(19, steps=(Step("revoke pods"), APPLY, Step("grant", 60.0))),
     # O6: a watch is dead.
     "no-pod-events": replace(_PLANS["resume"], seed=25, deaf="pods"),
     "no-job-events": replace(_PLANS["resume"], seed=26, deaf="streamjobs"),
+    # O1 to O5: each call, reads too, meets with a fault the first time.
+    **{
+        f"first-{fault.name.lower()}": replace(_PLANS["resume"], seed=27, first=fault, name="")
+        for fault in Fault
+    },
+    # U6: its namespace is deleted under it: in the end everything is gone.
+    "namespace": Plan(28, steps=(APPLY, Step("delete namespace", 3.0, "Running"))),
+    "namespace-stopping": Plan(
+        29,
+        Shape(transactional=True),
+        (APPLY, Step("Stopped", 3.0, "Running"), Step("delete namespace", 0.5, "Stopping")),
+    ),
+    # Its driver hangs: nobody can be made to finish what it had begun.
+    "namespace-hung": Plan(
+        30,
+        steps=(APPLY, Step("Drained", 3.0, "Running"), Step("delete namespace", 3.0, "Draining")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # The controller's rights are objects in it, too: nothing goes on until a person takes the finalizer away.
+    "revoked-namespace": Plan(
+        31,
+        steps=(
+            APPLY,
+            Step("delete namespace", 3.0, "Running"),
+            Step("revoke all", 0.5),
+            Step("strip", 300.0),
+            Step("grant"),
+        ),
+    ),
+    # Two jobs: one's driver hangs, or is killed, and the other one does not notice.
+    "two-jobs": Plan(
+        32,
+        Shape(transactional=True, interval="15s"),
+        (
+            APPLY,
+            Step("other", 1.0),
+            Step("Stopped", 20.0, "Running"),
+            Step("other Drained", 1.0),
+            Step("Running", 5.0, "Stopped"),
+        ),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS), ("Running", 1, Mishap.KILLED_BEFORE)),
+    ),
     # S5: there is no room for a savepoint; some is made when the stop is late already, or never.
     "full": Plan(
         20,
@@ -226,6 +309,15 @@ def cells(scenario: str) -> Iterator[Plan]:
             yield replace(plan, faults=((n, fault),))
 
 
+def pairs(scenario: str, many: int, rng: Random) -> Iterator[Plan]:
+    """The scenario with two faults, at effects and of kinds drawn by `rng`."""
+    plan, effects = SCENARIOS[scenario], len(reference(scenario).effects)
+    for _ in range(many):
+        first, second = sorted(rng.sample(range(effects), 2))
+        kinds = rng.choices(list(Fault), k=2)
+        yield replace(plan, faults=((first, kinds[0]), (second, kinds[1])))
+
+
 def reference(scenario: str, product: Product | None = None) -> Outcome:
     """Without any fault of calls."""
     return World(SCENARIOS[scenario], product).run()
@@ -234,7 +326,7 @@ def reference(scenario: str, product: Product | None = None) -> Outcome:
 def differs(outcome: Outcome, calm: Outcome) -> str:
     """V9, V11: what was made or deleted more or less often than without the fault, and whether it took much longer; empty if
     nothing."""
-    if outcome.seconds > calm.seconds + BOUND:
+    if outcome.seconds > calm.seconds + BOUND * max(len(outcome.plan.faults), 1):
         return f"it took {outcome.seconds:.0f} s, {calm.seconds:.0f} without the fault"
     keys = sorted({*outcome.made, *calm.made})
     return ", ".join(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from streamjob.protocol.messages import DriverConfig
 from streamjob.protocol.records import CheckpointRecord
 
 
@@ -57,3 +58,11 @@ class Storage:
 
     def of(self, root: str) -> dict[str, Directory]:
         return {task: d for (where, task), d in self.directories.items() if where == root}
+
+    def with_record(self, config: DriverConfig) -> DriverConfig:
+        """As runtime/lostindex.py does it: of a lost index the savepoint's manifest has the newest record."""
+        record = self.savepoints.get(config.restore.recorded or "")
+        if record is None:
+            return config
+        exact = config.restore.exact and record.scenario is not None
+        return replace(config, restore=replace(config.restore, latest=record, exact=exact, recorded=None))

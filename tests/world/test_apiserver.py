@@ -212,7 +212,7 @@ async def outcome(side: Side, request: Request) -> str:
 async def sides() -> AsyncIterator[tuple[Side, Side]]:
     real, fake = Kube(), Kube()
     await real.open()
-    fake._api = Direct()  # type: ignore[assignment]
+    fake._api = Direct()
     await config.load_kube_config()
     namespace = f"apiserver-{uuid.uuid4().hex[:8]}"
     async with client.ApiClient() as api:
@@ -233,7 +233,7 @@ async def test_the_same_requests_get_the_same_answers(sides: tuple[Side, Side]) 
     rng = random.Random(seed)
     done: list[str] = []
     end = time.monotonic() + 30
-    while len(done) < 400 and time.monotonic() < end:
+    while len(done) < 50 or (len(done) < 400 and time.monotonic() < end):
         kind, name, words, request = draw(rng)
         done.append(f"{kind}/{name}: {words}")
         said = [await outcome(side, request) for side in sides]
@@ -242,7 +242,6 @@ async def test_the_same_requests_get_the_same_answers(sides: tuple[Side, Side]) 
         assert said[0] == said[1], f"the fake says {said[1]} to the last of\n{context}"
         real, fake = [await side.look(kind, name) for side in sides]
         assert real == fake, f"after the last of\n{context}"
-    assert len(done) >= 50
 
 
 async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> None:
@@ -261,7 +260,7 @@ async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> No
     await real.patch("streamjobs", "a", {"metadata": {"finalizers": []}})
     await real.kube._call("DELETE", real.path("streamjobs", "a"), _options(None))
     await real.kube.create_config_map(real.namespace, body("after"))
-    for _ in range(200):
+    for _ in range(600):
         if [await real.get("configmaps", n) for n in ("before", "after")] == [None, None]:
             return
         await asyncio.sleep(0.1)
@@ -280,7 +279,7 @@ async def test_a_refusal_is_in_the_same_words(sides: tuple[Side, Side]) -> None:
         await real.open()
         assert real._api is not None
         real._api.set_default_header("Impersonate-User", NOBODY)
-        fake._api = Direct(Rights(NOBODY))  # type: ignore[assignment]
+        fake._api = Direct(Rights(NOBODY))
         said += [[await refusal(kube, call) for kube in (real, fake)] for call in everything(namespace)]
         await real.close()
     assert [r for r, _ in said] == [f for _, f in said]
@@ -293,8 +292,10 @@ def everything(namespace: str) -> list[Callable[[Kube], Awaitable[Any]]]:
     return [
         lambda k: k.get_job(namespace, "a"),
         lambda k: k.list_jobs(),
+        lambda k: k.list_restored(namespace),
         lambda k: k.put_status(namespace, "a", "1", {}),
         lambda k: k.put_finalizers(namespace, "a", "1", []),
+        lambda k: k.get_pod(namespace, "a"),
         lambda k: k.list_pods(namespace, "a=b"),
         lambda k: k.list_all_pods("a=b"),
         lambda k: k.create_pod(namespace, pod("a", False)),
@@ -360,7 +361,7 @@ async def test_the_same_rights_cover_the_same_requests(sides: tuple[Side, Side])
             body = {"spec": {"user": NOBODY, "resourceAttributes": attributes}}
             return bool((await reviews.create_subject_access_review(body)).status.allowed)
 
-        for _ in range(100):  # until the authorizer has heard of the binding
+        for _ in range(600):  # until the authorizer has heard of the binding
             if await allowed(Asked("list", "", "pods", namespace, None)):
                 break
             await asyncio.sleep(0.1)

@@ -10,9 +10,11 @@ import pytest
 
 from tests.protocol.mutants import Mutation, load, rebuilt
 
+from .outcome import Outcome
 from .plan import Fault, Plan, random_plan
+from .process import Product
 from .scenarios import SCENARIOS, SPECIAL, cells, differs, reference
-from .world import Outcome, Product, World
+from .world import World
 
 MUTATIONS = list(load(Path(__file__).with_name("mutations.txt").read_text()))
 # In the order in which they import each other.
@@ -20,7 +22,20 @@ MODULES = (
     "protocol.index",
     *(
         f"controller.{m}"
-        for m in ("kube", "names", "certs", "build", "drivers", "lastwords", "observe", "status", "actions")
+        for m in (
+            "kube",
+            "names",
+            "certs",
+            "build",
+            "line",
+            "drivers",
+            "lastwords",
+            "words",
+            "observe",
+            "status",
+            "events",
+            "actions",
+        )
     ),
     *(
         f"controller.{m}"
@@ -35,6 +50,9 @@ MODULES = (
             "rebuild",
             "upgrade",
             "escalation",
+            "indexing",
+            "restarts",
+            "outcomes",
             "decide",
             "act",
             "reconciler",

@@ -81,8 +81,21 @@ def test_a_right_to_one_name_is_none_to_create() -> None:
     ],
 )
 def test_o12_a_right_that_is_taken_away_is_told_and_its_return_is_enough(what: str, sentence: str) -> None:
+    said = stalled(World(SPECIAL[f"revoked-{what}"]))
+    assert {c["reason"] for c in said} == {"Forbidden"}
+    assert sentence in said[0]["message"]
+    assert "Give the controller the right" in said[0]["message"]
+
+
+def test_a_refusal_for_a_moment_is_told_nobody() -> None:
+    world = World(SPECIAL["revoked-for-a-moment"])
+    assert stalled(world) == []
+    assert world.server.forbidden, "nothing was refused"
+
+
+def stalled(world: World) -> list[Obj]:
+    """What keeps the job from going on, as its status says it on the way."""
     said: list[Obj] = []
-    world = World(SPECIAL[f"revoked-{what}"])
     look = world._look
 
     def watch() -> None:
@@ -92,6 +105,4 @@ def test_o12_a_right_that_is_taken_away_is_told_and_its_return_is_enough(what: s
 
     world._look = watch  # type: ignore[method-assign]
     assert world.run().violation is None
-    assert {c["reason"] for c in said} == {"Forbidden"}
-    assert sentence in said[0]["message"]
-    assert "Give the controller the right" in said[0]["message"]
+    return said

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from .world import World
 
 ME = "user"
-NAMESPACE, NAME = "shop", "orders"
+NAMESPACE, NAME, OTHER = "shop", "orders", "refunds"
 JOB = ("streamjobs", NAMESPACE, NAME)
 
 
 class User:
     def __init__(self, world: World) -> None:
         self.world, self.server = world, world.server
+        self.granted = world.now()  # the controller has had all of its rights since
 
     def do(self, deed: str) -> None:
         """One of DEEDS. What the API server refuses, the user has been told."""
@@ -28,7 +29,7 @@ class User:
         except Refusal as e:
             self.world.note(ME, f"is told {e.code} {e.message}")
 
-    def apply(self) -> None:
+    def apply(self, name: str = NAME) -> None:
         shape = self.world.plan.shape
         spec: Obj = {
             "state": "Running",
@@ -55,17 +56,17 @@ class User:
             },
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
         }
-        self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": NAME}, "spec": spec})
+        self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": name}, "spec": spec})
 
-    def patch(self, **spec: Any) -> None:
-        self.server.patch(ME, JOB, {"spec": spec})
+    def patch(self, name: str = NAME, **spec: Any) -> None:
+        self.server.patch(ME, ("streamjobs", NAMESPACE, name), {"spec": spec})
 
     def edit(self) -> None:
         """Something that a driver is made from."""
         self.patch(sparkConf={"edited": str(self.world.loop.time())})
 
-    def delete(self) -> None:
-        self.server.delete(ME, JOB, {})
+    def delete(self, name: str = NAME) -> None:
+        self.server.delete(ME, ("streamjobs", NAMESPACE, name), {})
 
     def delete_pod(self, grace: int | None = None) -> None:
         for pod in self.server.of_kind("pods"):
@@ -81,7 +82,10 @@ class User:
         self.server.rights = Revoked("system:serviceaccount:ops:streamjob", resource=resource)
 
     def grant(self) -> None:
-        self.server.rights = None
+        self.server.rights, self.granted = self.world.rights, self.world.now()
+
+    def delete_namespace(self) -> None:
+        self.world.kubelet.end_namespace(NAMESPACE)
 
     def strip(self) -> None:
         """U8: somebody who has no patience with a deletion."""
@@ -102,7 +106,13 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "delete index": lambda u: u.delete_all("configmaps"),
     "delete secret": lambda u: u.delete_all("secrets"),
     "strip": User.strip,
+    "delete namespace": User.delete_namespace,
     "edit": User.edit,
+    "other": lambda u: u.apply(OTHER),
+    "other Stopped": lambda u: u.patch(OTHER, state="Stopped"),
+    "other Running": lambda u: u.patch(OTHER, state="Running"),
+    "other Drained": lambda u: u.patch(OTHER, state="Drained"),
+    "other deleted": lambda u: u.delete(OTHER),
     "revoke all": User.revoke,
     "revoke pods": lambda u: u.revoke("pods"),
     "revoke index": lambda u: u.revoke("configmaps"),

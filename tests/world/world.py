@@ -4,77 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from random import Random
-from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from streamjob.controller import kube, leader, metrics, names, reconciler
-from streamjob.protocol import coordinator
+from streamjob.controller import metrics
 
 from .apiserver import ApiServer, Change, Obj
 from .driver import Driver
 from .kubelet import Kubelet
 from .loop import VirtualLoop
-from .network import Api, Session, for_ever, travel
-from .oracle import Oracle, Violation
+from .network import for_ever
+from .oracle import Oracle
+from .outcome import Outcome
 from .plan import Fault, Mishap, Plan, random_plan
+from .process import Controller, Product
 from .rights import Rights
 from .storage import Storage
-from .user import JOB, NAME, NAMESPACE, User
+from .truth import Violation
+from .user import JOB, NAME, NAMESPACE, OTHER, User
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 PATIENCE = 120.0  # seconds for which the user waits for a phase
 REACH = 4500.0  # seconds within which the job is what its spec asks for; a clock may be an hour behind
+DUE = 120.0  # seconds that what is due takes: it must not wait until somebody gives it up
 LOOK = 5.0
 KEEP = 60.0  # seconds for which it has to stay so
-RELIST = 300.0  # as triggers.configure
-WATCHED = {
-    "streamjobs": "/apis/streamjob.dev/v1alpha1{}/streamjobs",
-    "pods": "/api/v1{}/pods",
-}  # as triggers.register
 LATENCY = (0.0, 0.0, 0.002, 0.01, 0.05)
 EFFECTS_LIMIT = 3000
 AT_REST = ("Stopped", "Drained", "Finished", "Cancelled", "Failed")
 RESTART = (0.5, 3.0, 12.0)
-
-
-@dataclass(frozen=True)
-class Product:
-    """The production modules that are run: the real ones, or copies with a seeded bug."""
-
-    reconciler: ModuleType = reconciler
-    kube: ModuleType = kube
-    leader: ModuleType = leader
-    coordinator: ModuleType = coordinator
-
-
-@dataclass
-class Outcome:
-    """What came of a plan. `effects`: what each was, by its ordinal."""
-
-    plan: Plan
-    violation: Violation | None
-    trace: list[tuple[float, str, str]]
-    effects: list[str]
-    made: Counter[str]
-    seconds: float
-
-    @property
-    def replay(self) -> str:
-        """The command that shows it again, step by step."""
-        command = "PYTHONPATH=operator .venv/bin/python -m tests.world"
-        if self.plan == random_plan(self.plan.seed):
-            return f"{command} --seed {self.plan.seed} --verbose"
-        faults = "".join(f' --fault "{n}:{kind.value}"' for n, kind in self.plan.faults)
-        return f"{command} --scenario {self.plan.name!r}{faults} --verbose"
-
-    def __str__(self) -> str:
-        lines = [f"{at:9.3f}  {who:14} {what}" for at, who, what in self.trace]
-        return "\n".join(lines)
+NAMES = (NAME, OTHER)
+DELETE = {NAME: "delete", OTHER: "other deleted"}
 
 
 class World:
@@ -92,10 +56,10 @@ class World:
     ) -> None:
         self.plan = plan if isinstance(plan, Plan) else random_plan(plan)
         self.product = product or Product()
-        self.loop = VirtualLoop()
+        self.loop: VirtualLoop = VirtualLoop()
         self.trace: list[tuple[float, str, str]] = []
         self.effects: list[str] = []
-        self.storage = Storage()
+        self.storage: Storage = Storage()
         self.oracle = Oracle(self)
         self.server = ApiServer(self.now, self._changed, Random(f"uids {self.plan.seed}"), rights)
         self.rights, self.namespaces = rights, namespaces
@@ -107,7 +71,9 @@ class World:
         self._mishaps = {(what, n): mishap for what, n, mishap in self.plan.mishaps}
         self._met: Counter[str] = Counter()
         self.starts = 0  # of controllers
-        self._status_writes = 0
+        self._status_writes: Counter[str] = Counter()  # by job
+        self._moves = 0  # from phase to phase, of any job
+        self._first, self._called = self.plan.first, set[str]()  # what has been called at least once
         self._violation: Violation | None = None
         self._written: asyncio.Future[None] | None = None
         self._over: asyncio.Future[None] | None = None
@@ -161,28 +127,41 @@ class World:
         await self._kept()
         self._faults.clear()
         self._mishaps.clear()
-        if JOB in self.server.objects:
-            self.user.do("delete")
+        self._first = None
+        there = [name for name in NAMES if ("streamjobs", NAMESPACE, name) in self.server.objects]
+        for name in there:
+            self.user.do(DELETE[name])
+        if there:
             await self._reached()
 
-    async def _reached(self) -> None:
+    async def _reached(self, within: float = REACH) -> None:
         """V9, V10, V11."""
-        if not await self._until(lambda: self.oracle.missing(NAME) is None, REACH):
-            raise Violation(f"V11: after {REACH:.0f} s without faults: {self.oracle.missing(NAME)}")
+        if not await self._until(lambda: self._missing() is None, within):
+            raise Violation(f"V11: after {within:.0f} s without faults: {self._missing()}")
+
+    def _missing(self) -> str | None:
+        if self.server.ending:
+            return "the namespace is being deleted"
+        for name in NAMES:
+            if (why := self.oracle.missing(name)) is not None:
+                return f"{name}: {why}"
+        return None
 
     async def _kept(self) -> None:
         self.note("world", f"reached: {self._phase()}")
-        before, writes = self._phase(), self._status_writes
+        moves, writes = self._moves, self._status_writes[NAME]
         await asyncio.sleep(KEEP)
-        if (why := self.oracle.missing(NAME)) is not None:
-            if self.plan.mishaps or self.plan.faults:
-                return await self._reached()  # the last of its faults came late
+        if (why := self._missing()) is not None:
+            plan = self.plan
+            if not plan.calm:  # the last of its faults came late, or a controller is about to start
+                return await self._reached()
+            if plan.shape.schedule or plan.shape.bounded:
+                return await self._reached(DUE)  # a savepoint is due, or the input ends
             raise Violation(f"V11: it was reached, and not kept: {why}")
         after = self._phase()
-        if before == after and after in AT_REST and self._status_writes > writes:
-            raise Violation(
-                f"V11: {self._status_writes - writes} status writes in {KEEP:.0f} s at rest ({after})"
-            )
+        more = self._status_writes[NAME] - writes
+        if moves == self._moves and after in AT_REST and more:
+            raise Violation(f"V11: {more} status writes in {KEEP:.0f} s at rest ({after})")
         return None
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -202,8 +181,7 @@ class World:
             self._written.set_result(None)
 
     def _phase(self) -> str | None:
-        job = self.server.objects.get(JOB)
-        return (job.get("status") or {}).get("phase") if job else None
+        return _phase_of(self.server.objects.get(JOB))
 
     # --- what the parts ask for -------------------------------------------------------------------------------
 
@@ -222,7 +200,7 @@ class World:
         return self._network.choice(RESTART)
 
     def latency(self) -> float:
-        return self._network.choice(LATENCY)
+        return LATENCY[int(self._network.random() * len(LATENCY))]
 
     def note(self, who: str, what: str) -> None:
         self.trace.append((self.loop.time(), who, what))
@@ -256,6 +234,10 @@ class World:
             self.effects.append(what)
             if len(self.effects) > EFFECTS_LIMIT:
                 self.fail(Violation(f"V11: more than {EFFECTS_LIMIT} effects; the last is {what}"))
+        call = re.sub(r"/checkpoints/\d+", "/checkpoints/N", what)
+        if found is None and call not in self._called:
+            found = self._first
+        self._called.add(call)
         weather = self.plan.weather
         if found is None and self.loop.time() < weather.until and self._network.random() < weather.calls:
             found = self._network.choice(list(Fault))
@@ -265,7 +247,7 @@ class World:
 
     async def strike(
         self, controller: Controller, fault: Fault, apply: Callable[[], Any], timeout: float
-    ) -> None:
+    ) -> NoReturn:
         """A fault after which there is no answer."""
         if fault in (Fault.CRASH_AFTER, Fault.APPLIED):
             apply()
@@ -278,8 +260,11 @@ class World:
     # --- the watch --------------------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
+        if change.key[0] == "leases":
+            return  # every other second; who leads is seen from what is done
         if change.key[0] == "streamjobs" and change.new is not None and change.by.startswith("controller"):
-            self._status_writes += 1
+            self._status_writes[change.key[2]] += 1
+            self._moves += _phase_of(change.old) != _phase_of(change.new)
         self._look()
         self.oracle.changed(change)
         self.kubelet.changed(change)
@@ -307,97 +292,8 @@ class World:
             self.fail(Violation(f"an error that nobody handles: {context['message']} {error!r}"))
 
 
-class Alone:
-    """In the place of `controller.leader.Leader` where there is one controller at a time: it leads at once, in a term of its own.
-    Renewals every other second would make up most of a plan."""
-
-    def __init__(self, term: int) -> None:
-        self.term = term
-        self.alive = 0.0
-
-    def check(self, term: int) -> None:
-        assert term == self.term
-
-    def outdated(self, term: int) -> None:
-        raise AssertionError(f"term {term} has never begun")
-
-    async def run(self, begin: Callable[[], None], end: Callable[[], Any]) -> None:
-        begin()
-        await for_ever()
-
-    async def release(self) -> None:
-        pass
-
-
-class Controller:
-    """One process of the production controller, from its start to its end; another one follows."""
-
-    def __init__(self, world: World, slot: int) -> None:
-        self.world, self.slot, self.name = world, slot, f"controller-{slot}"
-        self.dead = False
-        skew = timedelta(seconds=world.plan.skews[slot])
-
-        class Connected(world.product.kube.Kube):  # type: ignore[name-defined, misc]
-            async def open(kube) -> None:
-                kube._api = Api(self)
-
-        world.starts += 1
-        api = Connected(world.namespaces)
-        self.blind: set[str] = set()  # to kinds that it may not watch
-        identity = f"{self.name} {world.starts}"
-        shared = len(world.plan.skews) > 1
-        leads = (
-            world.product.leader.Leader(api, NAMESPACE, "streamjob", identity)
-            if shared
-            else Alone(world.starts)
-        )
-        self.reconciler = world.product.reconciler.Reconciler(
-            api, leads, now=lambda: world.now() + skew, session=lambda: Session(self)
-        )
-        world.note(self.name, "starts")
-        world.loop.create_task(self._run())
-
-    async def _run(self) -> None:
-        """As kopf does it: what is there is listed at the start, and from time to time; in between there are events."""
-        await self.reconciler.open()
-        while not self.dead:
-            await travel(self)
-            for plural in WATCHED:
-                if self._may("list", plural):
-                    for obj in self.world.server.of_kind(plural):
-                        self.told(plural, obj)
-                (self.blind.discard if self._may("watch", plural) else self.blind.add)(plural)
-            await asyncio.sleep(RELIST)
-
-    def _may(self, verb: str, plural: str) -> bool:
-        """Whether the server lets kopf, in each place that is served."""
-        if self.world.server.rights is None:
-            return True
-        query = "?watch=true" if verb == "watch" else ""
-        places = [f"/namespaces/{n}" for n in self.world.namespaces] or [""]
-        paths = [WATCHED[plural].format(where) + query for where in places]
-        return all(self.world.ask(self, "GET", path)[0] == 200 for path in paths)
-
-    def told(self, plural: str, obj: Obj, *, there: bool = True) -> None:
-        """As triggers.py does it."""
-        meta = obj["metadata"]
-        if self.dead or plural == self.world.plan.deaf:
-            return
-        if plural == "streamjobs":
-            self.reconciler.wake(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)
-        elif names.LABEL_JOB in meta.get("labels", {}):
-            self.reconciler.wake(NAMESPACE, meta["labels"][names.LABEL_JOB])
-
-    def crash(self) -> None:
-        """Nothing that it has begun comes to anything any more: its calls never return."""
-        self.dead = True
-        world, slot = self.world, self.slot
-        world.note(self.name, "crashes")
-
-        def again() -> None:
-            world.controllers[slot] = Controller(world, slot)
-
-        world.later(world.after_a_crash(), again)
+def _phase_of(job: Obj | None) -> str | None:
+    return (job.get("status") or {}).get("phase") if job else None
 
 
 class _Errors(logging.Handler):

@@ -34,10 +34,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [streamjob.dev]
   resources: [streamjobs/status]
   verbs: [update]
-# kopf, kube.list_pods and list_all_pods (the canary); kopf; kube.create_pod; kube.delete_pod
+# kube.get_pod; kopf, kube.list_pods and list_all_pods (the canary); kopf; kube.create_pod; kube.delete_pod
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch, create, delete]
+  verbs: [get, list, watch, create, delete]
 # the index: kube.get_config_map, create_config_map, put_config_map
 - apiGroups: [""]
   resources: [configmaps]

@@ -4,20 +4,10 @@ The models are the truth: `python -m streamjob.api > crds/streamjobs.yaml` write
 What a schema or a CEL rule can refuse is refused at `kubectl apply`; the rest becomes a condition in the status.
 """
 
+from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
+from .program import Application, Driver, Executor
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
-from .spec import (
-    Application,
-    Driver,
-    Escalation,
-    Executor,
-    OnDelete,
-    RestartPolicy,
-    Spec,
-    State,
-    Storage,
-    UpgradeMode,
-    Volume,
-)
+from .spec import Spec, State
 from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
@@ -39,7 +29,9 @@ from .status import (
     TerminationInfo,
     UpgradeStatus,
     UpgradeStep,
+    WarningStatus,
 )
+from .storage import Storage, Volume
 
 __all__ = [
     "GROUP",
@@ -79,4 +71,5 @@ __all__ = [
     "UpgradeStatus",
     "UpgradeStep",
     "Volume",
+    "WarningStatus",
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 
 from pydantic import Field, ValidationError
 
-from .spec import Application, Driver, Executor, ImagePullPolicy, Spec, Volume
+from .program import Application, Driver, Executor, ImagePullPolicy
+from .spec import Spec
+from .storage import Volume
 from .types import Model
 
 LIMIT = 128 << 10  # characters; a pod's annotations may have 256 KiB together
@@ -44,10 +47,16 @@ class Specification(Model):
     @classmethod
     def parse(cls, text: str | None) -> Specification | None:
         """None if there is none, or if another version of the operator wrote what this one cannot read."""
-        try:
-            return cls.model_validate_json(text) if text else None
-        except ValidationError:
-            return None
+        return _parsed(text) if text else None
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Specification | None:
+    """A pod's annotation is read each time that the job is looked at."""
+    try:
+        return Specification.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
 _BESIDE_VOLUMES = tuple(name for name in Specification.model_fields if name != "volumes")

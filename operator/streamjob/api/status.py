@@ -6,7 +6,8 @@ from enum import Enum
 
 from pydantic import Field
 
-from .spec import Escalation, State
+from .policies import Escalation
+from .spec import State
 from .types import Model, Timestamp
 
 
@@ -174,6 +175,13 @@ class ErrorStatus(Model):
     time: Timestamp
 
 
+class WarningStatus(Model):
+    """What a person should know of the driver that runs, or ran last, though the job goes on."""
+
+    reason: str
+    message: str
+
+
 class UpgradeStep(str, Enum):
     """How far a change of the specification is."""
 
@@ -229,6 +237,7 @@ class Status(Model):
     restarts: RestartStatus | None = None
     upgrade: UpgradeStatus | None = None
     last_error: ErrorStatus | None = None
+    warnings: tuple[WarningStatus, ...] = ()
 
     def condition(self, kind: ConditionType) -> Condition | None:
         return next((c for c in self.conditions if c.type is kind), None)

@@ -87,6 +87,7 @@ Cron = Annotated[
     _matches(PATTERN, CRON_MESSAGE),
     Field(max_length=128, json_schema_extra=cel((f"self.matches(r'^{PATTERN}$')", CRON_MESSAGE))),
 ]
+Named = Annotated[str, Field(min_length=1, max_length=253)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import kopf
 
 from . import logs
+from .farewell import say_farewell
 from .kube import Kube
 from .leader import Leader
+from .memory import spare_memory
 from .reconciler import Reconciler
 from .triggers import register
 from .web import served
@@ -75,6 +77,7 @@ def own_namespace() -> str | None:
 def main(argv: list[str]) -> int:
     given = arguments(argv)
     logs.configure(given.log_format, verbose=given.verbose)
+    spare_memory()
     own = own_namespace()
     namespaces = [] if given.all_namespaces else given.namespace or [own or "default"]
     asyncio.run(serve(namespaces, own or (namespaces or ["default"])[0], given.lease, given.listen))
@@ -91,6 +94,7 @@ async def serve(namespaces: list[str], own: str, lease: str, address: str) -> No
         await kopf.operator(
             registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True
         )
+    await say_farewell(Kube(namespaces), own)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from ..api import StreamJob
 from ..protocol.errors import StreamJobError
 from . import actions, build, certs, names
 from .actions import Action
-from .drivers import Credentials, Drivers
+from .drivers import Drivers
 from .kube import AlreadyExists, Conflict, Kube, NotFound, Obj
+from .line import Credentials
 from .retention import deletion_token
 
 

@@ -101,3 +101,5 @@ Action = (
     | AskForRecords
     | ConfirmCheckpoint
 )
+# What a user's wish has the driver told. Said to a driver that should not be, or twice, they do no harm.
+COMMANDS = (SendTermination, SendSavepoint)

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..api import GROUP, KIND, VERSION, StreamJob
 from ..api import Volume as VolumeSpec
-from ..api.spec import Checkpoint
 from ..api.specification import LIMIT, Specification
+from ..api.storage import Checkpoint
 from ..api.types import duration, mebibytes
 from ..protocol import codec
 from ..protocol import index as indices
@@ -42,10 +42,15 @@ def driver_config(
 ) -> DriverConfig:
     """What the driver of `epoch` is told.
 
-    It starts exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of it.
+    It starts exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of it. Without the
+    index that recorded it (see `rebuild`), it is told the savepoint that has the record.
     """
     latest = index.latest if index else None
     exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
+    recorded = None
+    if index is None and job.status.checkpoint is not None and job.status.savepoint is not None:
+        recorded, exact = job.status.savepoint.latest, job.status.checkpoint.epoch >= started_epoch
+    begins = latest is None and recorded is None
     source = job.spec.restore_from
     meta, app = job.metadata, job.spec.application
     known = job.status.checkpoint.latest if job.status.checkpoint else 0
@@ -58,9 +63,10 @@ def driver_config(
         restore=Restore(
             latest=latest,
             exact=exact,
-            savepoint=source.savepoint if source and latest is None else None,
+            savepoint=source.savepoint if source and begins else None,
             allow_drained=source.allow_drained if source else False,
-            checkpoints=source.checkpoints or {} if source and latest is None else {},
+            checkpoints=source.checkpoints or {} if source and begins else {},
+            recorded=recorded,
         ),
         checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
@@ -88,9 +94,10 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         return {"spark.app.name": meta.name, **spec.spark_conf, "spark.master": "local[*]", **fixed}
     ours = {
         "spark.app.name": meta.name,
-        # Both need rights that the driver's account does not have, for things that a job of ours does not have.
+        # All three need rights that the driver's account does not have, for things that a job of ours does not have.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }

@@ -24,9 +24,12 @@ from ..protocol.messages import Mode, Problem, TerminationRequest
 from . import names
 from .actions import Action, DeletePod
 from .observe import Observed, Pod
-from .status import drained, fail, final, sentence, settle
+from .status import drained, fail, final, settle
+from .words import sentence
 
 CANCEL_GRACE = 1  # second
+RECHECK = 15.0  # seconds; for what changes with time alone
+AT_ONCE_AGAIN = 0.0  # the next pass
 
 
 class Goal(Enum):
@@ -53,12 +56,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Case:
-    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time."""
+    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time, the digest of what the
+    spec asks a driver to be made from."""
 
     o: Observed
     s: Status
     goal: Goal
     now: datetime
+    target: str
 
     def decide(
         self,
@@ -105,7 +110,8 @@ class Case:
         """The termination that the goal asks for. Its id follows from epoch and spec: whoever decides it gets the same."""
         if self.mode is None:
             return None
-        kind = "upgrade" if self.goal is Goal.UPGRADE else self.mode.lower()
+        ends = "delete" if self.o.job.deleting else self.mode.lower()
+        kind = "upgrade" if self.goal is Goal.UPGRADE else ends
         request_id = f"{kind}-{epoch}-{self.o.job.metadata.generation}"
         return TerminationInfo(
             request_id=request_id,
@@ -138,6 +144,11 @@ class Case:
             and latest.epoch >= self.s.started_epoch
             and not self.uncommitted
         )
+
+    @property
+    def leaving(self) -> bool:
+        """All that the driver of this epoch has to save is in the index: it has but to end."""
+        return self.settled and self.s.started_epoch == self.s.epoch
 
     @property
     def uncommitted(self) -> bool:

@@ -13,9 +13,9 @@ from .observe import Observed
 
 
 def take_charge(o: Observed, term: int) -> Decision | None:
-    """What has to be written before anything else is, one thing at a time. None: we are in charge."""
-    if o.job.status.term != term:
-        return Decision(o.job.status.model_copy(update={"term": term}))
-    if o.index is not None and o.index_term != term:
-        return Decision(o.job.status, (WriteIndex(o.index, o.index_version),))
-    return None
+    """What has to be written before anything else is: the status, then the index. None: we are in charge."""
+    old_index = o.index is not None and o.index_term != term
+    if o.job.status.term == term and not old_index:
+        return None
+    index = (WriteIndex(o.index, o.index_version),) if o.index is not None and old_index else ()
+    return Decision(o.job.status.model_copy(update={"term": term}), index)

@@ -13,40 +13,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from ..api import (
-    DriverInfo,
-    Phase,
-    RestartPolicy,
-    RestartStatus,
-    State,
-    Status,
-    TerminationInfo,
-)
-from ..api.types import duration, timestamp
+from ..api import DriverInfo, Phase, TerminationInfo
+from ..api.specification import digest
 from ..protocol import index as indices
-from ..protocol.errors import FormatError
-from ..protocol.lifecycle import Scenario
-from ..protocol.messages import DriverPhase, Mode, Problem
-from . import actions, build, escalation, faults, names, retention, savepoints, upgrade
+from ..protocol.messages import DriverPhase, Mode
+from . import (
+    actions,
+    build,
+    escalation,
+    faults,
+    indexing,
+    names,
+    outcomes,
+    restarts,
+    retention,
+    savepoints,
+    upgrade,
+)
 from .actions import Action
-from .case import CANCEL_GRACE, Case, Decision, Goal, goal, kill, request
-from .drivers import completed_token
+from .case import AT_ONCE_AGAIN, CANCEL_GRACE, RECHECK, Case, Decision, Goal, goal, kill, request
 from .observe import Observed
-from .rebuild import rebuild
-from .status import fail, seconds_until, seen, sentence
+from .status import fail, seconds_until, seen
+from .words import sentence
 
-STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
 AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver lives
-RECHECK = 15.0  # seconds; for what changes with time alone
 TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
 
 
 def decide(o: Observed, now: datetime) -> Decision:
     """The one entry."""
+    decision = _decide(o, now)
+    if decision.actions or decision.status == o.job.status:
+        return decision
+    # The echo of our own write wakes nobody: what the new status leads to is looked for now.
+    written = replace(o, job=o.job.model_copy(update={"status": decision.status}))
+    after = _decide(written, now)
+    leads_on = after.actions or after.status != decision.status
+    return replace(decision, wake=AT_ONCE_AGAIN) if leads_on else decision
+
+
+def _decide(o: Observed, now: datetime) -> Decision:
     s = seen(o)
-    case = savepoints.follow(upgrade.aim(escalation.aim(Case(o, s, goal(o, now), now))))
+    case = Case(o, s, goal(o, now), now, target=digest(o.job.spec))
+    case = savepoints.follow(upgrade.aim(escalation.aim(case)))
     for rule in RULES:
         if (decision := rule(case)) is not None:
             return savepoints.wake_for(replace(decision, wake=_wake(case, decision)), case)
@@ -83,48 +94,6 @@ def fence_off_late_drivers(c: Case) -> Decision | None:
     return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version, CANCEL_GRACE),))
 
 
-def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
-    """The driver says that a checkpoint is durable: from now on it counts."""
-    records = [r for r in c.o.word.durable if r.epoch == c.s.epoch] if c.o.word else []
-    if not records or c.o.index_problem is not None:
-        return None
-    index = c.o.index or indices.empty(c.o.job.metadata.uid)
-    try:
-        for record in records:
-            index = indices.add(index, record)
-    except (FormatError, ValueError) as e:
-        if c.goal is Goal.CANCEL:
-            return None
-        remedy = "Set spec.state to Cancelled; Running then goes on from the checkpoint directories"
-        return c.stall(c.phase, Problem("IndexConflict", str(e), remedy))
-    return None if index == c.o.index else Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
-
-
-def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
-    """Then, and not before, it closes its tasks and leaves (V2)."""
-    word, pod, latest = c.o.driver, c.o.pod, c.o.index.latest if c.o.index else None
-    if pod is None or pod.over or word is None or latest is None:
-        return None
-    if word.phase in (DriverPhase.TERMINATED, DriverPhase.FAILED):
-        return None
-    for number in [r.checkpoint for r in word.durable]:
-        if number <= latest.checkpoint and completed_token(number) not in c.o.acknowledged:
-            return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
-    return None
-
-
-def forget_what_is_committed(c: Case) -> Decision | None:
-    """The driver has left in order, so its sinks have committed what was pre-committed for its final checkpoint. One that died
-    before that is followed by another, which commits first of all."""
-    word = c.o.word
-    if word is None or word.phase is not DriverPhase.TERMINATED or word.problem or word.epoch != c.s.epoch:
-        return None
-    if c.o.index is None or not c.uncommitted:
-        return None
-    index = indices.committed(c.o.index, word.epoch)
-    return Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
-
-
 def cancel(c: Case) -> Decision | None:
     """At any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.goal is not Goal.CANCEL:
@@ -137,24 +106,11 @@ def cancel(c: Case) -> Decision | None:
         return Decision(s, (actions.SetFinalizer(False),))
     s = s.model_copy(update={"driver": None})
     if c.ended and c.settled:
-        return _at_its_end(c, s)
+        return outcomes.at_its_end(c, s)
     if (told := escalation.outcome(c, s)) is not None:
         return told
     text = "Cancelled; Running goes on from the latest checkpoint"
     return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
-
-
-def need_a_readable_index(c: Case) -> Decision | None:
-    """Without it nothing begins or ends; a driver that runs is asked what it knows. Cancelled and deletion work all the same."""
-    if c.o.index_problem is None:
-        return None
-    if c.o.job.deleting and not c.o.pods:
-        return Decision(c.s, (actions.SetFinalizer(False),))
-    if (anew := rebuild(c)) is not None:
-        return anew
-    # That of a job that is gone is collected soon, and no event says so.
-    wake = RECHECK if c.o.index_problem.reason == "NameTaken" else None
-    return c.stall(c.phase, c.o.index_problem, wake=c.until_deletion_is_due or wake)
 
 
 def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
@@ -182,8 +138,8 @@ def follow_the_driver(c: Case) -> Decision | None:
         return Decision(c.s)  # given up before it began
     if pod.started and c.o.silent:
         return c.stall(c.phase, faults.unreachable(c.o), wake=c.until_deletion_is_due)
-    if c.settled and c.s.started_epoch == c.s.epoch:
-        return _terminating(c, c.s.termination)  # its final checkpoint is in the index: it is about to leave
+    if c.leaving:
+        return _terminating(c, c.s.termination)
     if (word is not None and word.termination is not None) or pod.deleting:
         return _terminating(c, c.open_termination)
     ours = c.open_termination
@@ -196,41 +152,6 @@ def follow_the_driver(c: Case) -> Decision | None:
         return _running(c)
     tell = () if told or word is None else (actions.SendTermination(request(ours, c.s.epoch)),)
     return _terminating(c, ours, do=tell)
-
-
-def account_for_a_failure(c: Case) -> Decision | None:
-    """The driver of the newest epoch is gone and its final checkpoint is not in the index. Once for each epoch."""
-    known = c.s.driver is not None and c.s.driver.uid is not None
-    if c.failed or not known or (c.settled and c.s.started_epoch == c.s.epoch):
-        return None
-    problem = faults.death(c.o)
-    policy, old, generation = c.o.job.spec.restart, c.s.restarts, c.o.job.metadata.generation
-    afresh = old is None or old.generation != generation or faults.stable_for(c.o, c.now) >= STABLE
-    count = 1 if afresh or old is None else old.count + 1
-    may_restart = problem.retryable and policy.policy is RestartPolicy.ON_FAILURE
-    delay = _backoff(c, count) if may_restart and count <= policy.limit else None
-    restarts = RestartStatus(
-        count=count,
-        epoch=c.s.epoch,
-        generation=generation,
-        next_at=timestamp(c.now + delay) if delay is not None else None,
-    )
-    # A pod that is gone may have run without our seeing it.
-    started = c.s.epoch if c.o.pod is None else c.s.started_epoch
-    s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
-    gone = c.s.model_copy(update={"started_epoch": started})
-    if (told := escalation.go_on(c, gone)) is not None:
-        return told
-    if (back := upgrade.give_up_what_fails(c, s, problem, count)) is not None:
-        return back
-    if delay is not None:
-        text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"
-        wake = delay.total_seconds()
-        return c.decide(Phase.RESTARTING, problem.reason, text, status=s, wake=wake)
-    if may_restart:
-        text = f"After {policy.limit} restarts in a row: {sentence(problem)}"
-        return c.decide(Phase.FAILED, "RestartLimitReached", text, status=s)
-    return c.decide(Phase.FAILED, problem.reason, sentence(problem), status=s)
 
 
 def let_go_of_a_deleted_job(c: Case) -> Decision | None:
@@ -247,55 +168,11 @@ def let_go_of_a_deleted_job(c: Case) -> Decision | None:
     return remove_the_exited_driver(c) or Decision(c.s, (actions.SetFinalizer(False),))
 
 
-def wait_after_a_failure(c: Case) -> Decision | None:
-    """Until the backoff is over, or, where there is no further restart, until the spec (or restart.nonce) changes."""
-    failed = c.failed
-    if failed is None or c.settled:
-        return None
-    # To ask a job that has failed for good to stop is not to start it again.
-    idle = c.goal is Goal.STOP and c.open_termination is None and failed.next_at is None
-    if failed.generation != c.o.job.metadata.generation and not idle:
-        return None
-    if failed.next_at is None:
-        if c.phase is not Phase.FAILED and c.s.last_error is not None:
-            # It was cancelled in between, which it no longer is.
-            error = c.s.last_error
-            text = sentence(Problem(error.reason, error.message, error.remedy))
-            return c.decide(Phase.FAILED, error.reason, text, wake=c.until_deletion_is_due)
-        return c.stay(c.until_deletion_is_due)
-    delay = seconds_until(failed.next_at, c.now)
-    return c.stay(delay) if delay else None
-
-
 def remove_the_exited_driver(c: Case) -> Decision | None:
     """Its final checkpoint is in the index, or its failure in the status. Nothing begins before it is gone."""
     if not c.o.pods:
         return None
     return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid) for p in c.o.pods if not p.deleting))
-
-
-def rest(c: Case) -> Decision | None:
-    """The job is what it shall be, and nothing lives."""
-    if not c.settled:
-        return None
-    # A termination that was recorded, but overtaken by another end, is no longer asked for.
-    s = c.s.model_copy(
-        update={"driver": None, "termination": None if c.open_termination else c.s.termination}
-    )
-    s = upgrade.at_its_end(s) if c.ended else s
-    latest = c.o.index.latest if c.o.index else None
-    if c.ended:
-        return _at_its_end(c, s)
-    if c.goal is Goal.STOP:
-        if (told := escalation.outcome(c, s)) is not None:
-            return told
-        text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
-        return c.decide(Phase.STOPPED, "Stopped", text, status=s)
-    by_script = latest is not None and not savepoints.ended_by_request(latest) and latest.epoch == c.s.epoch
-    if c.goal is Goal.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
-        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
-        return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
-    return None
 
 
 def begin_an_epoch(c: Case) -> Decision:
@@ -310,12 +187,13 @@ def begin_an_epoch(c: Case) -> Decision:
     carried = open_one if open_one is not None and c.fits(open_one) else None
     termination = carried or c.new_termination(epoch)
     pod = names.driver_pod(c.o.job.metadata.name, epoch)
-    s, made_from = upgrade.begun(c, c.s, epoch)
+    s, made_from = upgrade.begun(c, epoch)
     s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
     told = request(termination, epoch) if termination else None
     job = c.o.job.made_from(made_from)
     config = build.driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
-    index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if c.o.index is None else ()
+    new = c.o.index is None and c.o.index_problem is None
+    index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if new else ()
     do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
     if again:
         return Decision(s, do)  # what kept it from beginning stands in the conditions
@@ -325,21 +203,22 @@ def begin_an_epoch(c: Case) -> Decision:
 RULES: tuple[Callable[[Case], Decision | None], ...] = (
     leave_a_deleted_job_alone,
     fence_off_late_drivers,
-    take_the_checkpoint_into_the_index,
-    tell_the_driver_that_the_index_has_it,
-    forget_what_is_committed,
+    indexing.take_the_checkpoint_into_the_index,
+    indexing.tell_the_driver_that_the_index_has_it,
+    indexing.forget_what_is_committed,
     cancel,
-    need_a_readable_index,
+    indexing.need_a_readable_index,
     escalation.escalate,
     escalation.break_off,
     upgrade.give_up_what_does_not_start,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
-    account_for_a_failure,
+    restarts.account_for_a_failure,
     let_go_of_a_deleted_job,
-    wait_after_a_failure,
+    restarts.wait_after_a_failure,
     remove_the_exited_driver,
-    rest,
+    outcomes.rest,
+    outcomes.leave_a_namespace_that_is_being_deleted,
     begin_an_epoch,
 )
 
@@ -387,7 +266,7 @@ def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...
     s = fail(c.s, said.problem, c.now) if said and said.problem else c.s
     stuck = f" {sentence(said.problem)}" if said and said.problem else ""
     wake = c.until_deletion_is_due
-    if ours is not None and ours.final_checkpoint is None:
+    if ours is not None:
         left = seconds_until(ours.deadline, c.now)
         if not left:
             text = (
@@ -398,31 +277,3 @@ def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...
     evicted = c.o.driver is not None and c.o.driver.evicted
     reason = "Evicted" if evicted and ours is None else phase.value
     return c.decide(phase, reason, f"{text}.{stuck}", do=do, status=s, wake=wake)
-
-
-def _at_its_end(c: Case, s: Status) -> Decision:
-    """Drained or out of input: this job never runs again."""
-    latest = c.o.index.latest if c.o.index else None
-    assert latest is not None
-    asked = c.goal is Goal.DRAIN or c.o.job.spec.state is State.DRAINED
-    by_request = latest.scenario is Scenario.DRAIN or asked
-    if not by_request:
-        text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
-        return c.decide(Phase.FINISHED, "Finished", text, status=s)
-    if c.goal is not Goal.RUN:
-        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed"
-        return c.decide(Phase.DRAINED, "Drained", text, status=s)
-    savepoint = latest.savepoint or "its savepoint"
-    problem = Problem(
-        "AlreadyDrained",
-        "the job has been drained, which is its end: rows older than its last watermark would be dropped as late",
-        f"Make a new StreamJob with restoreFrom.savepoint: {savepoint} and restoreFrom.allowDrained: true",
-    )
-    s = fail(s, problem, c.now)
-    return c.decide(Phase.DRAINED, problem.reason, sentence(problem), stalled=True, status=s)
-
-
-def _backoff(c: Case, count: int) -> timedelta:
-    backoff = c.o.job.spec.restart.backoff
-    # The exponent is bounded only so that the number stays one.
-    return min(duration(backoff.initial) * (1 << min(count - 1, 20)), duration(backoff.max))

@@ -18,7 +18,6 @@ from ..api import (
     Phase,
     State,
     Status,
-    StreamJob,
     TerminationInfo,
 )
 from ..api.types import moment, timestamp
@@ -37,7 +36,7 @@ def aim(c: Case) -> Case:
 
 def escalate(c: Case) -> Decision | None:
     """A rule. The timeout has passed: the next mode that is declared, if any."""
-    t, mode = c.s.termination, next_mode(c.o.job, c.goal)
+    t, mode = c.s.termination, _next_mode(c)
     if t is None or mode is None or _over(c) or c.now < _deadline(c, t):
         return None
     if c.s.escalation is None and t.mode != c.mode:
@@ -55,12 +54,14 @@ def escalate(c: Case) -> Decision | None:
     return c.decide(phase, ESCALATED, why(e), status=s, wake=0.0)
 
 
-def next_mode(job: StreamJob, goal: Goal) -> Escalation | None:
-    """What comes after `goal`. A deletion has an escalation of its own."""
-    if job.deleting or goal not in (Goal.STOP, Goal.DRAIN):
+def _next_mode(c: Case) -> Escalation | None:
+    """What comes after the goal. A deletion has an escalation of its own. Where only the process is left, there is nothing to
+    stop any more: a cancel ends it, and the job is what was asked for."""
+    if c.o.job.deleting or c.goal not in (Goal.STOP, Goal.DRAIN):
         return None
-    declared = job.spec.termination.escalation
-    return next((m for m in declared if goal is Goal.DRAIN or m is Escalation.CANCEL), None)
+    stops = c.goal is Goal.DRAIN and not c.leaving
+    declared = c.o.job.spec.termination.escalation
+    return next((m for m in declared if stops or m is Escalation.CANCEL), None)
 
 
 def _deadline(c: Case, t: TerminationInfo) -> datetime:
@@ -78,7 +79,7 @@ def _over(c: Case) -> bool:
 def break_off(c: Case) -> Decision | None:
     """A rule. The driver that drains is killed, or the one that answers nobody; its successor is told to stop."""
     e, pod = _stop(c), c.o.pod
-    if e is None or pod is None or pod.over or (c.settled and c.s.started_epoch == c.s.epoch):
+    if e is None or pod is None or pod.over or c.leaving:
         return None
     said = c.o.driver.termination if c.o.driver else None
     drains = said is not None and said.mode is Mode.DRAIN
@@ -132,7 +133,7 @@ def why(e: EscalationStatus) -> str:
 def wake(c: Case, s: Status) -> float | None:
     """Seconds until the timeout has passed."""
     t = s.termination
-    if t is None or next_mode(c.o.job, c.goal) is None or _over(c):
+    if t is None or _next_mode(c) is None or _over(c):
         return None
     left = (_deadline(c, t) - c.now).total_seconds()
     return left if left > 0 else None

@@ -40,7 +40,9 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
 def death(o: Observed) -> Problem:
     """Why the newest epoch's driver is gone, without a final checkpoint in the index."""
     pod = o.pod
-    if pod is None or not pod.over:
+    # Of a node that is gone, its pods are said to have failed for a moment, and then deleted; nobody has seen how they ended.
+    given_up = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
+    if pod is None or not pod.over or given_up:
         return Problem(
             "DriverLost",
             f"the pod {o.job.status.driver.pod if o.job.status.driver else ''} is gone before it could report",

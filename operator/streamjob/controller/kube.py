@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,9 @@ from . import metrics
 
 Obj = dict[str, Any]
 TIMEOUT = 15.0
+# Objects of a list: one answer with thousands would keep everything else waiting while it is parsed.
+PAGE = 200
+PAUSE_MAX = 60.0  # of a server that says when to come again
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -58,6 +62,12 @@ class Forbidden(KubeError):
     reason = "Forbidden"
 
 
+class NamespaceTerminating(Forbidden):
+    """The namespace is being deleted, for good: nothing can be made in it any more."""
+
+    reason = "NamespaceTerminating"
+
+
 class Refused(KubeError):
     """The object is not valid."""
 
@@ -70,6 +80,7 @@ class Kube:
     def __init__(self, namespaces: Sequence[str] = ()) -> None:
         self.namespaces = tuple(namespaces)
         self._api: client.ApiClient | None = None
+        self._not_before = 0.0  # of the loop's clock
 
     async def open(self) -> None:
         settings = client.Configuration()
@@ -94,6 +105,12 @@ class Kube:
         """Metadata only: enough to find what no event told of."""
         return await self._list_metadata(f"/apis/{GROUP}/{VERSION}", PLURAL)
 
+    async def list_restored(self, namespace: str) -> frozenset[str]:
+        """The savepoints that the StreamJobs of a namespace name in restoreFrom."""
+        where = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}"
+        sources = await self._pages(where, lambda job: job["spec"].get("restoreFrom") or {})
+        return frozenset(s["savepoint"] for s in sources if s.get("savepoint"))
+
     async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:
         """Replace the status if the object is still at `version`. :raises Conflict: Returns the new version."""
         body = {
@@ -110,7 +127,11 @@ class Kube:
         body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
         await self._call("PATCH", _job(namespace, name), body, content="application/merge-patch+json")
 
-    # --- pods: list, create, delete -----------------------------------------------------------------------------
+    # --- pods: get, list, create, delete ------------------------------------------------------------------------
+
+    async def get_pod(self, namespace: str, name: str) -> Obj | None:
+        """At once, where `list_pods` takes up to a tenth of a second: see `observe.glance`."""
+        return await self._or_none(self._call("GET", _core(namespace, "pods", name)))
 
     async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
         found = await self._call("GET", f"{_core(namespace, 'pods')}?labelSelector={quote(selector)}")
@@ -146,6 +167,16 @@ class Kube:
         """:raises AlreadyExists:"""
         await self._call("POST", _core(namespace, "configmaps"), body)
 
+    async def is_ending(self, namespace: str) -> bool:
+        """Whether the namespace is being deleted: as it says to a ConfigMap that is not really made. To read a Namespace would be
+        one more right."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "streamjob-"}}
+        try:
+            await self._call("POST", f"{_core(namespace, 'configmaps')}?dryRun=All", body)
+        except NamespaceTerminating:
+            return True
+        return False
+
     async def put_config_map(self, namespace: str, body: Obj) -> None:
         """:raises Conflict: it is no longer at the resourceVersion in `body`."""
         await self._call("PUT", _core(namespace, "configmaps", body["metadata"]["name"]), body)
@@ -180,11 +211,24 @@ class Kube:
     # --- the call -----------------------------------------------------------------------------------------------
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:
+        """No more of it than is looked at: all of thousands of objects would be the most that the process ever has."""
         kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        places = [f"/namespaces/{n}" for n in self.namespaces] or [""]
+        lists = [await self._pages(f"{group}{where}/{what}", _slim, kind) for where in places]
+        return [item for items in lists for item in items]
+
+    async def _pages(
+        self, what: str, keep: Callable[[Obj], Obj], kind: str = "application/json"
+    ) -> list[Obj]:
+        """What is to be kept of each item."""
         items: list[Obj] = []
-        for where in [f"/namespaces/{n}" for n in self.namespaces] or [""]:
-            found = await self._call("GET", f"{group}{where}/{what}", accept=kind)
-            items += found["items"] or ()  # null when there are none
+        first = f"{what}{'&' if '?' in what else '?'}limit={PAGE}"
+        path = first
+        while path:
+            found = await self._call("GET", path, accept=kind)
+            items += map(keep, found["items"] or ())  # null when there are none
+            more = found["metadata"].get("continue")
+            path = f"{first}&continue={quote(more)}" if more else ""
         return items
 
     async def _or_none(self, call: Any) -> Obj | None:
@@ -203,13 +247,26 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> Obj:
+        self._spare_it(path)
         try:
             answer = await self._send(method, path, body, content, accept)
         except KubeError as e:
+            if e.retry_after is not None:
+                self._not_before = asyncio.get_running_loop().time() + e.retry_after
             metrics.API_REQUESTS.labels(*what(method, path), e.code).inc()
             raise
         metrics.API_REQUESTS.labels(*what(method, path), 200).inc()
         return answer
+
+    def _spare_it(self, path: str) -> None:
+        """A server that is overloaded has said when to come again: until then nothing is asked of it, whatever wakes a job. Only
+        the Lease is: that we lead cannot wait.
+
+        :raises KubeError: it is not time yet.
+        """
+        rest = self._not_before - asyncio.get_running_loop().time()
+        if rest > 0 and "/leases" not in path:
+            raise KubeError(429, f"the API server has asked for a pause of {rest:.1f} s", retry_after=rest)
 
     async def _send(self, method: str, path: str, body: Any, content: str, accept: str) -> Obj:
         assert self._api is not None, "open() first"
@@ -236,18 +293,26 @@ class Kube:
         return parsed
 
 
+def _slim(item: Obj) -> Obj:
+    meta = item["metadata"]
+    return {"metadata": {k: meta[k] for k in ("namespace", "name", "resourceVersion", "labels") if k in meta}}
+
+
 def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
     """The API server's own words, as the error that they mean."""
     try:
         status = json.loads(data or "{}")
         reason, message = status.get("reason", ""), status.get("message", "")
+        causes = [cause.get("reason") for cause in (status.get("details") or {}).get("causes") or ()]
     except ValueError:
-        reason, message = "", str(data)[:200]
+        reason, message, causes = "", str(data)[:200], []
     message = message or f"the API server answered {code}"
     if code == 404:
         return NotFound(code, message)
     if code == 409:
         return (AlreadyExists if reason == "AlreadyExists" else Conflict)(code, message)
+    if code == 403 and NamespaceTerminating.reason in causes:
+        return NamespaceTerminating(code, message)
     if code == 403:
         return Forbidden(
             code, message, remedy="Give the controller the right, or mend the policy or quota named here"
@@ -255,9 +320,11 @@ def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
     if code in (400, 422):
         return Refused(code, message, remedy="Mend the field of the spec that the message names")
     after = headers.get("Retry-After")
-    return KubeError(code, message, retry_after=float(after) if after and after.isdigit() else None)
+    wait = min(float(after), PAUSE_MAX) if after and after.isdigit() else None
+    return KubeError(code, message, retry_after=wait)
 
 
+@lru_cache(maxsize=1024)
 def what(method: str, path: str) -> tuple[str, str]:
     """Verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
     parts = path.partition("?")[0].strip("/").split("/")

@@ -14,7 +14,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..api import ConditionType, Phase, Status, StreamJob
+from ..api import (
+    ConditionType,
+    Escalation,
+    OnDelete,
+    Phase,
+    SavepointRequestStatus,
+    State,
+    Status,
+    StreamJob,
+    TerminationInfo,
+    UpgradeStatus,
+    UpgradeStep,
+)
 from ..api.types import duration, moment
 
 REGISTRY = CollectorRegistry()
@@ -24,6 +36,12 @@ RECONCILE_SECONDS = Histogram(
     "streamjob_reconcile_seconds",
     "One pass: observe, decide, write the status, act",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    registry=REGISTRY,
+)
+COMMAND_SECONDS = Histogram(
+    "streamjob_command_seconds",
+    "From the event that told of a changed StreamJob until its driver has taken what it asks for",
+    buckets=(0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )
 RECONCILE_ERRORS = Counter(
@@ -50,43 +68,99 @@ TERMINATION_SECONDS = Histogram(
     buckets=MINUTES,
     registry=REGISTRY,
 )
+ESCALATIONS = Counter(
+    "streamjob_escalations_total",
+    "Stops and drains (state) that became another mode when their timeout had passed",
+    ["state", "mode"],
+    registry=REGISTRY,
+)
 FORCED_STOPS = Counter(
-    "streamjob_forced_stops_total", "Drivers killed because the job was cancelled", registry=REGISTRY
+    "streamjob_forced_stops_total",
+    "Drivers killed because the job was cancelled",
+    ["cause"],
+    registry=REGISTRY,
 )
 EPOCHS = Counter("streamjob_epochs_total", "Drivers begun", registry=REGISTRY)
 FAILURES = Counter(
     "streamjob_driver_failures_total", "Drivers that ended without their checkpoint", registry=REGISTRY
 )
-
 SAVEPOINTS = Counter(
     "streamjob_savepoints_total",
     "Savepoints beside the run, asked for by trigger or schedule, that are over",
     ["cause", "outcome"],
     registry=REGISTRY,
 )
+UPGRADES_STARTED = Counter(
+    "streamjob_upgrades_started_total", "Drivers begun with a new specification", registry=REGISTRY
+)
+UPGRADES = Counter(
+    "streamjob_upgrades_total",
+    "Upgrades that are over, of those that were started",
+    ["outcome"],
+    registry=REGISTRY,
+)
 
 
 class Outcome:
-    """How a termination came out."""
+    """How a termination, a savepoint or an upgrade came out."""
 
     COMPLETED = "Completed"
     LATE = "Late"  # completed after its deadline
-    GIVEN_UP = "GivenUp"  # cancelled, or overtaken by another end
+    GIVEN_UP = "GivenUp"  # cancelled, or overtaken by something else
+    ROLLED_BACK = "RolledBack"
 
 
-def count(old: Status, new: Status, now: float) -> None:
-    """What has happened between two statuses that were written one after the other. `now`: seconds since 1970."""
+class Cause:
+    """Why a driver was killed."""
+
+    ASKED = "Asked"  # spec.state is Cancelled, or termination.onDelete is Cancel
+    ESCALATION = "Escalation"
+    DELETION = "Deletion"  # the timeout of a deletion has passed
+
+
+def count(job: StreamJob, new: Status, now: float) -> None:
+    """What has happened between the status that `job` had and the one that was written after it. `now`: seconds since 1970."""
+    old = job.status
     EPOCHS.inc(max(new.epoch - old.epoch, 0))
     if new.restarts is not None and (old.restarts is None or new.restarts.epoch > old.restarts.epoch):
         FAILURES.inc()
+    if new.escalation is not None and new.escalation != old.escalation:
+        ESCALATIONS.labels(new.escalation.state.value, new.escalation.mode.value).inc()
     if new.phase is Phase.CANCELLING and old.phase is not Phase.CANCELLING:
-        FORCED_STOPS.inc()
-    asked, before = new.savepoint_request, old.savepoint_request
-    known = before is not None and asked is not None and before.request_id == asked.request_id and before.over
-    if asked is not None and asked.over and not known:
-        outcome = Outcome.GIVEN_UP if asked.checkpoint is None else Outcome.COMPLETED
-        SAVEPOINTS.labels(asked.cause.value, outcome).inc()
-    was, is_now = old.termination, new.termination
+        FORCED_STOPS.labels(_cause(job, new)).inc()
+    _count_savepoint(old.savepoint_request, new.savepoint_request)
+    _count_upgrade(old.upgrade, new.upgrade)
+    _count_termination(old.termination, new.termination, now)
+
+
+def _cause(job: StreamJob, new: Status) -> str:
+    if new.escalation is not None and new.escalation.mode is Escalation.CANCEL:
+        return Cause.ESCALATION
+    state, on_delete = job.spec.state, job.spec.termination.on_delete
+    asked = state is State.CANCELLED or (state is State.RUNNING and on_delete is OnDelete.CANCEL)
+    return Cause.DELETION if job.deleting and not asked else Cause.ASKED
+
+
+def _count_savepoint(old: SavepointRequestStatus | None, new: SavepointRequestStatus | None) -> None:
+    known = old is not None and new is not None and old.request_id == new.request_id and old.over
+    if new is not None and new.over and not known:
+        outcome = Outcome.GIVEN_UP if new.checkpoint is None else Outcome.COMPLETED
+        SAVEPOINTS.labels(new.cause.value, outcome).inc()
+
+
+def _count_upgrade(old: UpgradeStatus | None, new: UpgradeStatus | None) -> None:
+    before = old.target if old is not None and old.step is UpgradeStep.STARTING else None
+    after = new.target if new is not None and new.step is UpgradeStep.STARTING else None
+    if after is not None and after != before:
+        UPGRADES_STARTED.inc()
+    if before is None or before == after:
+        return
+    ends = {UpgradeStep.COMPLETED: Outcome.COMPLETED, UpgradeStep.ROLLED_BACK: Outcome.ROLLED_BACK}
+    outcome = ends.get(new.step) if new is not None and new.target == before else None
+    UPGRADES.labels(outcome or Outcome.GIVEN_UP).inc()
+
+
+def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | None, now: float) -> None:
     if was is None or was.final_checkpoint is not None:
         return
     same = is_now is not None and is_now.request_id == was.request_id

@@ -1,6 +1,10 @@
 """What is, read afresh: the StreamJob, its driver pods, its index, and the last that the driver said.
 
 Three API calls, side by side. Nothing here is from a watch: a watch may be late, and what follows may destroy.
+
+A list is slow where much is written: since Kubernetes 1.31 the API server answers it from its cache, and waits until etcd has
+said that the cache is up to date, every 0.1 s. An object that is asked for by name comes from etcd, within milliseconds. So a
+wish of the user's that has to reach the driver, and nothing else, is found with a `glance`: the one pod by its name (ADR 18).
 """
 
 from __future__ import annotations
@@ -9,9 +13,10 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from ..api import Specification, StreamJob
+from ..api import Phase, Specification, StreamJob
 from ..api.types import moment
 from ..protocol import codec
 from ..protocol import index as indices
@@ -24,6 +29,8 @@ from .kube import Kube
 from .lastwords import last_words
 
 Obj = dict[str, Any]
+# In all others the status has the driver's word, and a driver that runs is about to answer.
+UNHEARD = (None, Phase.PENDING, Phase.STARTING, Phase.RESTARTING)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ class Observed:
     :param silent: seconds for which that driver has not answered; 0 when it does.
     :param acknowledged: commands that the driver has taken, so that they are not sent again and again.
     :param index_term: term of the controller that wrote the index last.
+    :param restored_from: the savepoints that the namespace's StreamJobs name in restoreFrom; None: not looked up.
+    :param namespace_ends: the namespace is being deleted: nothing can be made in it any more.
     """
 
     job: StreamJob
@@ -100,6 +109,8 @@ class Observed:
     silent: float = 0.0
     acknowledged: frozenset[str] = frozenset()
     index_term: int = 0
+    restored_from: frozenset[str] | None = None
+    namespace_ends: bool = False
 
     @property
     def epoch(self) -> int:
@@ -140,15 +151,44 @@ async def observe(
         if obj["metadata"]["uid"] != uid:
             # Deleted and made again under the same name: what was read belongs to another job.
             return await observe(kube, drivers, namespace, name, None)
-    job = StreamJob.parse(obj)
-    index, version, problem = read_index(config_map, job)
-    parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
-    seen = Observed(job, parsed, index, version, problem, index_term=_term(config_map))
+    seen = _put_together(StreamJob.parse(obj), pods, config_map)
     pod = seen.pod
     if pod is None or pod.over:
         drivers.forget(uid)
         return replace(seen, driver=drivers.last_word(uid, seen.epoch))
-    view = drivers.follow(uid, namespace, name, pod.name, pod.ip, pod.epoch)
+    return await _with_its_word(seen, pod, drivers)
+
+
+async def glance(
+    kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str, pod: str
+) -> Observed | None:
+    """The job as far as its driver's pod of this name tells, without a list. Others that should not be there are not seen: enough
+    to tell the driver something, and for nothing else. None: look properly."""
+    obj, found, config_map = await asyncio.gather(
+        kube.get_job(namespace, name),
+        kube.get_pod(namespace, pod),
+        kube.get_config_map(namespace, names.index_config_map(name)),
+    )
+    if obj is None or found is None or obj["metadata"]["uid"] != uid:
+        return None
+    seen = _put_together(StreamJob.parse(obj), [found], config_map)
+    known, there = seen.job.status.driver, seen.pod
+    if known is None or there is None or known.uid != there.uid or there.over or there.deleting:
+        return None
+    return await _with_its_word(seen, there, drivers)
+
+
+def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Observed:
+    index, version, problem = read_index(config_map, job)
+    parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
+    return Observed(job, parsed, index, version, problem, index_term=_term(config_map))
+
+
+async def _with_its_word(seen: Observed, pod: Pod, drivers: Drivers) -> Observed:
+    meta = seen.job.metadata
+    view = drivers.follow(meta.uid, meta.namespace, meta.name, pod.name, pod.ip, pod.epoch)
+    if view.status is None and pod.started and seen.job.status.phase not in UNHEARD:
+        view = await drivers.first_word(meta.uid)
     return replace(seen, driver=view.status, silent=view.silent, acknowledged=view.acknowledged)
 
 
@@ -188,7 +228,7 @@ def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, st
             ),
         )
     try:
-        index = indices.loads((config_map.get("data") or {}).get(indices.KEY, ""), where)
+        index = _parsed((config_map.get("data") or {}).get(indices.KEY, ""), where)
     except FormatError as e:
         remedy = e.remedy or "Restore it from a backup, or make a new StreamJob with restoreFrom.savepoint"
         return None, version, Problem(e.reason, e.message, remedy)
@@ -198,6 +238,12 @@ def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, st
         )
         return None, version, problem
     return index, version, None
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str, where: str) -> Index:
+    """It changes seldom, and is looked at several times after each change. :raises FormatError:"""
+    return indices.loads(text, where)
 
 
 def _term(config_map: Obj | None) -> int:

@@ -2,7 +2,7 @@
 
 What one pass costs: 3 reads side by side (StreamJob, pods by label, index ConfigMap), 1 write if the status changes, and
 1 call for each action. A job at rest costs nothing. A stop, from the user's patch to the driver's having the request:
-3 reads, 1 status write (the intent), 1 PUT to the driver over a connection that is open already.
+3 reads (the pod by its name: a `glance`), 1 status write (the intent), 1 PUT to the driver.
 
 A wake while a pass is under way is not lost: there will be another pass. The echo of our own write wakes nobody.
 
@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import aiohttp
@@ -25,23 +25,31 @@ from pydantic import ValidationError
 from ..api import Phase, Status, StreamJob
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Problem
-from . import logs, metrics, names
+from . import actions, logs, metrics, names, retention
 from .act import act, credentials
+from .case import AT_ONCE_AGAIN, Decision
 from .charge import take_charge
 from .decide import decide
-from .drivers import DriverRefused, Drivers, DriverUnreachable, open_session
-from .kube import Conflict, Forbidden, Kube, KubeError
+from .drivers import Drivers, open_session
+from .events import event_object, events
+from .kube import Conflict, Forbidden, Kube, KubeError, NamespaceTerminating
 from .leader import Leader, NotLeading, Superseded
-from .observe import Observed, observe
-from .status import event_object, events, fail, not_made, sentence, settle
+from .line import DriverRefused, DriverUnreachable
+from .memory import give_memory_back
+from .observe import Observed, glance, observe
+from .status import fail, not_made, settle
+from .words import sentence
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32  # reconciles side by side
-AT_ONCE_AGAIN = 0.0  # seconds until the next pass
 STEPS = 25  # passes in a row for one job until others get their turn
 BACKOFF_FIRST, BACKOFF_MAX = 0.5, 60.0
 CANARY_SECONDS = 20.0
+# Jobs in a second that are listed for it, and the longest time between two songs: half of what the probes take for death.
+CANARY_RATE, CANARY_MAX = 25.0, 45.0
+# Refusals in a row, some seconds, until a person is told: an API server that has just started knows nobody's rights for a moment.
+REFUSALS = 4
 QUIET_ERRORS = (0, 429)  # and 5xx: the API server is not itself; a condition could not be written anyway
 
 
@@ -55,7 +63,11 @@ class Task:
     uid: str | None = None
     version: str | None = None  # the resourceVersion that we saw or wrote last
     pods: frozenset[str] = frozenset()  # resourceVersions of its drivers' pods when we looked last
+    driver: str | None = None  # the pod of the newest epoch then
+    patched: bool = False  # somebody has changed the StreamJob: its driver may have to be told
+    since: float | None = None  # when the first event came that has not been dealt with
     failures: int = 0
+    namespace_ends: bool = False  # it has refused to have something made in it; that is for good
 
 
 class Reconciler:
@@ -77,6 +89,7 @@ class Reconciler:
         self.drivers = Drivers(
             lambda namespace, job: credentials(kube, namespace, job),
             self.wake,
+            jobs=lambda: len(self._tasks),
             term=lambda: leader.term,
             session=session,
         )
@@ -124,13 +137,20 @@ class Reconciler:
 
     # --- waking ----------------------------------------------------------------------------------------------
 
-    def wake(self, namespace: str, name: str, version: str | None = None) -> None:
-        """Look at the job soon, if we lead. `version`: of the event that says so; one that we know already wakes nobody."""
+    def wake(self, namespace: str, name: str, version: str | None = None, *, pod: str | None = None) -> None:
+        """Look at the job soon, if we lead.
+
+        :param version: resourceVersion of the StreamJob whose event says so; one that we know already wakes nobody.
+        :param pod: the same of a driver's pod.
+        """
         if self._canary is None:
             return
         task = self._tasks.setdefault((namespace, name), Task())
-        if version is not None and version == task.version:
+        if (version is not None and version == task.version) or (pod is not None and pod in task.pods):
             return
+        if version is not None:
+            task.patched = True
+            task.since = task.since or asyncio.get_running_loop().time()
         if task.timer is not None:
             task.timer.cancel()
             task.timer = None
@@ -156,7 +176,7 @@ class Reconciler:
                     break
                 delay = None
         finally:
-            task.running = None
+            task.running = task.since = None
         if delay is not None:
             self._wake_later(namespace, name, task, delay)
         elif task.uid is None:
@@ -170,10 +190,11 @@ class Reconciler:
             log.debug("%s", e)
             return None
         except Exception as e:
-            task.failures += 1
-            pause = min(BACKOFF_FIRST * (1 << min(task.failures - 1, 10)), BACKOFF_MAX)
             if isinstance(e, KubeError) and e.retry_after is not None:
-                pause = max(pause, e.retry_after)
+                pause = e.retry_after
+            else:
+                task.failures += 1
+                pause = min(BACKOFF_FIRST * (1 << min(task.failures - 1, 10)), BACKOFF_MAX)
             if isinstance(e, DriverRefused) and e.term:
                 e = Superseded("the driver", e.term)
             if isinstance(e, Superseded):
@@ -202,7 +223,10 @@ class Reconciler:
         """Returns the seconds after which to look again, None for not before something wakes us."""
         term = self.leader.term
         self.leader.check(term)
+        patched, task.patched = task.patched, False
         try:
+            if patched and await self._tell_the_driver(namespace, name, task, term):
+                return AT_ONCE_AGAIN
             o = await observe(self.kube, self.drivers, namespace, name, task.uid)
         except Forbidden as e:
             await self._tell(namespace, name, e, task)
@@ -212,23 +236,65 @@ class Reconciler:
             self._forget(task)
             metrics.JOBS.forget(namespace, name)
             return None
+        task.namespace_ends &= task.uid == o.job.metadata.uid
         task.uid, task.version = o.job.metadata.uid, o.job.metadata.resource_version
         task.pods = frozenset(pod.version for pod in o.pods)
+        task.driver = o.pod.name if o.pod is not None else None
+        now = self._now()
+        if retention.about_to_go(o, now):
+            o = replace(o, restored_from=await self.kube.list_restored(namespace))
+        decision = decide(replace(o, namespace_ends=task.namespace_ends), now)
+        return await self._do(o, decision, self._first(o, decision, term), task, term)
+
+    async def _tell_the_driver(self, namespace: str, name: str, task: Task, term: int) -> bool:
+        """If that is all there is to do at once: True. All else, and what comes of this, is decided on a proper look."""
+        if task.uid is None or task.driver is None:
+            return False
+        o = await glance(self.kube, self.drivers, namespace, name, task.uid, task.driver)
+        if o is None:
+            return False
+        self._alive = asyncio.get_running_loop().time()
+        decision = decide(o, self._now())
+        first = self._first(o, decision, term)
+        commands = bool(decision.actions) and all(isinstance(a, actions.COMMANDS) for a in decision.actions)
+        if not commands:
+            return False
+        task.version = o.job.metadata.resource_version
+        task.patched = first is not None  # then the command is next
+        await self._do(o, decision, first, task, term)
+        return True
+
+    def _first(self, o: Observed, decision: Decision, term: int) -> Decision | None:
+        """What comes before this decision, in a new term. :raises Superseded: the job has heard of a later one."""
         if o.job.status.term > term:
             raise Superseded("the job", o.job.status.term)
-        decision = decide(o, self._now())
         changes = bool(decision.actions) or decision.status != o.job.status
-        first = take_charge(o, term) if changes else None
+        return take_charge(o, term) if changes else None
+
+    async def _do(
+        self, o: Observed, decision: Decision, first: Decision | None, task: Task, term: int
+    ) -> float | None:
+        """The status, then the actions. Returns as `_pass` does."""
+        namespace, name = o.job.metadata.namespace, o.job.metadata.name
         decision = first or decision
         try:
             self.leader.check(term)
             version = await self._write_status(o, decision.status, task)
             metrics.JOBS.saw(o.job, decision.status)
+            job = o.job.model_copy(update={"status": decision.status})
             for action in decision.actions:
                 self.leader.check(term)
-                await act(self.kube, self.drivers, o.job, version, action)
+                await act(self.kube, self.drivers, job, version, action)
+                if isinstance(action, actions.COMMANDS) and task.since is not None:
+                    metrics.COMMAND_SECONDS.observe(asyncio.get_running_loop().time() - task.since)
+                    task.since = None
         except Conflict as e:
             log.debug("%s", e)
+            return AT_ONCE_AGAIN
+        except NamespaceTerminating:
+            if task.namespace_ends:
+                raise
+            task.namespace_ends = True
             return AT_ONCE_AGAIN
         except StreamJobError as e:
             await self._tell(namespace, name, e, task)
@@ -243,7 +309,7 @@ class Reconciler:
         version = await self.kube.put_status(meta.namespace, meta.name, meta.resource_version, status.plain())
         task.version = version
         now = self._now()
-        metrics.count(o.job.status, status, now.timestamp())
+        metrics.count(o.job, status, now.timestamp())
         for event in events(o.job.status, status):
             log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
             body = event_object(o.job, event, now)
@@ -262,6 +328,8 @@ class Reconciler:
         if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
             return  # the long poll sees the same, and tells when it lasts; or it is another controller's job to tell
         if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
+            return
+        if type(error) is Forbidden and task.failures + 1 < REFUSALS:
             return
         now = self._now()
         problem = Problem(error.reason, error.message, error.remedy, error.retryable)
@@ -284,6 +352,7 @@ class Reconciler:
         if task.uid is not None:
             self.drivers.forget_job(task.uid)
         task.uid = task.version = None
+        task.namespace_ends = False
 
     # --- is it alive? -------------------------------------------------------------------------------------------
 
@@ -315,4 +384,5 @@ class Reconciler:
                         self.wake(namespace, name)
             except Exception as e:
                 log.warning("canary: %s", e)
-            await asyncio.sleep(CANARY_SECONDS)
+            give_memory_back()
+            await asyncio.sleep(min(max(CANARY_SECONDS, len(self._tasks) / CANARY_RATE), CANARY_MAX))

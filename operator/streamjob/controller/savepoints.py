@@ -21,7 +21,8 @@ from .actions import SendSavepoint
 from .case import Case, Decision, Goal
 
 GRACE = timedelta(minutes=1)  # for a driver to say itself that the time of a savepoint is over
-NO_DRIVER = (Phase.FINISHED, Phase.DRAINED, Phase.FAILED)  # whatever the spec asks for, none is on its way
+ENDED = (Phase.FINISHED, Phase.DRAINED)  # whatever the spec asks for, no driver is on its way
+NO_DRIVER = (*ENDED, Phase.FAILED)
 
 
 def follow(c: Case) -> Case:
@@ -33,9 +34,11 @@ def follow(c: Case) -> Case:
         return replace(c, s=s)  # the next driver gets what this one has not done, and what is due by then
     if c.goal is not Goal.RUN:
         return replace(c, s=_not_running(c, s))
-    if s.phase in NO_DRIVER:
+    if s.phase in ENDED:
+        return replace(c, s=_not_running(c, s))
+    if s.phase is Phase.FAILED:  # asked for now, it is taken when the job runs again
         return replace(c, s=s.model_copy(update={"next_savepoint_at": None}))
-    free = s.savepoint_request is None or s.savepoint_request.over
+    free = _free(c, s)
     if free and spec.trigger != s.savepoint_trigger:
         s = s.model_copy(update={"savepoint_trigger": spec.trigger})
         if spec.trigger is not None:
@@ -55,12 +58,18 @@ def tell(c: Case) -> tuple[SendSavepoint, ...]:
 
 
 def wake_for(decision: Decision, c: Case) -> Decision:
-    """Look again when the next savepoint is due, or the patience with one ends."""
+    """Look again when the next savepoint is due, or the patience with one ends. A job that has just come to its end has none."""
     s, due = decision.status, []
+    if s.phase in NO_DRIVER and s.next_savepoint_at is not None:
+        s = s.model_copy(update={"next_savepoint_at": None})
+        decision = replace(decision, status=s)
     if s.savepoint_request is not None and not s.savepoint_request.over:
         due.append(moment(s.savepoint_request.deadline) + GRACE)
-    elif s.next_savepoint_at is not None and c.goal is Goal.RUN:
-        due.append(moment(s.next_savepoint_at))
+    else:
+        if s.next_savepoint_at is not None and c.goal is Goal.RUN:
+            due.append(moment(s.next_savepoint_at))
+        if _unanswered(c, s):
+            due.append(c.now)
     wakes = [max((at - c.now).total_seconds(), 1.0) for at in due]
     if decision.wake is not None:
         wakes.append(decision.wake)
@@ -101,19 +110,34 @@ def _come_to(c: Case) -> Status:
 def _not_running(c: Case, s: Status) -> Status:
     """The job shall end. A driver that has heard of a request says itself what becomes of it."""
     spec, asked, word = c.o.job.spec.savepoint, s.savepoint_request, c.o.driver
-    why = (
-        "the job was cancelled"
-        if c.goal is Goal.CANCEL
-        else "the job is asked to end, with a savepoint of its own"
-    )
+    why = "the job is asked to end, with a savepoint of its own"
+    if c.goal is Goal.CANCEL:
+        why = "the job was cancelled"
+    elif c.goal is Goal.RUN:
+        why = "the job has ended"
     if asked is not None and not asked.over:
         lives = c.o.pod is not None and not c.o.pod.over
         heard = word.savepoint if word is not None else None
         if not lives or heard is None or heard.request_id != asked.request_id:
             s = _with(s, asked, progress=None, failure=why)
-    elif spec.trigger is not None and spec.trigger != s.savepoint_trigger:
+    if not _free(c, s):
+        return s.model_copy(update={"next_savepoint_at": None})
+    if spec.trigger is not None and spec.trigger != s.savepoint_trigger:
         s = _ask(c, s, SavepointCause.TRIGGER, f"trigger-{c.o.job.metadata.generation}", failure=why)
     return s.model_copy(update={"savepoint_trigger": spec.trigger, "next_savepoint_at": None})
+
+
+def _free(c: Case, s: Status) -> bool:
+    """Another one may be asked for. The status has one place for an answer, and each is written down before the next."""
+    return all(
+        asked is None or asked.over for asked in (s.savepoint_request, c.o.job.status.savepoint_request)
+    )
+
+
+def _unanswered(c: Case, s: Status) -> bool:
+    """Once this answer is written, another one is due, which no event brings about."""
+    waits = c.goal is Goal.UPGRADE or s.phase is Phase.FAILED
+    return s.epoch > 0 and not waits and s.savepoint_trigger != c.o.job.spec.savepoint.trigger
 
 
 def _by_schedule(c: Case, s: Status, free: bool) -> Status:

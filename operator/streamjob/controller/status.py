@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from ..api import (
@@ -22,8 +22,8 @@ from ..api import (
     StreamJob,
     TaskInfo,
     TerminationInfo,
-    UpgradeStatus,
     UpgradeStep,
+    WarningStatus,
 )
 from ..api.types import moment, timestamp
 from ..protocol.index import Index
@@ -31,6 +31,7 @@ from ..protocol.messages import DriverStatus, Problem, StageStatus
 from ..protocol.records import CheckpointRecord
 from .lastwords import without_secrets
 from .observe import Observed, Pod
+from .words import how_it_went, sentence
 
 S = TypeVar("S")
 
@@ -52,18 +53,6 @@ UPGRADED = {  # the condition
     UpgradeStep.COMPLETED: "True",
     UpgradeStep.ROLLED_BACK: "False",
 }
-ROLLED_BACK = "RolledBack"
-ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or set it back; restart.nonce has it tried once more"
-WARNINGS = {Phase.RESTARTING, Phase.FAILED}
-
-
-@dataclass(frozen=True)
-class Event:
-    """A Kubernetes Event: `reason` is stable and CamelCase."""
-
-    warning: bool
-    reason: str
-    message: str
 
 
 # --- from what was seen ------------------------------------------------------------------------------------------
@@ -90,6 +79,7 @@ def seen(o: Observed) -> Status:
                 old.savepoint, _savepoint(savepoint) if savepoint else None, lambda s: s.checkpoint
             ),
             "termination": _termination(old.termination, word, o.index),
+            "warnings": _warnings(word) if word else old.warnings,
         }
     )
 
@@ -153,6 +143,12 @@ def _aborted(word: DriverStatus | None) -> AbortedCheckpointStatus | None:
     said = word.aborted
     return AbortedCheckpointStatus(
         checkpoint=said.checkpoint, epoch=word.epoch, reason=said.reason, time=said.time
+    )
+
+
+def _warnings(word: DriverStatus) -> tuple[WarningStatus, ...]:
+    return tuple(
+        WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000])) for w in word.warnings
     )
 
 
@@ -240,122 +236,27 @@ def not_made(s: Status) -> Status:
     return s.model_copy(update={"driver": s.driver.model_copy(update={"phase": NOT_MADE})})
 
 
-def sentence(problem: Problem) -> str:
-    """What happened and what to do about it."""
-    # A driver's problem may quote what its script has raised.
-    message = without_secrets(problem.message).rstrip(". \n") + "."
-    return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
-
-
 def _condition(
     s: Status, job: StreamJob, now: datetime, kind: ConditionType, value: str, reason: str, message: str
 ) -> Condition:
     old = s.condition(kind)
+    generation = job.metadata.generation
+    if old is not None and (value, reason, message, generation) == (
+        old.status,
+        old.reason,
+        old.message,
+        old.observed_generation,
+    ):
+        return old
     kept = old.last_transition_time if old is not None and old.status == value else None
     return Condition(
         type=kind,
         status=value,
         reason=reason,
         message=message,
-        observed_generation=job.metadata.generation,
+        observed_generation=generation,
         last_transition_time=kept or timestamp(now),
     )
-
-
-# --- Events ------------------------------------------------------------------------------------------------------
-
-
-def events(old: Status, new: Status) -> list[Event]:
-    """What happened between two statuses, for `kubectl describe`."""
-    found = []
-    ready = new.condition(ConditionType.READY)
-    if new.last_error is not None and new.last_error != old.last_error:
-        error = new.last_error
-        found.append(Event(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy))))
-    if new.checkpoint is not None and new.checkpoint != old.checkpoint:
-        text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
-        found.append(Event(False, "CheckpointCompleted", text))
-    aborted = new.aborted_checkpoint
-    if aborted is not None and aborted != old.aborted_checkpoint:
-        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was given up, the job goes on: {aborted.reason}"
-        found.append(Event(True, "CheckpointAborted", text))
-    if new.savepoint is not None and new.savepoint != old.savepoint:
-        found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
-    asked, before = new.savepoint_request, old.savepoint_request
-    if (
-        asked is not None
-        and asked.failure is not None
-        and (before is None or before.failure != asked.failure)
-    ):
-        text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
-        found.append(Event(True, "SavepointGivenUp", text))
-    if new.phase is not None and new.phase != old.phase:
-        found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
-    e = new.escalation
-    if e is not None and e != old.escalation:
-        found.append(Event(True, "Escalated", ready.message if ready else ""))
-    if new.upgrade is not None and _news(old.upgrade, new.upgrade):
-        found.append(how_it_went(new.upgrade))
-    stalled, was = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
-    if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
-        known = was is not None and (was.status, was.reason) == (stalled.status, stalled.reason)
-        said = new.last_error is not None and new.last_error != old.last_error
-        if not known and not said and stalled.reason not in (ROLLED_BACK, "Escalated"):
-            found.append(Event(True, stalled.reason, stalled.message))
-    return found
-
-
-def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
-    return old is None or (old.step, old.target) != (new.step, new.target)
-
-
-def how_it_went(u: UpgradeStatus) -> Event:
-    """An upgrade in words."""
-    match u.step:
-        case UpgradeStep.PENDING:
-            text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
-            return Event(True, "UpgradePending", text)
-        case UpgradeStep.STOPPING:
-            return Event(False, "Upgrading", "The driver with the earlier specification is to stop")
-        case UpgradeStep.STARTING:
-            taken = (
-                f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
-            )
-            return Event(
-                False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
-            )
-        case UpgradeStep.COMPLETED:
-            return Event(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
-        case UpgradeStep.ROLLED_BACK:
-            error = u.error
-            why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
-            text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
-            return Event(True, ROLLED_BACK, text)
-
-
-def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:
-    """The Event as Kubernetes takes it."""
-    meta = job.metadata
-    stamp = now.astimezone(timezone.utc)
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{meta.name}.", "namespace": meta.namespace},
-        "involvedObject": {
-            "apiVersion": "streamjob.dev/v1alpha1",
-            "kind": "StreamJob",
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "uid": meta.uid,
-        },
-        "type": "Warning" if event.warning else "Normal",
-        "reason": event.reason,
-        "message": event.message[:1000],
-        "source": {"component": "streamjob"},
-        "firstTimestamp": timestamp(stamp),
-        "lastTimestamp": timestamp(stamp),
-        "count": 1,
-    }
 
 
 def seconds_until(text: str, now: datetime) -> float:

@@ -24,28 +24,28 @@ from ..api import (
     UpgradeStatus,
     UpgradeStep,
 )
-from ..api.specification import digest
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import DriverPhase, Problem
 from . import actions, faults
 from .case import Case, Decision, Goal
 from .observe import Pod
-from .status import NOT_MADE, ROLLED_BACK, fail, how_it_went
+from .status import NOT_MADE, fail
+from .words import ROLLED_BACK, how_it_went
 
 ATTEMPTS = 2  # of a new specification; one failure may be chance (an eviction, a broker that is away)
 HOPELESS = ("InvalidImageName", "Invalid")  # no wait mends them
 
 
-def effective(job: StreamJob, s: Status) -> Specification:
+def effective(c: Case) -> Specification:
     """What a driver is to be made from: what the spec says, unless that has been rolled back."""
-    previous = Specification.parse(s.upgrade.previous) if s.upgrade and rolled_back(job, s) else None
-    return previous or Specification.of(job.spec)
+    previous = Specification.parse(c.s.upgrade.previous) if c.s.upgrade and rolled_back(c) else None
+    return previous or Specification.of(c.o.job.spec)
 
 
-def rolled_back(job: StreamJob, s: Status) -> bool:
+def rolled_back(c: Case) -> bool:
     """What the spec asks for did not come up, and has not been changed since."""
-    u = s.upgrade
-    return u is not None and u.step is UpgradeStep.ROLLED_BACK and u.target == digest(job.spec)
+    u = c.s.upgrade
+    return u is not None and u.step is UpgradeStep.ROLLED_BACK and u.target == c.target
 
 
 # --- before the rules: how far it is -----------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def aim(c: Case) -> Case:
     pod, word = c.o.pod, c.o.driver
     if c.goal is not Goal.RUN or pod is None or pod.over or pod.deleting or pod.specification is None:
         return c
-    if pod.specification == effective(c.o.job, c.s):
+    if pod.specification == effective(c):
         # Nothing waits for a stop (any more).
         return _with(c, None) if _step(c) in (UpgradeStep.STOPPING, UpgradeStep.PENDING) else c
     runs = word is not None and word.problem is None
@@ -102,48 +102,50 @@ def _probation_left(job: StreamJob, s: Status, now: datetime) -> timedelta | Non
 
 def asked_to_stop(c: Case) -> Case:
     """To be recorded with the termination that the driver is about to be told."""
-    if c.goal is not Goal.UPGRADE or rolled_back(c.o.job, c.s):
+    if c.goal is not Goal.UPGRADE or rolled_back(c):
         return c
     return _with(c, _asked(c, UpgradeStep.STOPPING))
 
 
 def _asked(c: Case, step: UpgradeStep) -> UpgradeStatus:
-    u, pod, job = c.s.upgrade, c.o.pod, c.o.job
+    u, pod = c.s.upgrade, c.o.pod
     assert pod is not None
     assert pod.specification is not None
     # What has not come up is nothing to go back to.
     proven = u is None or u.step in (UpgradeStep.COMPLETED, UpgradeStep.PENDING)
     previous = pod.specification.text if u is None or proven else u.previous
     return UpgradeStatus(
-        step=step, generation=job.metadata.generation, target=digest(job.spec), previous=previous
+        step=step, generation=c.o.job.metadata.generation, target=c.target, previous=previous
     )
 
 
-def begun(c: Case, s: Status, epoch: int) -> tuple[Status, Specification]:
+def begun(c: Case, epoch: int) -> tuple[Status, Specification]:
     """A driver of `epoch` is about to be made: what the status says of the upgrade then, and what the driver is made from."""
-    u, job = s.upgrade, c.o.job
-    made_from = effective(job, s)
-    if u is None or u.step is UpgradeStep.COMPLETED or rolled_back(job, s):
+    s, u, job = c.s, c.s.upgrade, c.o.job
+    made_from = effective(c)
+    if u is None or u.step is UpgradeStep.COMPLETED or rolled_back(c):
         return s, made_from
     previous = Specification.parse(u.previous)
     if u.step is UpgradeStep.PENDING or previous is None or previous == made_from:
         return s.model_copy(update={"upgrade": None}), made_from
-    target, latest = digest(job.spec), c.o.index.latest if c.o.index else None
-    same = u.step is UpgradeStep.STARTING and u.target == target
+    latest = c.o.index.latest if c.o.index else None
+    same = u.step is UpgradeStep.STARTING and u.target == c.target
     if same and s.epoch == epoch:
         return s, made_from  # it is made again under the same name
     exact = latest is not None and c.settled and u.step is UpgradeStep.STOPPING
     u = UpgradeStatus(
         step=UpgradeStep.STARTING,
         generation=job.metadata.generation,
-        target=target,
+        target=c.target,
         previous=u.previous,
         epoch=u.epoch if same else epoch,
         deadline=timestamp(c.now + duration(job.spec.upgrade.start_timeout)),
         savepoint=latest.savepoint if latest is not None and exact else u.savepoint,
         error=u.error if same else None,
     )
-    return s.model_copy(update={"upgrade": u}), made_from
+    # The driver that made way may have died of it, which the new one does not answer for.
+    clean = {} if same else {"restarts": None}
+    return s.model_copy(update={"upgrade": u, **clean}), made_from
 
 
 def at_its_end(s: Status) -> Status:
@@ -203,7 +205,7 @@ def give_up_what_fails(c: Case, s: Status, problem: Problem, count: int) -> Deci
 def _given_up(c: Case, pod: Pod) -> bool:
     """It is recorded that the job has gone back, and the pod is still there."""
     made_from = pod.specification
-    return rolled_back(c.o.job, c.s) and made_from not in (None, effective(c.o.job, c.s))
+    return rolled_back(c) and made_from not in (None, effective(c))
 
 
 def _trying(c: Case) -> bool:
@@ -211,7 +213,7 @@ def _trying(c: Case) -> bool:
     return (
         u is not None
         and u.step is UpgradeStep.STARTING
-        and u.target == digest(c.o.job.spec)
+        and u.target == c.target
         and u.epoch is not None
         and c.s.epoch >= u.epoch
     )
@@ -229,7 +231,7 @@ def _back(c: Case, s: Status, problem: Problem) -> Status:
 
 def running(c: Case, *, do: tuple[actions.Action, ...]) -> Decision | None:
     """The job runs with what was to be replaced: it needs a person. `do`: what a job that runs does all the same."""
-    if not rolled_back(c.o.job, c.s):
+    if not rolled_back(c):
         return None
     return c.decide(Phase.RUNNING, ROLLED_BACK, _told(c.s), stalled=True, do=do)
 

@@ -46,7 +46,15 @@ class BareDirectory:
     operators: tuple[OperatorRecord, ...] = ()
 
 
-def adopt(found: Iterable[BareDirectory], number: int, epoch: int, completed_at: str) -> CheckpointRecord:
+def adopt(
+    found: Iterable[BareDirectory],
+    number: int,
+    epoch: int,
+    completed_at: str,
+    *,
+    savepoint: str | None = None,
+    request_id: str | None = None,
+) -> CheckpointRecord:
     """The directories of a job as its checkpoint `number`. Nothing is written.
 
     :raises HalfDoneBatches: one is more than a batch behind what it has planned. :raises UnknownVersion: of a newer Spark.
@@ -62,8 +70,8 @@ def adopt(found: Iterable[BareDirectory], number: int, epoch: int, completed_at:
         checkpoint=number,
         epoch=epoch,
         scenario=None,
-        request_id=None,
-        savepoint=None,
+        request_id=request_id,
+        savepoint=savepoint,
         completed_at=completed_at,
         stages=stages,
     )

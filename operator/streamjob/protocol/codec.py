@@ -2,6 +2,8 @@
 
 Small on purpose: it runs in users' images, where no library for it can be assumed. Numbers, strings, booleans,
 `None`, enums, tuples, `dict[str, X]`, unions with `None` and nested dataclasses are all that our documents hold.
+
+The controller reads a document for each answer of each driver and for each look at a job: what a type asks for is found out once.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import math
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from reprlib import repr as short_repr
 from typing import Any, TypeVar
@@ -19,12 +22,17 @@ from typing import Any, TypeVar
 from .errors import FormatError
 
 T = TypeVar("T")
+Build = Callable[[Any], Any]
 
 
 def to_plain(value: Any) -> Any:
     """The JSON-ready form of a dataclass tree. A rate that is no number (0 rows in 0 seconds) becomes `None`."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    kind = type(value)
+    if kind in (str, int, bool, types.NoneType):
+        return value
+    names = _names(kind)  # type: ignore[arg-type]
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -34,6 +42,12 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Of a dataclass' fields."""
+    return tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
@@ -63,78 +77,124 @@ def parse(text: str | bytes, what: str, limit: int) -> Any:
 
 def from_plain(cls: type[T], plain: Any) -> T:
     """Build `cls` from parsed JSON. :raises FormatError: names the path of the offending field."""
-    return typing.cast(T, _build(cls, plain, cls.__name__))
+    try:
+        return typing.cast(T, _builder(cls)(plain))  # type: ignore[arg-type]
+    except _Misfit as e:
+        raise FormatError(f"{cls.__name__}{''.join(reversed(e.path))}: {e}") from None
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
+class _Misfit(Exception):
+    """A value is not what the type asks for. `path`: to it, the last part first, put together on the way out."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.path: list[str] = []
+
+
 @cache
-def _fields(cls: type) -> dict[str, tuple[Any, bool]]:
-    """By name: the type, and whether it has to be given."""
-    hints, missing = typing.get_type_hints(cls), dataclasses.MISSING
-    return {
-        f.name: (hints[f.name], f.default is missing and f.default_factory is missing)
-        for f in dataclasses.fields(cls)
-    }
-
-
-def _build(hint: Any, value: Any, path: str) -> Any:
-    origin = typing.get_origin(hint)
+def _builder(hint: Any) -> Build:
+    """From a JSON value to one of the type `hint`, or `_Misfit`."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        (inner,) = [a for a in typing.get_args(hint) if a is not type(None)]
-        return _build(inner, value, path)
+        (one,) = [_builder(a) for a in inner if a is not types.NoneType]
+        return lambda value: None if value is None else one(value)
     if origin is tuple:
-        _expect(value, list, path)
-        return tuple(_build(typing.get_args(hint)[0], v, f"{path}[{i}]") for i, v in enumerate(value))
+        return _tuple_of(_builder(inner[0]))
     if origin is dict:
-        _expect(value, dict, path)
-        return {k: _build(typing.get_args(hint)[1], v, f"{path}.{k[:100]}") for k, v in value.items()}
+        return _dict_of(_builder(inner[1]))
     if dataclasses.is_dataclass(hint):
-        return _build_dataclass(typing.cast(type, hint), value, path)
+        return _dataclass(typing.cast(type, hint))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        try:
-            return hint(value)
-        except ValueError:
-            raise FormatError(f"{path}: {short_repr(value)} is none of {[m.value for m in hint]}") from None
+        return _enum(hint)
     if hint is float:
-        return _build_float(value, path)
-    _expect(value, hint, path)
-    return value
+        return _float
+    return lambda value: _expect(value, hint)
 
 
-def _build_dataclass(cls: type, value: Any, path: str) -> Any:
-    _expect(value, dict, path)
-    fields = _fields(cls)
-    if unknown := sorted(set(value) - set(fields)):
-        raise FormatError(f"{path}: unknown field {short_repr(unknown[0])}")
-    given = {}
-    for name, (hint, required) in fields.items():
-        if name in value:
-            given[name] = _build(hint, value[name], f"{path}.{name}")
-        elif required:
-            raise FormatError(f"{path}: field {name!r} is missing")
-    return cls(**given)
+def _tuple_of(build: Build) -> Build:
+    def build_tuple(value: Any) -> Any:
+        built: list[Any] = []
+        items = _expect(value, list)
+        try:
+            for item in items:
+                built.append(build(item))
+        except _Misfit as e:
+            e.path.append(f"[{len(built)}]")
+            raise
+        return tuple(built)
+
+    return build_tuple
 
 
-def _build_float(value: Any, path: str) -> float:
+def _dict_of(build: Build) -> Build:
+    def build_dict(value: Any) -> Any:
+        built = {}
+        for key, item in _expect(value, dict).items():
+            try:
+                built[key] = build(item)
+            except _Misfit as e:
+                e.path.append(f".{key[:100]}")
+                raise
+        return built
+
+    return build_dict
+
+
+def _dataclass(cls: type) -> Build:
+    hints, missing = typing.get_type_hints(cls), dataclasses.MISSING
+    fields = {f.name: _builder(hints[f.name]) for f in dataclasses.fields(cls)}
+    required = [
+        f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing
+    ]
+
+    def build_dataclass(value: Any) -> Any:
+        if unknown := _expect(value, dict).keys() - fields.keys():
+            raise _Misfit(f"unknown field {short_repr(min(unknown))}")
+        given = {}
+        for name, item in value.items():
+            try:
+                given[name] = fields[name](item)
+            except _Misfit as e:
+                e.path.append(f".{name}")
+                raise
+        for name in required:
+            if name not in given:
+                raise _Misfit(f"field {name!r} is missing")
+        return cls(**given)
+
+    return build_dataclass
+
+
+def _enum(cls: type[enum.Enum]) -> Build:
+    known = {member.value: member for member in cls}
+
+    def build_enum(value: Any) -> Any:
+        try:
+            return known[value]
+        except (KeyError, TypeError):
+            raise _Misfit(f"{short_repr(value)} is none of {list(known)}") from None
+
+    return build_enum
+
+
+def _float(value: Any) -> float:
     if isinstance(value, int) and not isinstance(value, bool):
         try:
             value = float(value)
         except OverflowError:
-            raise FormatError(f"{path}: too large for a number") from None
-    _expect(value, float, path)
-    if not math.isfinite(value):
-        raise FormatError(f"{path}: too large for a number")
+            raise _Misfit("too large for a number") from None
+    if not math.isfinite(_expect(value, float)):
+        raise _Misfit("too large for a number")
     return typing.cast(float, value)
 
 
-def _expect(value: Any, kind: Any, path: str) -> None:
-    if kind is Any:
-        return
+def _expect(value: Any, kind: Any) -> Any:
+    """The value, if it is of this type."""
     # bool is an int in Python; a true batch number is nobody's intent.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise FormatError(f"{path}: expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
+    if kind is not Any and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise _Misfit(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
+    return value

@@ -75,6 +75,8 @@ class Restore:
     :param latest: the newest record of the index. Its directories hold batch N or later.
     :param exact: the epoch before ended with `latest`, so its directories hold exactly batch N.
     :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only when there is no `latest`.
+    :param recorded: the index is lost: URI of this job's savepoint whose manifest has the record that is `latest`. `exact` then
+        says only that no driver has run since.
     :param checkpoints: instead of a savepoint: checkpoint directories (URIs) of a job that no StreamJob has run, by stage.
     """
 
@@ -83,6 +85,7 @@ class Restore:
     savepoint: str | None = None
     allow_drained: bool = False
     checkpoints: dict[str, str] = field(default_factory=dict, hash=False)
+    recorded: str | None = None
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,7 @@ class DriverStatus:
     savepoint: SavepointStatus | None = None
     deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
     known: KnownRecords | None = None
+    warnings: tuple[Problem, ...] = ()  # what a person should know though the job goes on
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:
@@ -289,7 +293,7 @@ def report(status: DriverStatus) -> str:
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     status = replace(status, known=None)
     yield status
-    status = replace(status, aborted=None)
+    status = replace(status, aborted=None, warnings=())
     yield status
     # One that the index does not have is asked for again: the same request writes it anew.
     status = replace(status, savepoint=None, deleted=())

@@ -11,6 +11,7 @@ from collections import Counter as Multiset
 from dataclasses import dataclass, replace
 
 from ..protocol import manifest as manifests
+from ..protocol.asking import why
 from ..protocol.errors import FormatError
 from ..protocol.manifest import FileEntry, Manifest
 from ..protocol.records import JobRef
@@ -35,6 +36,7 @@ class Listed:
     """A savepoint of a list. What has a `problem` cannot be restored: it was never finished, or its manifest cannot be read.
 
     :param at: when it was completed, of an incomplete one when it was begun; RFC 3339. :param scenario: what it ended.
+    :param why: it was taken, in a word.
     :param size: bytes of all its files. :param own: bytes that only it has, which its deletion frees.
     """
 
@@ -48,6 +50,7 @@ class Listed:
     files: int | None = None
     size: int | None = None
     own: int | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def list_savepoints(files: HadoopFiles, root: str) -> list[Listed]:
                 len(manifest.files),
                 manifest.size,
                 own,
+                why(record),
             )
         )
     return sorted(found, key=lambda s: (s.at or "", s.uri), reverse=True)
@@ -122,7 +126,6 @@ def export(
     problems = each(one, manifest.files, threads, Counter("copied", len(manifest.files), progress))
     if found := [p for p in problems if p is not None]:
         raise broken(savepoint, found)
-    each(lambda entry: files.settle(f"{target}/{entry.path}"), manifest.files, threads)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(copy))
     return copy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ..protocol.messages import CONTROL_PORT, DriverConfig
 from . import classes
 
 VARIABLE = "STREAMJOB_CONFIG"
+SECRETS, PORT, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_PORT", "STREAMJOB_TERMINATION_LOG"
 
 
 class NotConfigured(StreamJobError):
@@ -34,9 +35,9 @@ class Place:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Place:
         return cls(
-            secrets=Path(environment.get("STREAMJOB_SECRETS", "/var/run/streamjob")),
-            port=int(environment.get("STREAMJOB_PORT", str(CONTROL_PORT))),
-            termination_log=Path(environment.get("STREAMJOB_TERMINATION_LOG", "/dev/termination-log")),
+            secrets=Path(environment.get(SECRETS, "/var/run/streamjob")),
+            port=int(environment.get(PORT, str(CONTROL_PORT))),
+            termination_log=Path(environment.get(TERMINATION_LOG, "/dev/termination-log")),
         )
 
 
@@ -63,6 +64,13 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
         raise NotConfigured(
             f"{VARIABLE}: {e.message}", remedy="Use the runtime of the controller's version"
         ) from None
+
+
+def forget(environment: MutableMapping[str, str]) -> None:
+    """Take out what `load` and `Place.of` have read, before the JVM inherits it: it may be 100 KiB, and the JVM starts dozens of
+    processes a batch on a volume (Hadoop's `chmod`, `readlink`), each with a copy."""
+    for variable in (VARIABLE, SECRETS, PORT, TERMINATION_LOG):
+        environment.pop(variable, None)
 
 
 def credentials(folder: Path) -> Credentials:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol import manifest as manifests
+from ..protocol.asking import by_whom, why
 from ..protocol.errors import StreamJobError
 from ..protocol.manifest import Manifest
 from ..protocol.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
 from .checkpointdir import MAX_WATERMARK_MS, CheckpointDir
 from .files import HadoopFiles
+from .noted import noted
 from .savepointdir import read_manifest
 
 
@@ -18,6 +20,7 @@ class TaskDescription:
     """:param watermark: milliseconds since 1970, that of the last batch; None where there is none.
     :param max_watermark: all event-time timers have fired.
     :param sources: the position of each source after the batch, as Spark wrote it; None if the offset log cannot be read.
+    :param reads: where its sources read, and `writes` where its sink wrote; empty where that was not noted.
     :param state_size: bytes of state files, by number of the stateful operator: all versions that Spark had kept.
     """
 
@@ -29,6 +32,8 @@ class TaskDescription:
     max_watermark: bool
     sources: tuple[str, ...] | None
     state_size: dict[str, int]
+    reads: tuple[str, ...] = ()
+    writes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Description:
     files: int
     size: int
     shared: int
+    why: str
+    by_whom: str | None
     stages: tuple[StageDescription, ...]
 
 
@@ -77,6 +84,8 @@ def describe_savepoint(files: HadoopFiles, savepoint: str) -> Description:
         files=len(manifest.files),
         size=manifest.size,
         shared=sum(e.size for e in manifest.files if e.shared),
+        why=why(record),
+        by_whom=by_whom(record),
         stages=tuple(_stage(files, savepoint, manifest, s) for s in record.stages),
     )
 
@@ -99,6 +108,7 @@ def _task(
             sources = tuple(directory.source_offsets(task.batch))
         except StreamJobError:
             pass  # `verify` names the file
+    ends = noted(directory)
     state: dict[str, int] = {}
     for entry in manifest.files:
         parts = entry.path[len(root) + 1 :].split("/") if entry.path.startswith(f"{root}/state/") else []
@@ -113,4 +123,6 @@ def _task(
         watermark == MAX_WATERMARK_MS,
         sources,
         state,
+        tuple(str(place) for place in ends.sources) if ends else (),
+        str(ends.sink) if ends and ends.sink else None,
     )

@@ -25,6 +25,7 @@ from .declared import DeclaredStages
 from .inputend import InputEnd
 from .loop import Loop
 from .query import EndedJvmQuery, ManagedQuery, in_callback
+from .settings import starting
 from .stage import Engine, Stage, TaskName
 from .transactions import Transactions, owner_of
 from .unknown import refuse_unknown
@@ -34,6 +35,7 @@ log = logging.getLogger("streamjob")
 
 # Seconds without a new query, of a script that never waits for one: what has not started by then is no part of the job any more.
 PATIENCE = 30.0
+WARNINGS = 20  # of the newest; each is in the log
 HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing
 
 
@@ -120,8 +122,7 @@ class Driver:
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""
-        number = self._loop.work.number_of(checkpoint)
-        self._loop.take(lambda: self._coordinator.checkpoint_completed(number))
+        self._loop.take(lambda: self._coordinator.checkpoint_completed(checkpoint))
 
     def complete_announced(self) -> None:
         """The report in the pod's termination message stands in for the index: there is no time to wait for it."""
@@ -168,7 +169,18 @@ class Driver:
                 self._coordinator.reads(reader.task, uid)
             self._coordinator.refuse_start(task, upstream)
         _, sharded = self.declared.find(said.name) or (None, None)
-        entry = start.enter(engine, self.config, name, sharded, writer, said)
+        entry = start.enter(
+            engine,
+            self.config,
+            name,
+            sharded,
+            writer,
+            said,
+            found.sink,
+            upstream=upstream,
+            reads=not self._asked_to_end,
+        )
+        self.board.update(warnings=(*self.board.status.warnings, *entry.told)[-WARNINGS:])
         transactions = self._transactions(name, said)
         stage = Stage(
             name,
@@ -182,6 +194,7 @@ class Driver:
             state=sharded.state(name.index) if sharded else None,
             transactions=transactions,
             keeper=entry.keeper,
+            noted_ends=entry.ends,
         )
         sources = self._started(upstream)
         start.refuse_unfinished_before_finished(stage, sources, readers)
@@ -193,7 +206,8 @@ class Driver:
             # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
             jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", name.name)
         else:
-            stage.query = original(writer, *args, **kwargs)
+            with starting:
+                stage.query = original(writer, *args, **kwargs)
             jsq = stage.query._jsq
         self._enter(stage, upstream, drained=entry.drained)
         how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..sinks.files import FileSink
+from .sources import KNOWN, options_of
 from .written import Written
 
 GLOB = re.compile(r"[*?\[{]")
@@ -107,12 +108,9 @@ def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
     kind = str(leaf.getClass().getSimpleName())
     if kind == "UnresolvedRelation":
         return Channel("table", frozenset({str(leaf.tableName()).replace("`", "")}))
-    if kind == "StreamingRelation":
-        options = _scala_options(leaf.dataSource().options())
-    elif kind == "StreamingRelationV2":
-        options = {str(k).lower(): str(v) for k, v in dict(leaf.extraOptions()).items()}
-    else:
+    if kind not in KNOWN:
         return None
+    options = options_of(leaf)
     if str(leaf.sourceName()).lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
         return _kafka_source(options)
     if "path" not in options:
@@ -132,11 +130,3 @@ def _kafka_source(options: Mapping[str, str]) -> Channel | None:
 def _kafka(options: Mapping[str, str], topics: set[str], *, pattern: bool = False) -> Channel:
     brokers = options.get("kafka.bootstrap.servers", "").split(",")
     return Channel("kafka", frozenset(topics), pattern, frozenset(b.strip() for b in brokers if b.strip()))
-
-
-def _scala_options(found: Any) -> dict[str, str]:
-    pairs, options = found.iterator(), {}
-    while pairs.hasNext():
-        pair = pairs.next()
-        options[str(pair._1()).lower()] = str(pair._2())
-    return options

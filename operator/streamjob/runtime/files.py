@@ -8,6 +8,7 @@ own connection.
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from . import localdisk
 from .causes import java_causes
 from .localdisk import path_of
+from .s3copy import StoreCopies
 from .smalljvm import SmallJvm
 from .storageerrors import (
     REMEDY,
@@ -112,6 +114,8 @@ class HadoopFiles:
         self._iterators: Any = jvm.org.apache.hadoop.util.functional.RemoteIterators
         self._text: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._systems: dict[tuple[str, str], Any] = {}
+        self._stores: dict[str, StoreCopies] = {}  # by bucket
+        self._lock = threading.Lock()
 
     def exists(self, uri: str) -> bool:
         with translated(uri, "look up"):
@@ -169,11 +173,14 @@ class HadoopFiles:
                 raise
 
     def copy(self, source: str, target: str) -> CopiedFile:
-        """Copy one file over whatever is at `target`, hashing what is read. It survives the machine only after `settle`."""
+        """Copy one file over whatever is at `target`, hashing what is read. It survives the machine.
+        Within a bucket on S3 the server copies and hashes, if it can."""
         if self._is_local(source) and self._is_local(target):
             with translated(source, f"copy to {target}"):
                 return CopiedFile(*localdisk.copy(path_of(source), path_of(target)))
         with translated(source, "read"):
+            if (copied := self._copied_by_store(source, target)) is not None:
+                return copied
             read = self._system(source).open(self._path(source))
         with translated(source, f"copy to {target}"):
             digest = self._digests.getInstance("SHA-256")
@@ -185,12 +192,6 @@ class HadoopFiles:
             finally:
                 hashed.close()
             return CopiedFile(size, bytes(digest.digest()).hex())
-
-    def settle(self, uri: str) -> None:
-        """A file that was copied survives the machine. Of many, first copy all: then the disk has less to do for each."""
-        if self._is_local(uri):
-            with translated(uri, "write"):
-                localdisk.settle(path_of(uri))
 
     def move(self, source: str, target: str) -> None:
         """Within one file system, to a name that nothing else has; nothing if that has been done."""
@@ -233,6 +234,16 @@ class HadoopFiles:
         """The same place with scheme and authority."""
         with translated(uri, "resolve"):
             return str(self._system(uri).makeQualified(self._path(uri)).toString())
+
+    def _copied_by_store(self, source: str, target: str) -> CopiedFile | None:
+        at, to = urlsplit(source), urlsplit(target)
+        if at.scheme != "s3a" or (at.scheme, at.netloc) != (to.scheme, to.netloc):
+            return None
+        with self._lock:
+            if at.netloc not in self._stores:
+                self._stores[at.netloc] = StoreCopies(self._system(source), self._sha256_hex)
+        copied = self._stores[at.netloc].copy(self._path(source), self._path(target))
+        return None if copied is None else CopiedFile(*copied)
 
     def _system(self, uri: str) -> Any:
         parts = urlsplit(uri)
@@ -320,6 +331,7 @@ class HadoopFiles:
             self._copy_bytes(stream, written, BUFFER, False)
         finally:
             written.close()
+        localdisk.settle(path)
         return path.stat().st_size
 
     @contextmanager

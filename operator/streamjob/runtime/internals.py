@@ -20,7 +20,7 @@ log = logging.getLogger("streamjob")
 
 SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on a Spark version that is not known
 
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
@@ -93,7 +93,7 @@ class Internals:
         log_metadata.setSessionConf(settings, conf)
         for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
             conf.setConfString(key, "false")
-        conf.setConfString(_FILE_MANAGER, f"{checkpoint}.FileContextBasedCheckpointFileManager")
+        conf.setConfString(FILE_MANAGER, f"{checkpoint}.FileContextBasedCheckpointFileManager")
         ids = [self._jvm.java.util.UUID.randomUUID() for _ in range(2)]
         modes = self._jvm.org.apache.spark.sql.streaming.OutputMode
         noop = self._module(f"{package}.WatermarkPropagator").noop()
@@ -106,14 +106,18 @@ class Internals:
         of_package: Any = reduce(getattr, package.split("."), self._jvm)
         of_package.IncrementalExecution(*arguments).executedPlan()
 
+    def file_manager(self, folder: str) -> Any:
+        """With which Spark writes files of its own there. :raises Py4JJavaError: there is none, or not for this storage."""
+        conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+        return self._file_manager.create(self._jvm.org.apache.hadoop.fs.Path(folder), conf)
+
     def create_atomic(self, uri: str, data: bytes) -> None:
         """Write a file of a metadata log as Spark does: `CheckpointFileManager.createAtomic`, never over another.
 
         :raises Py4JJavaError: FileAlreadyExistsException, or what the file system says.
         """
         path = self._jvm.org.apache.hadoop.fs.Path(uri)
-        conf = self._spark._jsparkSession.sessionState().newHadoopConf()
-        stream = self._file_manager.create(path.getParent(), conf).createAtomic(path, False)
+        stream = self.file_manager(str(path.getParent())).createAtomic(path, False)
         try:
             stream.write(data)
             stream.close()

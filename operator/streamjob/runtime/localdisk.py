@@ -9,19 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import struct
 import uuid
-import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-BUFFER = 1 << 20  # bytes
-CRC_MAGIC = b"crc\0"
+from .checksums import Checksums
 
-
-class ChecksumMismatch(OSError):
-    """The disk does not give back what was written."""
+BUFFER = 1 << 20  # bytes: with the buffers of open files, what each thread needs in memory
+WRITE_BACK = 4 << 20  # bytes
 
 
 class LinkFound(OSError):
@@ -65,30 +63,52 @@ def write_new(path: Path, data: bytes) -> None:
             temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
+    _settle_names(path.parent)
 
 
 def copy(source: Path, target: Path) -> tuple[int, str]:
-    """Over whatever is at `target`; bytes and SHA-256 of what was read. Durable only after `settle`.
+    """Over whatever is at `target`, and durable; bytes and SHA-256 of what was read. The disk is waited for here, and not for all
+    files at the end: other threads hash meanwhile.
 
     :raises ChecksumMismatch: Hadoop has a checksum of the source, and this is another file.
     """
-    with source.open("rb") as read:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with source.open("rb", buffering=0) as read, _checksums(source) as checksums:
         forget_checksum(target)
-        with target.open("wb") as written:
-            return _pour(read, written, _checksum_file(source))
+        with _opened(target) as written:
+            found = _pour(read, written, checksums)
+            os.fsync(written.fileno())
+            return found
+
+
+def replace(source: Path, target: Path, scratch: Path) -> tuple[int, str]:
+    """As `copy`; at `target` there is never half a file, however many do this at once, each with its `scratch`."""
+    found = copy(source, scratch)
+    forget_checksum(target)
+    scratch.replace(target)
+    _settle_names(target.parent)
+    return found
 
 
 def sha256(path: Path) -> str:
     """In hexadecimal."""
-    with path.open("rb") as read:
+    with path.open("rb", buffering=0) as read:
         return _pour(read, None, None)[1]
 
 
 def settle(path: Path) -> None:
-    """A file that was copied survives the machine."""
+    """A file that somebody else has written survives the machine."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _settle_names(folder: Path) -> None:
+    """So do the names in a folder, where its file system has this."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def delete(path: Path) -> None:
@@ -105,44 +125,66 @@ def forget_checksum(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def _pour(read: BinaryIO, written: BinaryIO | None, checksums: bytes | None) -> tuple[int, str]:
-    chunk = struct.unpack_from(">i", checksums, 4)[0] if checksums else 1
+def _opened(path: Path) -> FileIO:
+    """To write. Nearly always the folder is there: of a few hundred files one is the first in it."""
+    try:
+        return path.open("wb", buffering=0)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("wb", buffering=0)
+
+
+def _pour(read: FileIO, written: FileIO | None, checksums: Checksums | None) -> tuple[int, str]:
+    chunk = checksums.chunk if checksums else 1
     # Most of Spark's files are small: a large buffer for each would cost more than they do.
     length = min(BUFFER, os.fstat(read.fileno()).st_size)
-    buffer = memoryview(bytearray((length // chunk + 1) * chunk))
-    digest, size = hashlib.sha256(), 0
-    while count := read.readinto(buffer):  # type: ignore[attr-defined]
-        data = buffer[:count]
-        digest.update(data)
+    buffer = bytearray((length // chunk + 1) * chunk)
+    view = memoryview(buffer)
+    digest, size, begun = hashlib.sha256(), 0, 0
+    while count := _fill(read, view):
+        digest.update(view[:count])
         if written is not None:
-            written.write(data)
+            _write(written, view[:count])
         if checksums is not None:
-            _check(data, checksums, size // chunk, chunk)
+            checksums.check(buffer, count)
         size += count
+        if written is not None and size - begun >= WRITE_BACK:
+            _write_back(written, begun, size)
+            begun = size
     return size, digest.hexdigest()
 
 
-def _check(data: memoryview, checksums: bytes, first: int, chunk: int) -> None:
-    """:param first: which chunk of the file `data` begins with. :raises ChecksumMismatch:"""
-    # Two million chunks in a GB, under Python's one lock: all of a buffer at once, and one by one only where it differs.
-    found = [zlib.crc32(data[at : at + chunk]) for at in range(0, len(data), chunk)]
-    known = checksums[8 + 4 * first : 8 + 4 * (first + len(found))]
-    if struct.pack(f">{len(found)}I", *found) == known:
-        return
-    for n, crc in enumerate(found):
-        if crc.to_bytes(4, "big") != known[4 * n : 4 * n + 4]:
-            where = (first + n) * chunk
-            raise ChecksumMismatch(0, f"its checksum says that byte {where} or one after it changed")
+def _fill(read: FileIO, view: memoryview) -> int:
+    """Bytes read: as many as there is room for, but at the end of the file."""
+    filled = read.readinto(view) or 0
+    while 0 < filled < len(view) and (more := read.readinto(view[filled:])):
+        filled += more
+    return filled
 
 
-def _checksum_file(path: Path) -> bytes | None:
-    """ChecksumFileSystem's: magic, big-endian length of a chunk, a CRC-32 of each chunk. It ignores one that is none, too."""
+def _write(written: FileIO, view: memoryview) -> None:
+    """All of it: one call may write less, as on a disk that is nearly full."""
+    done = written.write(view) or 0
+    while done < len(view):
+        done += written.write(view[done:]) or 0
+
+
+def _write_back(written: FileIO, start: int, end: int) -> None:
+    """The disk shall begin to write what was just written, while the processor goes on: `fsync` has less to wait for then. Linux
+    does that when it is told that nobody will read it soon."""
+    with suppress(OSError, AttributeError):  # a file system, or a machine, that does not know it
+        os.posix_fadvise(written.fileno(), start, end - start, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def _checksums(path: Path) -> Iterator[Checksums | None]:
     try:
-        found = path.with_name(f".{path.name}.crc").read_bytes()
+        file = path.with_name(f".{path.name}.crc").open("rb")
     except FileNotFoundError:
-        return None
-    good = found[:4] == CRC_MAGIC and len(found) >= 8 and struct.unpack_from(">i", found, 4)[0] > 0
-    return found if good else None
+        yield None
+        return
+    with file:
+        yield Checksums.of(file)
 
 
 def _unless_gone(_function: object, _path: str, error: tuple[Any, BaseException, Any]) -> None:

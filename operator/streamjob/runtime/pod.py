@@ -9,11 +9,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
-from . import config, signals
+from . import config, lostindex, signals
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
+from .reporting import problem_of
 from .server import ControlServer
 
 log = logging.getLogger("streamjob")
@@ -27,9 +29,17 @@ def run(application: Application | None) -> int:
     if application is not None:
         settings = replace(settings, application=application)
     place = config.Place.of(os.environ)
+    config.forget(os.environ)
     credentials = config.credentials(place.secrets)
     config.adopt_spark_properties(settings)
-    board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
+    status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
+    try:
+        settings = lostindex.with_record(settings)
+    except StreamJobError as e:
+        log.error("%s", e)
+        write_report(replace(status, phase=DriverPhase.FAILED, problem=problem_of(e)), place.termination_log)
+        return 1
+    board = StatusBoard(status)
     driver = Driver(settings, board)
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
     exits = Exit(board, driver, lambda status: write_report(status, place.termination_log))

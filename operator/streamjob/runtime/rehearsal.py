@@ -11,18 +11,20 @@ import json
 import logging
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ..protocol.errors import StreamJobError
+from ..protocol.messages import Problem
 from .causes import LONGEST, java_causes, one_line
 from .checkpointdir import CheckpointDir
 from .internals import Internals
+from .sameinput import changed, refuse_other_sources
+from .sources import sources_of_plan
 
 log = logging.getLogger("streamjob")
 
@@ -32,33 +34,35 @@ _REFUSALS = re.compile(
     r"|STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA\w*"
     r"|STATE_STORE_INVALID_(?:CONFIG_AFTER_RESTART|VARIABLE_TYPE_CHANGE))\b[^\]]*\] *"
 )
-_SOURCES = frozenset({"StreamingRelation", "StreamingRelationV2"})
-
-
-class QueryChanged(StreamJobError):
-    """What the query was is not what it is: its state would be read as something else."""
-
-    reason: ClassVar[str] = "QueryChanged"
 
 
 def refuse_changed(
-    writer: DataStreamWriter, mode: str | None, directory: CheckpointDir, internals: Internals | None
-) -> None:
-    """:param mode: the query's output mode, None if the script has not said one.
+    writer: DataStreamWriter,
+    mode: str | None,
+    directory: CheckpointDir,
+    internals: Internals | None,
+    *,
+    fed: Callable[[str], bool] | None = lambda was: False,
+) -> list[Problem]:
+    """:param mode: the query's output mode, None if the script has not said one. :param fed: as `refuse_other_sources`.
+    :returns: what should be told.
     :raises QueryChanged: other sources, stateful operators or schemas than those of the directory's last batch."""
     latest, committed = directory.latest_offset(), directory.latest_commit()
-    if latest is None or internals is None:
-        return
+    if latest is None:
+        return []
     plan: Any = writer._df._jdf.queryExecution().analyzed()
     version, metadata, positions = directory.entry(latest)
-    sources = _sources(plan)
-    if sources is not None:
-        _refuse_sources(directory, sources, positions if version == "v1" else ["-"] * len(positions))
+    told: list[Problem] = []
+    if (sources := sources_of_plan(plan)) is not None:
+        known = positions if version == "v1" else ["-"] * len(positions)
+        told = refuse_other_sources(directory, sources, known, writer._spark._jvm, fed=fed)
+    if internals is None:
+        return told
     batch = latest if committed != latest else latest + 1
     with tempfile.TemporaryDirectory(prefix="streamjob-rehearsal-") as scratch:
         described = directory.describes_state()
         if directory.has_state() and not described:
-            return  # by a Spark before 3.5, which did not write down what its operators are
+            return told  # by a Spark before 3.5, which did not write down what its operators are
         for path in described:
             directory.files.copy(f"{directory.uri}/{path}", f"file:{scratch}/{path}")
         problem = _planned(
@@ -68,7 +72,8 @@ def refuse_changed(
         if problem is None and had_none and list(Path(scratch).glob("state/*/_metadata")):
             problem = "the query has a stateful operator, and had none"
     if problem is not None:
-        raise _changed(directory, problem)
+        raise changed(directory, problem)
+    return told
 
 
 def _planned(internals: Internals, plan: Any, mode: str, state: str, batch: int, metadata: str) -> str | None:
@@ -93,52 +98,3 @@ def _text(error: PySparkException | Py4JError) -> str:
     return " ".join(said.partition("SQLSTATE")[0].partition("JVM stacktrace")[0].split())[:LONGEST].rstrip(
         "."
     )
-
-
-def _refuse_sources(directory: CheckpointDir, sources: Sequence[str], positions: Sequence[str]) -> None:
-    if len(sources) != len(positions):
-        raise _changed(directory, f"it had {len(positions)} sources and has {len(sources)}")
-    for index, (source, position) in enumerate(zip(sources, positions, strict=True)):
-        before, now = _kind_of_position(position), _kind_of_source(source)
-        if before and now and before != now:
-            raise _changed(
-                directory, f"source {index} was {before} at {position[:100]} and is {now} ({source[:100]})"
-            )
-
-
-def _changed(directory: CheckpointDir, problem: str) -> QueryChanged:
-    return QueryChanged(
-        f"the script's query does not fit the state in {directory.uri}: {problem}",
-        remedy="Start the script that wrote it, or restore a savepoint of this query; nothing was written",
-    )
-
-
-def _sources(plan: Any) -> list[str] | None:
-    """Names of the plan's sources, as many and in the order of the offset log; None if one is not of a kind that is known."""
-    leaves: Any = plan.collectLeaves()
-    found = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if leaf.isStreaming()]
-    if any(str(leaf.getClass().getSimpleName()) not in _SOURCES for leaf in found):
-        return None
-    return [str(leaf.sourceName()) for leaf in found]
-
-
-def _kind_of_source(name: str) -> str | None:
-    if name.startswith("FileSource"):
-        return "files"
-    return {"kafka": "Kafka", "rate": "rate"}.get(name.lower())
-
-
-def _kind_of_position(text: str) -> str | None:
-    """Of those that can be told from it, None for others and for none: `{"logOffset":3}`, `{"topic":{"0":17}}`, `17`."""
-    try:
-        position = json.loads(text)
-    except ValueError:
-        return None
-    if isinstance(position, int):
-        return "rate"
-    if not isinstance(position, dict) or not position:
-        return None
-    if position.keys() == {"logOffset"}:
-        return "files"
-    topics = all(isinstance(p, dict) and all(k.isdigit() for k in p) for p in position.values())
-    return "Kafka" if topics else None

@@ -103,9 +103,14 @@ def _adopted(directory: CheckpointDir, uid: str, *, allow_drained: bool) -> Stag
             f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
             remedy="Take over another one, or set spec.restoreFrom.allowDrained to true",
         )
+    return adopted_stage(bare_directory(directory, uid))
+
+
+def bare_directory(directory: CheckpointDir, uid: str) -> BareDirectory:
+    """What is found in the checkpoint directory of a query that no StreamJob has run."""
     operators = tuple(OperatorRecord(o.uid, o.kind, o.name, False) for o in directory.operators())
     planned, committed = directory.batches("offsets"), directory.batches("commits")
-    found = BareDirectory(
+    return BareDirectory(
         uid,
         directory.uri,
         directory.metadata(),
@@ -118,7 +123,6 @@ def _adopted(directory: CheckpointDir, uid: str, *, allow_drained: bool) -> Stag
         ),
         operators,
     )
-    return adopted_stage(found)
 
 
 def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskRecord) -> CheckpointDir:

@@ -15,9 +15,9 @@ from ..protocol import manifest as manifests
 from ..protocol.errors import FormatError, StreamJobError
 from ..protocol.manifest import FileEntry, Manifest
 from ..protocol.records import CheckpointRecord, JobRef
-from . import cut
+from . import cut, executors
 from .checkpointdir import METADATA, CheckpointDir, NotAtBoundary, is_temporary
-from .files import FileInfo, HadoopFiles, NotFound
+from .files import CopiedFile, FileInfo, HadoopFiles, NotFound
 from .parallel import THREADS, Counter, Progress, each
 from .savepointdir import (
     SavepointExists,
@@ -47,6 +47,7 @@ def write_savepoint(
     target: str,
     *,
     live: bool = False,
+    spark: str | None = None,
     check: Callable[[], None] = lambda: None,
     threads: int = THREADS,
     progress: Progress | None = None,
@@ -55,9 +56,10 @@ def write_savepoint(
     State files that the newest savepoint beside `target` has are not copied again, but shared with it (see `sharing`).
 
     May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches,
-    that savepoint stands and its manifest is returned; if the job went on after that attempt, it is written anew,
-    for nobody was ever told of it. So is one beside the run: its number may belong to another checkpoint by now.
+    that savepoint stands, under the number of `checkpoint`: its own may belong to another checkpoint by now. If the job
+    went on after that attempt, it is written anew, for nobody was ever told of it. So is one beside the run.
 
+    :param spark: its version, None: that of the session.
     :param live: the queries run on; what belongs to their batches is copied (see `cut`). :param check: called before each
         file; what it raises ends the copy.
     :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
@@ -95,19 +97,21 @@ def write_savepoint(
             if not live:
                 raise
             return None  # purged since it was listed, see `cut`
-        # If it is not of the listed length, another one came to its place, with another time.
-        modified = entry.modified if done.size == entry.size else None
-        return replace(entry, size=done.size, sha256=done.sha256, modified=modified)
+        return _noted(entry, done)
 
     entries = _there(each(copy, [item for item in listed if not item[1].shared], threads, counter))
     known = attempt.known(entries, {manifests.stage_root(*task): d.uri for task, d in directories.items()})
 
-    def share(item: tuple[str, FileEntry]) -> FileEntry | None:
-        return known.get(FileKey.of(item[1])) or copy(item)
+    state = [item for item in listed if item[1].shared]
+    wanted = {s: (manifests.place(target, e), e.size) for s, e in state if FileKey.of(e) not in known}
+    # Beside the run the executors' slots are the queries'.
+    done = {} if live else executors.copy(files, wanted, f"{target}/{manifests.BEGUN}", check, progress)
 
-    entries += _there(each(share, [item for item in listed if item[1].shared], threads, counter))
-    fresh = [e for e in entries if e.shared is None or attempt.wrote(e)]
-    each(lambda entry: files.settle(manifests.place(target, entry)), fresh, threads)
+    def share(item: tuple[str, FileEntry]) -> FileEntry | None:
+        source, entry = item
+        return _noted(entry, done[source]) if source in done else known.get(FileKey.of(entry)) or copy(item)
+
+    entries += _there(each(share, state, threads, counter))
     for (stage, task), directory in directories.items():
         if live:
             root = manifests.stage_root(stage, task) + "/"
@@ -116,7 +120,7 @@ def write_savepoint(
         else:
             _check_boundary(directory, batches[stage, task])
     check()
-    written = manifests.new(job, files.spark.version, checkpoint, tuple(entries))
+    written = manifests.new(job, spark or files.spark.version, checkpoint, tuple(entries))
     attempt.check(entries)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(written))
     return written
@@ -166,11 +170,9 @@ def restore(
 
     def copy_all() -> None:
         entries = [f for f in manifest.files if f.path.startswith(root)]
-        copied = [f for f in entries if f.path != root + METADATA]
         problems = [p for p in each(copy, entries, threads, Counter("restored", len(entries), progress)) if p]
         if problems:
             raise broken(savepoint, problems)
-        each(lambda entry: files.settle(f"{target}/{entry.path[len(root) :]}"), copied, threads)
 
     return _fill(files, source, target, copy_all, amend)
 
@@ -201,7 +203,6 @@ def adopt(
         before = directory.latest_offset(), directory.latest_commit()
         paths = [f.path for f in _content(files, directory.uri) if f.path != METADATA]
         each(copy, paths, threads, Counter("copied", len(paths), None))
-        each(lambda path: files.settle(f"{target}/{path}"), paths, threads)
         if before != (directory.latest_offset(), directory.latest_commit()):
             raise NotAtBoundary(
                 f"{directory.uri} has changed while it was copied", remedy="Stop the query that runs from it"
@@ -230,7 +231,7 @@ def _fill(
 def _standing(
     files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, target: str, live: bool
 ) -> Manifest | None:
-    """The manifest that an earlier attempt for the same checkpoint left."""
+    """The manifest that an earlier attempt for the same checkpoint left, as this one's."""
     try:
         found = read_manifest(files, target)
     except SavepointIncomplete:
@@ -246,10 +247,16 @@ def _standing(
             f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
-    if not live and found.checkpoint.committed.stages == checkpoint.committed.stages:
+    stands = not live and found.checkpoint.committed.stages == checkpoint.committed.stages
+    if stands and found.checkpoint.checkpoint == checkpoint.checkpoint:
         return found
     files.delete(f"{target}/{manifests.NAME}")
-    return None
+    if not stands:
+        return None
+    # The driver before died before the index had it, and a periodic checkpoint of this one has taken its number since.
+    renumbered = replace(found, checkpoint=checkpoint)
+    files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(renumbered))
+    return renumbered
 
 
 def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str | None:
@@ -292,6 +299,12 @@ def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
     except NotFound:
         return []
     return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
+
+
+def _noted(entry: FileEntry, done: CopiedFile) -> FileEntry:
+    # If it is not of the listed length, another one came to its place, with another time.
+    modified = entry.modified if done.size == entry.size else None
+    return replace(entry, size=done.size, sha256=done.sha256, modified=modified)
 
 
 def _there(entries: list[FileEntry | None]) -> list[FileEntry]:

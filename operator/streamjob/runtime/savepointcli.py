@@ -12,6 +12,7 @@ from typing import Any
 
 from ..protocol import codec
 from ..protocol.errors import StreamJobError
+from .adopting import adopt_directories
 from .catalog import Deleted, Listed, delete_savepoint, export, list_savepoints
 from .describe import Description, TaskDescription, describe_savepoint
 from .files import HadoopFiles
@@ -30,10 +31,13 @@ examples:
   python -m streamjob.runtime savepoint export \\
       /data/savepoints/orders/stop-7 s3a://archive/orders-stop-7
   python -m streamjob.runtime savepoint delete /data/savepoints/orders/stop-7
+  python -m streamjob.runtime savepoint adopt \\
+      /data/savepoints/orders/adopted orders=s3a://streams/old/orders
 
 Savepoints beside each other share the state files that are equal. To move one
 of them use export; to move all, move their folder. delete takes away what no
-other savepoint has; if it was interrupted, say it again.
+other savepoint has; if it was interrupted, say it again. adopt only reads the
+checkpoint directories, of a job that has ended; a query without a name is main.
 
 A URI is any that Spark has a file system for. Settings and credentials come
 from spark-defaults.conf (SPARK_CONF_DIR), as for a job; --conf is seen in `ps`,
@@ -82,10 +86,14 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = p.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[HadoopFiles, Any], int], text: str, *places: str) -> None:
+    def command(
+        name: str, run: Callable[[HadoopFiles, Any], int], text: str, *places: str, many: bool = False
+    ) -> None:
         c = commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, formatter_class=shape)
-        for place in places:
+        for place in places[: len(places) - many]:
             c.add_argument(place.lower(), metavar=place)
+        if many:
+            c.add_argument("pairs", metavar=places[-1], nargs="+", type=_pair)
         c.add_argument("--json", action="store_true", help="one JSON document on standard output")
         c.add_argument(
             "--conf",
@@ -101,8 +109,23 @@ def parser() -> argparse.ArgumentParser:
     command("describe", _describe, "When, by whom, why; stages, operators, positions, sizes", "URI")
     command("verify", _verify, "Read every file and compare it with its hash", "URI")
     command("export", _export, "A copy that stands alone, verified while it is made", "URI", "TARGET")
+    command(
+        "adopt",
+        _adopt,
+        "A savepoint of checkpoint directories that no StreamJob has run",
+        "TARGET",
+        "QUERY=URI",
+        many=True,
+    )
     command("delete", _delete, "Delete a savepoint and the files that no other one has", "URI")
     return p
+
+
+def _pair(text: str) -> tuple[str, str]:
+    query, equals, uri = text.partition("=")
+    if not (query and equals and uri):
+        raise argparse.ArgumentTypeError(f"{text!r} is not QUERY=URI")
+    return query, uri
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -142,6 +165,21 @@ def _export(files: HadoopFiles, options: Any) -> int:
     return 0
 
 
+def _adopt(files: HadoopFiles, options: Any) -> int:
+    target = _qualified(files, options.target)
+    found = {query: _qualified(files, uri) for query, uri in options.pairs}
+    done = adopt_directories(files, found, target, progress=_after_a_while())
+    batches = {s.uid: s.tasks[0].batch for s in done.checkpoint.stages}
+    lines = [
+        f"{target}: {len(done.files)} files, {_bytes(done.size)}",
+        *(f"  query {uid}: up to batch {batch}" for uid, batch in batches.items()),
+        "A StreamJob begins with it by:",
+        f'  restoreFrom: {{savepoint: "{target}"}}',
+    ]
+    _show(options, {"uri": target, "files": len(done.files), "size": done.size, "batches": batches}, lines)
+    return 0
+
+
 def _delete(files: HadoopFiles, options: Any) -> int:
     done = delete_savepoint(files, _qualified(files, options.uri))
     _show(options, done, list(_lines_of_deletion(done)))
@@ -157,7 +195,7 @@ def _lines_of_list(root: str, found: list[Listed]) -> Iterator[str]:
             name = ""
         at = (s.at or "").replace("T", " ")[:16]
         if s.problem is None:
-            yield f"{name:31} {at:17} {_why(s.scenario):10} {_bytes(s.size or 0):>9} {_bytes(s.own or 0):>9}"
+            yield f"{name:31} {at:17} {s.why or '':10} {_bytes(s.size or 0):>9} {_bytes(s.own or 0):>9}"
         else:
             first, *more = textwrap.wrap(s.problem, WIDTH - 51)
             yield f"{name:31} {at:17} {first}"
@@ -169,10 +207,13 @@ def _lines_of(found: Description) -> list[str]:
     shared = f", {_bytes(found.shared)} of them shared" if found.shared else ", stands alone"
     lines = [
         found.uri,
-        f"job          {job.namespace}/{job.name} ({job.uid})",
+        f"job          {job.namespace}/{job.name} ({job.uid})"
+        if job.uid
+        else "job          none, it was adopted",
         f"completed    {found.completed_at}, checkpoint {found.checkpoint}, epoch {found.epoch}",
-        f"asked for    {found.request_id or 'by nobody'}: {_why(found.scenario)}"
-        + (" (drained: an end, nothing is left to resume)" if found.drained else ""),
+        f"why          {found.why}, asked for by {found.by_whom or 'nobody'}"
+        + (f" ({found.request_id})" if found.request_id else ""),
+        f"ended        {_ended(found)}",
         f"holds        {found.files} files, {_bytes(found.size)}{shared}",
         f"written by   Spark {found.spark}, format version {found.version}",
     ]
@@ -194,12 +235,22 @@ def _lines_of_task(task: TaskDescription) -> Iterator[str]:
         yield f"    watermark  {datetime.fromtimestamp(task.watermark / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
     if task.sources is None and task.batch is not None:
         yield "    sources    the offset log cannot be read: see verify"
+    for i, place in enumerate(task.reads):
+        yield from _wrapped(f"    reads-{i:<5} ", place)
+    if task.writes is not None:
+        yield from _wrapped("    writes      ", task.writes)
     for i, position in enumerate(task.sources or ()):
         first, *more = textwrap.wrap(position, WIDTH - 15) or [""]
         yield f"    source-{i:<3} {first}"
         yield from (f"    {'':10} {line}" for line in more)
     for operator, size in sorted(task.state_size.items()):
         yield f"    state-{operator:<4} {_bytes(size)}"
+
+
+def _wrapped(label: str, text: str) -> Iterator[str]:
+    first, *more = textwrap.wrap(text, WIDTH - len(label)) or [""]
+    yield f"{label}{first}"
+    yield from (f"{'':{len(label)}}{line}" for line in more)
 
 
 def _lines_of_deletion(done: Deleted) -> Iterator[str]:
@@ -229,8 +280,10 @@ def _qualified(files: HadoopFiles, uri: str) -> str:
     return files.qualify(uri.rstrip("/") or "/")
 
 
-def _why(scenario: str | None) -> str:
-    return scenario or "Running"
+def _ended(found: Description) -> str:
+    if found.scenario is None:
+        return "nothing, the job ran on" if found.job.uid else "nothing"
+    return f"the job: {found.scenario}" + (", an end: nothing is left to resume" if found.drained else "")
 
 
 def _bytes(size: int) -> str:

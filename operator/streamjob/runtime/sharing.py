@@ -73,9 +73,6 @@ class Attempt:
         self._named += 1
         return f"{self.id}-{self._named}"
 
-    def wrote(self, entry: FileEntry) -> bool:
-        return entry.shared is not None and entry.shared.startswith(self.id)
-
     def known(self, copied: Iterable[FileEntry], locations: Mapping[str, str]) -> dict[FileKey, FileEntry]:
         """Shared files of the newest savepoint that need not be read again, of tasks whose query and directory are the same.
 

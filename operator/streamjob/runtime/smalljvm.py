@@ -21,6 +21,7 @@ from . import classes
 from .causes import first_line
 
 MEMORY = "256m"
+CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # how lines of a JVM begin that is all right
 
 
 class NoJvm(StreamJobError):
@@ -45,7 +46,9 @@ class SmallJvm:
                 self.gateway: Any = launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said})
             except (PySparkException, OSError) as e:
                 said.seek(0)
-                words_of_java = first_line(said.read().decode(errors="replace")) or first_line(str(e))
+                lines = said.read().decode(errors="replace").splitlines()
+                why = "\n".join(line for line in lines if not line.startswith(CHATTER))
+                words_of_java = first_line(why) or first_line(str(e))
                 raise NoJvm(
                     f"Java did not start: {words_of_java}", remedy="Install Java 17, or set JAVA_HOME"
                 ) from None

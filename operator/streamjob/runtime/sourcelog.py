@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .checkpointdir import OFFSET_LIMIT, CheckpointDir, MalformedCheckpoint
+from .checkpointdir import CheckpointDir, MalformedCheckpoint
 from .files import NotFound
 
 COMPACT = ".compact"
+LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder
 
 
 def files_read(directory: CheckpointDir, batch: int) -> list[str]:
@@ -29,6 +30,29 @@ def files_read(directory: CheckpointDir, batch: int) -> list[str]:
         if latest is not None and latest >= 0:
             found += _entries(directory, f"sources/{index}", latest)
     return found
+
+
+def newest_files(directory: CheckpointDir, source: int) -> list[str]:
+    """The paths, percent-encoded, of the newest entry that a source has, with a compacted one those of all."""
+    names = _numbered(directory, f"sources/{source}")
+    listed = _lines(directory, f"sources/{source}/{names[max(names)]}") if names else []
+    return [str(f["path"]) for f in listed]
+
+
+def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> list[str]:
+    """The paths, percent-encoded, that a source has listed and that had not been read when `batch` was done (None: before the
+    first): those of the batch that is planned, and what a query that ran on from there has listed since.
+
+    :raises MalformedCheckpoint: the log is not what Spark writes.
+    """
+    offset = None if batch is None else _log_offset(directory.source_offsets(batch)[source])
+    after = -1 if offset is None else offset
+    log = f"sources/{source}"
+    names = {n: name for n, name in _numbered(directory, log).items() if n > after}
+    whole = max((n for n, name in names.items() if name.endswith(COMPACT)), default=None)
+    wanted = sorted(n for n in names if whole is None or n >= whole)
+    listed = [line for n in wanted for line in _lines(directory, f"{log}/{names[n]}")]
+    return [str(f["path"]) for f in listed if int(f["batchId"]) > after]
 
 
 def _log_offset(line: str) -> int | None:
@@ -71,7 +95,7 @@ def _numbered(directory: CheckpointDir, log: str) -> dict[int, str]:
 
 
 def _lines(directory: CheckpointDir, path: str) -> list[dict[str, Any]]:
-    text = directory.files.read_bytes(f"{directory.uri}/{path}", OFFSET_LIMIT).decode()
+    text = directory.files.read_bytes(f"{directory.uri}/{path}", LIMIT).decode()
     try:
         return [json.loads(line) for line in text.splitlines()[1:]]
     except ValueError:

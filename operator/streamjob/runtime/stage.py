@@ -26,6 +26,7 @@ from .files import HadoopFiles
 from .inputend import InputEnd
 from .internals import Internals
 from .leftover import left_at
+from .noted import NotedEnds, note
 from .progress import rows_per_second, state_rows, watermark
 from .transactions import Transactions
 
@@ -79,6 +80,7 @@ class Stage:
     :param transactions: of its sink; None if that is durable at each batch.
     :param keeper: of what its foreachBatch function remembers, None if nothing.
     :param input_end: when its input has ended, as the script has declared.
+    :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Stage:
         state: Mapping[str, tuple[str, ...]] | None = None,
         transactions: Transactions | None = None,
         keeper: StateKeeper | None = None,
+        noted_ends: NotedEnds | None = None,
     ) -> None:
         self.name = name
         self.uid = name.uid
@@ -106,6 +109,7 @@ class Stage:
         self.transactions = transactions
         self.keeper = keeper
         self.input_end = input_end
+        self._noted_ends = noted_ends
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
         self.failure: Exception | None = None
         self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
@@ -188,6 +192,9 @@ class Stage:
         state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
+        if self._noted_ends is not None and batch is not None:
+            note(self.directory, self._noted_ends)
+            self._noted_ends = None
         return TaskRecord(
             self.name.index, self.directory.uri, batch, finished, state=state, transactions=transactions
         )

@@ -5,7 +5,7 @@ Everything that can be refused is refused here, before Spark writes an offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ..job import ONLY_QUERY
 from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
-from ..protocol.messages import DriverConfig
+from ..protocol.messages import DriverConfig, Problem
 from ..protocol.records import TaskRecord
 from ..protocol.recovery import Start, StateCannotMove, TaskPlan, stage_plan, unfinished_before_finished
 from ..shards import Shard
@@ -25,10 +25,13 @@ from .checkpointdir import CheckpointDir
 from .dealing import ShardedStage
 from .declared import DeclaredStages
 from .driverstate import StateKeeper
+from .edges import Channel
+from .filemanager import refuse_unfit
 from .files import HadoopFiles
+from .goingon import Going
 from .internals import Internals
 from .leftover import begin_behind
-from .rehearsal import refuse_changed
+from .noted import NotedEnds
 from .reopen import reopen
 from .restored import (
     adopted_directory,
@@ -39,6 +42,7 @@ from .restored import (
     stage_to_restore,
 )
 from .savepoint import adopt, restore
+from .settings import Settings
 from .stage import Engine, Restart, Stage, TaskName
 from .transactions import Transactions, owner_of
 from .written import Written
@@ -84,7 +88,9 @@ class Entry:
     """:param drained: the max watermark is in the offset log already: no more data may be read.
     :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
     :param transactions: that checkpoint's, to be committed if they are not.
-    :param keeper: of the driver-side state that the script has declared for it."""
+    :param keeper: of the driver-side state that the script has declared for it.
+    :param told: what a person should know of it, though it goes on.
+    :param ends: what it reads and writes, as far as that is known."""
 
     directory: CheckpointDir
     drained: bool
@@ -92,6 +98,8 @@ class Entry:
     description: str
     transactions: tuple[str, ...] = ()
     keeper: StateKeeper | None = None
+    told: tuple[Problem, ...] = ()
+    ends: NotedEnds | None = None
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -106,9 +114,11 @@ def restarter(
     kwargs: dict[str, Any],
 ) -> Restart:
     """Starts the same writer again with another trigger. Its location is fixed by now."""
+    settings = Settings(writer._spark)
 
     def restart(**trigger: Any) -> StreamingQuery:
-        return original(writer.trigger(**trigger), *args, **kwargs)
+        with settings.in_force():
+            return original(writer.trigger(**trigger), *args, **kwargs)
 
     return restart
 
@@ -171,10 +181,15 @@ def enter(
     stage: ShardedStage | None,
     writer: DataStreamWriter,
     written: Written,
+    sink: Channel | None,
+    *,
+    upstream: Collection[str],
+    reads: bool,
 ) -> Entry:
     """Find the task's checkpoint directory and make it what it should start from.
 
-    :param stage: None for a query that is a stage of its own.
+    :param stage: None for a query that is a stage of its own. :param upstream: stages that write what it reads.
+    :param reads: it is going to read new data; the job is not asked to end.
     :raises StreamJobError: it is not, and cannot be made so.
     """
     if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
@@ -197,6 +212,10 @@ def enter(
     # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
+    folder = sinklog.folder_of(engine.files, written)
+    refuse_unfit(
+        engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
+    )
     directory.drop_half_written()
     if stage is not None:
         stage.begin(task.index)
@@ -204,15 +223,30 @@ def enter(
             begin_behind(directory, stage.like)
     source = adopted_directory(engine.files, config, task.uid)
     description = _come_to(config, task, directory, plan, source)
-    if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
-        refuse_changed(writer, written.mode, directory, engine.internals)
     begins = from_savepoint(config) is not None or source is not None
-    _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED)
+    going = Going(
+        engine, config, task.uid, directory, writer, written.mode, sink, upstream, stage is not None
+    )
+    told: list[Problem] = []
+    if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
+        told += going.refuse(reads=reads)
+    moved = None if begins else going.moved_sink()
+    _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED or moved is not None)
+    going.note()
     # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
     finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
     keeper = driverstate.keep(directory, task.name, written.each_batch, plan.state)
-    return Entry(directory, directory.is_drained(), finished, description, transactions, keeper)
+    return Entry(
+        directory,
+        directory.is_drained(),
+        finished,
+        description,
+        transactions,
+        keeper,
+        (*told, *([moved] if moved else [])),
+        going.ends,
+    )
 
 
 def inherit(

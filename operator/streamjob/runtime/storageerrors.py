@@ -97,6 +97,12 @@ _KINDS = (
         (),
         "Check the location, and that its volume is mounted",
     ),
+    _Kind(  # before AccessDenied: object stores refuse what exceeds a quota with 403 as well
+        StorageFull,
+        ("DSQuotaExceededException", "NSQuotaExceededException"),
+        ("no space left", "quota exceeded", "quotaexceeded", "storagefull"),
+        "Make room; it is tried again",
+    ),
     _Kind(
         AccessDenied,
         (
@@ -108,12 +114,6 @@ _KINDS = (
         ),
         ("permission denied", "operation not permitted", "read-only file system"),
         "Give the driver's user the right to it; of an object store, see that its keys or the pod's identity are right",
-    ),
-    _Kind(
-        StorageFull,
-        ("DSQuotaExceededException", "NSQuotaExceededException"),
-        ("no space left", "quota exceeded"),
-        "Make room; it is tried again",
     ),
 )
 

@@ -63,7 +63,6 @@ class Work:
         self._board = board
         self._publish = publish
         self._records: dict[int, CheckpointRecord] = {}
-        self._numbers: dict[int, int] = {}
         self._causes: dict[int, str] = {}  # why a periodic checkpoint could not be written
         self.asked = AskedSavepoints(board)
         self._targets: dict[int, str] = {}  # of attempts of theirs
@@ -88,14 +87,6 @@ class Work:
     def carry_out(self, effect: Effect) -> Event:
         """:raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable."""
         return self._how[type(effect)](effect)
-
-    def number_of(self, announced: int) -> int:
-        """The coordinator's number of a checkpoint that the index knows as `announced`.
-
-        They differ where the manifest of an attempt was written and the answer lost: the savepoint kept its number, and the
-        retry has the next one.
-        """
-        return self._numbers.get(announced, announced)
 
     # --- the end of a task ------------------------------------------------------------------------------------
 
@@ -296,8 +287,8 @@ class Work:
             progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
-        # An attempt before this one, or an earlier epoch, may have written the manifest and died: that savepoint is the
-        # one that counts. It is this epoch that brings it into the index.
+        # An attempt before this one, or an earlier epoch, may have written the manifest under this number and died: that
+        # savepoint is the one that counts. It is this epoch that brings it into the index.
         return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
 
     def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
@@ -316,7 +307,6 @@ class Work:
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
         record = self._records.pop(effect.number)
-        self._numbers[record.checkpoint] = effect.number
         if record.request_id is not None:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:

@@ -1,17 +1,18 @@
 """Sums of the numbers 0, 1, 2, … in windows of event time. How many numbers were read says what the output must be.
 
-sums.py OUTPUT [PAUSE]      PAUSE: seconds that every row of the output takes
+sums.py OUTPUT [PAUSE] [HOLD]      PAUSE: seconds that every row of the output takes; HOLD: it waits while this file is there
 """
 
 import sys
 import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, count, timestamp_seconds, udf, unix_seconds, window
 from pyspark.sql.functions import sum as total
 
 
-def main(output: str, pause: str = "") -> None:
+def main(output: str, pause: str = "", hold: str = "") -> None:
     spark = SparkSession.builder.getOrCreate()
     numbers = (
         spark.readStream.format("rate-micro-batch")
@@ -27,8 +28,16 @@ def main(output: str, pause: str = "") -> None:
         .agg(count("*").alias("n"), total("value").alias("sum"))
         .select(unix_seconds(col("window.start")).alias("start"), "key", "n", "sum")
     )
-    if pause:
-        sums = sums.withColumn("n", udf(lambda n: time.sleep(float(pause)) or n, "long")("n"))
+
+    def late(n: int) -> int:
+        time.sleep(float(pause or 0))
+        while hold and Path(hold).exists():
+            Path(f"{hold}.reached").touch()
+            time.sleep(0.1)
+        return n
+
+    if pause or hold:
+        sums = sums.withColumn("n", udf(late, "long")("n"))
     query = (
         sums.writeStream.queryName("sums")
         .outputMode("append")

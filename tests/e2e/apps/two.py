@@ -2,16 +2,17 @@
 and write to a transactional sink."""
 
 import sys
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, count, timestamp_seconds, unix_seconds, window
 from pyspark.sql.functions import sum as total
 
 from streamjob import job
-from streamjob.sinks import FileSink
+from streamjob.sinks import FileSink, TransactionalSink
 
 
-def main(output: str) -> None:
+def main(output: str, around: Callable[[TransactionalSink], TransactionalSink] = lambda sink: sink) -> None:
     spark = SparkSession.builder.getOrCreate()
     numbers = (
         spark.readStream.format("rate-micro-batch")
@@ -36,7 +37,8 @@ def main(output: str) -> None:
             .select(unix_seconds(col("window.start")).alias("start"), "key", "n", "sum")
         )
         writer = sums.writeStream.queryName(shard.name).outputMode("append")
-        writer.foreachBatch(FileSink(output, "json")).trigger(processingTime="300 milliseconds").start()
+        writer = writer.foreachBatch(around(FileSink(output, "json")))
+        writer.trigger(processingTime="300 milliseconds").start()
     spark.streams.awaitAnyTermination()
 
 

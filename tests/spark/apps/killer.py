@@ -1,6 +1,7 @@
 """Kills its own process, JVM included, at a point that the environment names: `KILL="before NotifyComplete"`, `KILL="after
-StoreCheckpoint 2"` (the second time); in a batch, between the write and the commit: `KILL="in batch"`, or, an error instead,
-`KILL="throw in the last batch"`. For scripts of tests: they import it before they start a query."""
+StoreCheckpoint 2"` (the second time); in a hook: `KILL="in finish"`; in a batch, between the write and the commit:
+`KILL="in batch"`, or, an error instead, `KILL="throw in the last batch"`. For scripts of tests: they import it before they
+start a query."""
 
 import os
 import signal
@@ -9,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from streamjob import job
 from streamjob.runtime.work import Work
 from streamjob.sinks import Transaction, TransactionalSink
 
@@ -17,7 +19,10 @@ def now() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def install() -> None:
+def install(stage: str = "totals") -> None:
+    """:param stage: whose last batch and whose hook is meant."""
+    if os.environ.get("KILL") == "in finish":
+        job.on_finish(stage)(now)
     when, _, rest = os.environ.get("KILL", "").partition(" ")
     effect, _, times = rest.partition(" ")
     left = int(times or 1) if when in ("before", "after") else 0
@@ -25,7 +30,7 @@ def install() -> None:
 
     def carry_out(work: Work, asked: Any) -> Any:
         nonlocal left
-        Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith("totals")
+        Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith(stage)
         hit = type(asked).__name__ == effect
         left -= hit
         last = hit and left == 0  # others may be carried out meanwhile
@@ -36,7 +41,7 @@ def install() -> None:
             now()
         return event
 
-    Work.carry_out = carry_out  # type: ignore[method-assign]
+    Work.carry_out = carry_out  # type: ignore[method-assign, assignment]
 
 
 class Deadly(TransactionalSink):

@@ -2,6 +2,7 @@
 and what clean is: `endless`, or `bounded` (its input is what is there when it starts; then totals reads the input itself)."""
 
 import sys
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,7 +25,7 @@ def totals(events: DataFrame) -> DataFrame:
 def main(source: str, home: str, upstream: str = "endless") -> None:
     spark = SparkSession.builder.appName("stages").getOrCreate()
 
-    def write(frame: DataFrame, name: str, **trigger: object) -> None:
+    def write(frame: DataFrame, name: str, **trigger: Any) -> None:
         writer = frame.writeStream.queryName(name).format("json").option("path", f"{home}/{name}")
         writer.outputMode("append").trigger(**(trigger or {"processingTime": "100 milliseconds"})).start()
 

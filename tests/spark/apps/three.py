@@ -1,7 +1,6 @@
 """Three stages and two branches: readings of a Kafka topic → files → totals of two shards in a PostgreSQL table, and hours
 in files, by a query that runs out of input. Arguments: broker, home, JDBC URL."""
 
-import os
 import sys
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,11 +52,6 @@ def main(broker: str, home: str, url: str) -> None:
 
     bounded = hours(clean()).writeStream.queryName("hours").outputMode("append")
     bounded.foreachBatch(FileSink(f"{home}/hours")).trigger(availableNow=True).start()
-
-    @job.on_finish("totals")
-    def finishing() -> None:
-        if os.environ.get("KILL") == "in finish":
-            killer.now()
 
     spark.streams.awaitAnyTermination()
 

@@ -1,0 +1,27 @@
+"""A Spark session with a JVM of its own: what one part of the benchmark has loaded and compiled is no other's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from streamjob.runtime import classes
+
+
+@contextmanager
+def session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        spark.sparkContext.setLogLevel("OFF")  # it says much of a query that is stopped
+        yield spark
+    finally:
+        spark.stop()
+        # pyspark keeps the JVM for the next session, which could not add jars to it.
+        gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+        classes.end(gateway)

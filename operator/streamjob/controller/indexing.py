@@ -1,0 +1,78 @@
+"""What counts: the index follows the driver's word, and the driver hears that it does. Pure, rules of `decide`."""
+
+from __future__ import annotations
+
+from ..protocol import index as indices
+from ..protocol.errors import FormatError
+from ..protocol.messages import DriverPhase, Problem
+from . import actions
+from .case import RECHECK, Case, Decision, Goal
+from .drivers import completed_token
+from .rebuild import how_to_go_on, may_begin, rebuild
+
+
+def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
+    """The driver says that a checkpoint is durable: from now on it counts."""
+    records = [r for r in c.o.word.durable if r.epoch == c.s.epoch] if c.o.word else []
+    if not records or c.o.index_problem is not None or _goes_with_the_job(c):
+        return None
+    index = c.o.index or indices.empty(c.o.job.metadata.uid)
+    try:
+        for record in records:
+            index = indices.add(index, record)
+    except (FormatError, ValueError) as e:
+        if c.goal is Goal.CANCEL:
+            return None
+        remedy = "Set spec.state to Cancelled; Running then goes on from the checkpoint directories"
+        return c.stall(c.phase, Problem("IndexConflict", str(e), remedy))
+    return None if index == c.o.index else Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
+
+
+def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
+    """Then, and not before, it closes its tasks and leaves (V2). One that answers nobody, or is about to be killed, is not told:
+    whatever else there is to do would have to wait until it listens."""
+    word, pod, latest = c.o.driver, c.o.pod, c.o.index.latest if c.o.index else None
+    if pod is None or pod.over or word is None or latest is None:
+        return None
+    if c.o.silent or c.goal is Goal.CANCEL:
+        return None
+    if word.phase in (DriverPhase.TERMINATED, DriverPhase.FAILED):
+        return None
+    for number in [r.checkpoint for r in word.durable]:
+        if number <= latest.checkpoint and completed_token(number) not in c.o.acknowledged:
+            return Decision(c.s, (actions.ConfirmCheckpoint(number, c.s.epoch),))
+    return None
+
+
+def forget_what_is_committed(c: Case) -> Decision | None:
+    """The driver has left in order, so its sinks have committed what was pre-committed for its final checkpoint. One that died
+    before that is followed by another, which commits first of all."""
+    word = c.o.word
+    if word is None or word.phase is not DriverPhase.TERMINATED or word.problem or word.epoch != c.s.epoch:
+        return None
+    if c.o.index is None or not c.uncommitted or _goes_with_the_job(c):
+        return None
+    index = indices.committed(c.o.index, word.epoch)
+    return Decision(c.s, (actions.WriteIndex(index, c.o.index_version),))
+
+
+def need_a_readable_index(c: Case) -> Decision | None:
+    """Without it nothing ends, and nothing begins that cannot do without; a driver that runs is asked what it knows. Cancelled
+    and deletion work all the same."""
+    if c.o.index_problem is None:
+        return None
+    if c.o.job.deleting and not c.o.pods:
+        return Decision(c.s, (actions.SetFinalizer(False),))
+    if (anew := rebuild(c)) is not None:
+        return anew
+    if may_begin(c):
+        return None
+    # That of a job that is gone is collected soon, and no event says so.
+    wake = RECHECK if c.o.index_problem.reason == "NameTaken" else None
+    return c.stall(c.phase, how_to_go_on(c, c.o.index_problem), wake=c.until_deletion_is_due or wake)
+
+
+def _goes_with_the_job(c: Case) -> bool:
+    """A deleted job is cut short, and its index goes with it: that it cannot be written (its namespace is being deleted) must not
+    keep the finalizer on for ever."""
+    return c.o.job.deleting and c.goal is Goal.CANCEL

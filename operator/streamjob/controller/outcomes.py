@@ -1,0 +1,75 @@
+"""What a job has come to when nothing lives any more. Pure, a part of `decide`."""
+
+from __future__ import annotations
+
+from ..api import Phase, State, Status
+from ..protocol.lifecycle import Scenario
+from ..protocol.messages import Problem
+from . import actions, escalation, names, savepoints, upgrade
+from .case import Case, Decision, Goal
+from .status import fail
+from .words import sentence
+
+
+def rest(c: Case) -> Decision | None:
+    """The job is what it shall be, and nothing lives."""
+    if not c.settled:
+        return None
+    # A termination that was recorded, but overtaken by another end, is no longer asked for.
+    s = c.s.model_copy(
+        update={"driver": None, "termination": None if c.open_termination else c.s.termination}
+    )
+    s = upgrade.at_its_end(s) if c.ended else s
+    latest = c.o.index.latest if c.o.index else None
+    if c.ended:
+        return at_its_end(c, s)
+    if c.goal is Goal.STOP:
+        if (told := escalation.outcome(c, s)) is not None:
+            return told
+        text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
+        return c.decide(Phase.STOPPED, "Stopped", text, status=s)
+    by_script = latest is not None and not savepoints.ended_by_request(latest) and latest.epoch == c.s.epoch
+    if c.goal is Goal.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
+        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
+        return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
+    return None
+
+
+def at_its_end(c: Case, s: Status) -> Decision:
+    """Drained or out of input: this job never runs again."""
+    latest = c.o.index.latest if c.o.index else None
+    assert latest is not None
+    asked = c.goal is Goal.DRAIN or c.o.job.spec.state is State.DRAINED
+    by_request = latest.scenario is Scenario.DRAIN or asked
+    if not by_request:
+        text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
+        return c.decide(Phase.FINISHED, "Finished", text, status=s)
+    if c.goal is not Goal.RUN:
+        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed"
+        return c.decide(Phase.DRAINED, "Drained", text, status=s)
+    savepoint = latest.savepoint or "its savepoint"
+    problem = Problem(
+        "AlreadyDrained",
+        "the job has been drained, which is its end: rows older than its last watermark would be dropped as late",
+        f"Make a new StreamJob with restoreFrom.savepoint: {savepoint} and restoreFrom.allowDrained: true",
+    )
+    s = fail(s, problem, c.now)
+    return c.decide(Phase.DRAINED, problem.reason, sentence(problem), stalled=True, status=s)
+
+
+def leave_a_namespace_that_is_being_deleted(c: Case) -> Decision | None:
+    """Nothing can begin in it, and our rights in it may be the next to go: the finalizer goes now, before the job is deleted."""
+    if not c.o.namespace_ends:
+        return None
+    latest = c.o.index.latest if c.o.index else None
+    if c.settled and latest is not None and latest.savepoint:
+        remedy = f"Make a StreamJob elsewhere with restoreFrom.savepoint: {latest.savepoint}"
+    else:
+        remedy = "There is no savepoint of its end; make a StreamJob elsewhere with restoreFrom.checkpoints"
+    problem = Problem(
+        "NamespaceTerminating", "the namespace is being deleted: nothing can begin in it", remedy
+    )
+    ours = names.FINALIZER in c.o.job.metadata.finalizers
+    s = fail(c.s, problem, c.now)
+    do = (actions.SetFinalizer(False),) if ours else ()
+    return c.decide(c.phase, problem.reason, sentence(problem), stalled=True, do=do, status=s)

@@ -1,0 +1,85 @@
+"""Settings of the session that a script changes between its queries, and those that Spark itself refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import LocalDriver
+from dev.s3.server import CONNECTOR
+from streamjob.protocol.messages import Mode
+from streamjob.runtime.settings import Settings
+
+from .job import APP, Feed
+
+ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+
+
+def test_what_is_started_again_has_the_settings_that_it_had(spark: SparkSession) -> None:
+    conf = spark.conf
+    conf.set("streamjob.tests.a", "then")
+    settings = Settings(spark)
+    try:
+        conf.set("streamjob.tests.a", "now")
+        conf.set("streamjob.tests.b", "now")
+        with settings.in_force():
+            assert (conf.get("streamjob.tests.a"), conf.get("streamjob.tests.b", None)) == ("then", None)
+        assert (conf.get("streamjob.tests.a"), conf.get("streamjob.tests.b")) == ("now", "now")
+    finally:
+        conf.unset("streamjob.tests.a")
+        conf.unset("streamjob.tests.b")
+
+
+ZONES = """
+from pyspark.sql import SparkSession
+from tests.spark.apps.windows import SCHEMA, windows
+
+source, out = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+
+def writer_of(name):
+    def write(frame, batch):
+        times = frame.selectExpr("date_format(window.start, 'HH:mm XXX') AS t").distinct().collect()
+        with open(f"{out}/{name}", "a") as file:
+            file.writelines(f"{row.t}\\n" for row in times)
+    return write
+
+for name, zone in (("first", "UTC"), ("second", "Asia/Tokyo")):
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    writer = windows(spark.readStream.schema(SCHEMA).json(source)).writeStream.queryName(name)
+    query = writer.foreachBatch(writer_of(name)).trigger(processingTime="200 milliseconds").start()
+query.awaitTermination()
+"""
+
+
+@pytest.mark.any_spark
+def test_a_drained_query_has_the_settings_that_it_started_with(feed: Feed, tmp_path: Path) -> None:
+    """What its foreachBatch function sees of the session, here the zone of times, though the script has set another one since."""
+    feed.add(3)
+    script = tmp_path / "app.py"
+    script.write_text(f"import sys\nsys.path.append({str(Path(__file__).parents[2])!r}){ZONES}")
+    with LocalDriver(tmp_path, script, str(feed.source), str(tmp_path)) as driver:
+        driver.wait_for(lambda s: len(s.stages) == 2 and all(g.tasks[0].batch is not None for g in s.stages))
+        driver.finish(Mode.DRAIN)
+    assert (tmp_path / "first").read_text() == "00:00 Z\n"
+    assert (tmp_path / "second").read_text() == "09:00 +09:00\n"
+
+
+@pytest.mark.parametrize("manager", [ABORTABLE, "org.example.NoSuchManager"])
+def test_a_manager_of_checkpoint_files_that_does_not_fit_is_refused(
+    feed: Feed, tmp_path: Path, manager: str
+) -> None:
+    """A volume cannot give up a file that is half written, as an object store can."""
+    feed.add(1)
+    conf = {"spark.jars": CONNECTOR, "spark.sql.streaming.checkpointFileManagerClass": manager}
+    with LocalDriver(tmp_path, APP, *feed.arguments(), spark_conf=conf) as driver:
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("FileManagerUnfit", False)
+    assert manager in problem.message
+    assert f"{tmp_path}/checkpoints" in problem.message
+    assert "checkpointFileManagerClass" in problem.remedy
+    assert not (tmp_path / "checkpoints/main/0/offsets").exists()

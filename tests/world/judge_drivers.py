@@ -1,0 +1,103 @@
+"""What a driver is started with, and what it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
+
+from .apiserver import Obj
+from .truth import Ledger, Truth, made_from
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .query import Query
+
+
+class Drivers(Ledger):
+    """V1, V2, V5, V8, V12 and V13 of what reaches a driver."""
+
+    def container_starts(self, config: DriverConfig, pod: Obj) -> None:
+        truth, config = self.truth(config.job.uid), self.world.storage.with_record(config)
+        alive = [d.me for d in self.world.drivers() if d.config.job.uid == config.job.uid]
+        if alive:
+            self.fail("V12", f"the driver of epoch {config.epoch} starts beside {alive}")
+        # One that nobody saw may be made again under the same name: two controllers must not make two of it.
+        if truth.ran.get(config.epoch, set()) & truth.seen:
+            self.fail("V12", f"a second driver starts in epoch {config.epoch}")
+        if truth.started and config.epoch < max(truth.started):
+            self.fail("V12", f"the driver of epoch {config.epoch} starts after epoch {max(truth.started)}")
+        if config.next_checkpoint <= max(truth.numbers, default=0):
+            self.fail(
+                "V8",
+                f"epoch {config.epoch} numbers from {config.next_checkpoint}; {max(truth.numbers)} is taken",
+            )
+        # Of a lost index it is known what was in it, and the driver is told the savepoint that has it.
+        known = truth.numbers if truth.index_lost and not truth.index else truth.index
+        newest = max(known, default=None)
+        latest = config.restore.latest.checkpoint if config.restore.latest else None
+        if latest is None and truth.numbers:
+            self.fail(
+                "V1",
+                f"epoch {config.epoch} starts from nothing; checkpoint {max(truth.numbers)} has completed",
+            )
+        if newest != latest:
+            self.fail("V1", f"epoch {config.epoch} starts from checkpoint {latest}, the index has {newest}")
+        truth.root = config.checkpoints
+        record = config.restore.latest
+        if config.restore.exact and record is not None:
+            directories = self.world.storage.of(truth.root)
+            for stage in record.stages:
+                batch, at = stage.tasks[0].batch, directories[stage.uid].batch
+                if (-1 if batch is None else batch) != at:
+                    self.fail(
+                        "V1", f"epoch {config.epoch} is told that {stage.uid} is at {batch}; it is at {at}"
+                    )
+        self._made_way(truth, config, made_from(pod))
+        truth.started.append(config.epoch)
+        truth.ran.setdefault(config.epoch, set()).add(pod["metadata"]["uid"])
+
+    def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
+        """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
+        truth.tried[new] += 1
+        record = config.restore.latest
+        if truth.last is not None and record is not None and record.scenario is not None:
+            epoch, before = truth.last
+            in_order = record.epoch == epoch and config.restore.exact and record.request_id is not None
+            copies = self.world.plan.shape.upgrade == "Savepoint"
+            if in_order and before != new and record.savepoint is None and copies:
+                self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
+        truth.last = (config.epoch, new)
+
+    def query_started(self, driver: Driver, query: Query) -> None:
+        self.truth(driver.config.job.uid).queries_began = True
+
+    def command(
+        self, controller: str, driver: Driver, command: TerminationRequest | SavepointRequest | Completed
+    ) -> None:
+        if isinstance(command, (TerminationRequest, SavepointRequest)):
+            truth = self.truth(driver.config.job.uid)
+            told = (controller, driver.config.epoch, command.request_id)
+            self.told[told] += 1
+            if self.world.plan.calm and self.told[told] > 1:
+                self.fail("V8", f"{controller} sends {command.request_id} again, and it was taken")
+            if command.request_id not in truth.asked:
+                self.fail("V8", f"{controller} sends {command.request_id}, which no status has recorded")
+
+    def deleted(self, driver: Driver, savepoint: str) -> None:
+        """Only what the index has no more, and never what somebody who ended the job was promised."""
+        truth, record = self.truth(driver.config.job.uid), self.world.storage.savepoints.get(savepoint)
+        if any(r["savepoint"] == savepoint for r in truth.index.values()):
+            self.fail("V5", f"{savepoint} is deleted, and the index has it")
+        if record is not None and record.scenario is not None:
+            self.fail("V5", f"{savepoint} of a {record.scenario.value} is deleted")
+        folder = savepoint.rpartition("/")[0]
+        there = self.world.storage.savepoints.items()
+        newest = max((r.checkpoint for uri, r in there if uri.startswith(f"{folder}/")), default=0)
+        if record is not None and record.checkpoint == newest:
+            self.fail("V5", f"{savepoint} is deleted, and is the newest")
+
+    def confirmed(self, driver: Driver, number: int) -> None:
+        truth = self.truth(driver.config.job.uid)
+        if number not in truth.index and not truth.index_lost:
+            self.fail("V2", f"{driver.me} is told that the index has checkpoint {number}")

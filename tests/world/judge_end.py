@@ -1,0 +1,91 @@
+"""What is missing when all has come to rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamjob.protocol.lifecycle import Scenario
+
+from .apiserver import Obj
+from .truth import Ledger, Truth, broken, broken_text, made_from
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+
+class End(Ledger):
+    """V11: the desired state is reached, or a person has to do something and is told so."""
+
+    def missing(self, name: str) -> str | None:
+        """V11: what keeps the job from being what its spec asks for, None if it is."""
+        job = next(
+            (j for j in self.world.server.of_kind("streamjobs") if j["metadata"]["name"] == name), None
+        )
+        if job is None:
+            left = [k for k in self.world.server.objects if k[2].startswith(f"{name}-")]
+            return f"left behind: {left}" if left else None
+        if "deletionTimestamp" in job["metadata"]:
+            return "it is still being deleted"
+        status, truth = job.get("status") or {}, self.truth(job["metadata"]["uid"])
+        if status.get("observedGeneration") != job["metadata"]["generation"]:
+            return "the newest spec has not been looked at"
+        phase, wanted = status.get("phase"), job["spec"].get("state", "Running")
+        conditions = {c["type"]: c for c in status.get("conditions") or ()}
+        stalled = conditions["Stalled"]
+        drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
+        running = [self._pod_of(d) for d in drivers]
+        if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
+            if any(p is not None and made_from(p) == made_from(job) for p in running):
+                return "it is said to be rolled back, and runs with what the spec asks for"
+            if not (broken(job) or truth.tried[made_from(job)] >= 2 or truth.secret_lost):
+                return "a specification that has never failed twice was rolled back"
+            return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
+        upgrade = status.get("upgrade") or {}
+        nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")
+        if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
+            return None  # there is nothing to go back to
+        if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):
+            pending = self.world.plan.shape.upgrade == "NextEpoch" and upgrade.get("step") == "Pending"
+            return None if pending else "a driver runs that is made from something else"
+        if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
+            return None
+        asked = status.get("savepointRequest") or {"failure": ""}
+        if "checkpoint" not in asked and "failure" not in asked:
+            return f"nothing has come of {asked['requestId']}"
+        if job["spec"]["savepoint"].get("trigger") != status.get("savepointTrigger"):
+            return "the newest savepoint.trigger has not been answered"
+        ends = {
+            "Running": "Finished",
+            "Stopped": "Finished Drained",
+            "Drained": "Finished",
+            "Cancelled": "Finished Drained",
+        }
+        if phase != wanted and phase not in ends[wanted].split():
+            return f"phase {phase}, {wanted} is wanted: {stalled['message']}"
+        if conditions["Ready"]["status"] != "True":
+            return f"phase {phase} is not ready: {conditions['Ready']['message']}"
+        if phase == "Running":
+            for (root, task), sink in self.world.storage.sinks.items():
+                if root == truth.root and any(number in truth.index for number, _ in sink.pending.values()):
+                    return f"{task}'s sink has not committed what a completed checkpoint has"
+            return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
+        pods = [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"])]
+        return f"phase {phase}, and there are still {pods}" if pods else None
+
+    def _excuse(self, reason: str, phase: str | None, job: Obj, truth: Truth, wanted: str) -> bool:
+        """It stands still with a word why: what a person has broken, a person mends."""
+        if phase == "Failed":
+            return bool(job["spec"]["restart"]["policy"] == "Never")
+        if reason == "Escalated":
+            ended = phase in ("Stopped", "Cancelled") and not self._pods(job["metadata"]["uid"])
+            return ended and self._escalated(job, truth)
+        if reason == "AlreadyDrained":
+            drained = [r for r in truth.index.values() if r["scenario"] == Scenario.DRAIN.value]
+            return wanted == "Running" and bool(drained)
+        if reason in ("DriverUnreachable", "CreateContainerConfigError"):
+            return truth.secret_lost
+        return reason == "IndexMissing" and truth.index_lost
+
+    def _pod_of(self, driver: Driver) -> Obj | None:
+        found = [c.key for c in self.world.kubelet.containers.values() if c.driver is driver]
+        return self.world.server.objects.get(found[0]) if found else None

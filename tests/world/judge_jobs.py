@@ -1,0 +1,124 @@
+"""What a controller says of a job, held against what has happened."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from streamjob.api.types import duration, moment
+
+from .apiserver import Change, Obj
+from .truth import Ledger, Truth, wanted
+
+SLACK = timedelta(seconds=100)  # a node that is off keeps its pod that long
+SUCCESS = ("Stopped", "Drained", "Finished")
+
+
+class Jobs(Ledger):
+    """V1, V2, V5 to V7, V10 to V13 of a StreamJob's status."""
+
+    def _job(self, change: Change, truth: Truth) -> None:
+        old, new = change.old, change.new
+        if new is None:
+            assert old is not None
+            alive = [d.me for d in self.world.drivers() if d.config.job.uid == old["metadata"]["uid"]]
+            stripped = change.by == "user" and bool(old["metadata"].get("finalizers"))
+            if alive and not stripped:
+                self.fail("V2", f"the job is gone while {alive} runs")
+            self._let_go(old)
+            return
+        if new["spec"].get("state") == "Cancelled":
+            truth.cancelled = True
+        if truth.refused not in (None, wanted(new)):
+            truth.refused = None
+        was, is_ = (old or {}).get("status") or {}, new.get("status") or {}
+        if was == is_:
+            return
+        if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):
+            truth.refused = wanted(new)
+        before, now = was.get("upgrade") or {}, is_.get("upgrade") or {}
+        unproven = before.get("step") in ("Starting", "RolledBack") and now.get("step") == "Stopping"
+        if unproven and before.get("previous") != now.get("previous"):
+            self.fail("V13", "what has not come up is what the job would go back to")
+        for what in ("epoch", "startedEpoch", "observedGeneration"):
+            if is_.get(what, 0) < was.get(what, 0):
+                self.fail("V7", f"status.{what} went from {was[what]} back to {is_.get(what)}")
+        if is_.get("term", 0) < was.get("term", 0):
+            self.fail("V12", f"{change.by} of term {is_.get('term')} writes over term {was['term']}")
+        latest = [(s.get("checkpoint") or {}).get("latest", 0) for s in (was, is_)]
+        if latest[1] < latest[0]:
+            self.fail("V7", f"status.checkpoint.latest went from {latest[0]} back to {latest[1]}")
+        if is_.get("termination"):
+            truth.asked.setdefault(is_["termination"]["requestId"], self.world.now())
+        if asked := is_.get("savepointRequest"):
+            self._asked(asked, truth)
+        if (is_.get("driver") or {}).get("uid"):
+            truth.seen.add(is_["driver"]["uid"])
+        if is_.get("phase") != was.get("phase"):
+            self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
+            if is_.get("phase") in SUCCESS:
+                self._success(is_["phase"], truth, new["metadata"]["uid"])
+            if is_.get("phase") in (*SUCCESS, "Cancelled"):
+                self._in_time(new, is_, truth)
+        for condition in is_.get("conditions") or ():
+            if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
+                self.fail("V10", f"Stalled for {condition['reason']} without a word")
+
+    def _asked(self, asked: Obj, truth: Truth) -> None:
+        """A savepoint beside the run: what is said of it is what the index and the storage have."""
+        truth.asked.setdefault(asked["requestId"], self.world.now())
+        number = asked.get("checkpoint")
+        if number is None:
+            return
+        record = truth.numbers.get(number)
+        if record is None or record["request_id"] != asked["requestId"]:
+            self.fail(
+                "V5", f"{asked['requestId']} is said to be checkpoint {number}, which the index has not"
+            )
+
+    def _let_go(self, job: Obj) -> None:
+        """V10: within its patience and a little for what has to be done, if nothing keeps the controller from it."""
+        asked = job["metadata"].get("deletionTimestamp")
+        plan, spec = self.world.plan, job["spec"]["termination"]
+        if asked is None or plan.faults or plan.first or plan.weather.until or any(plan.skews):
+            return
+        if self.world.server.rights is not self.world.rights:
+            return  # somebody has taken its rights away
+        took = self.world.now() - max(moment(asked), self.world.user.granted)
+        patience = max(duration(spec["stopTimeout"]), duration(spec["drainTimeout"]))
+        if took > patience + SLACK:
+            self.fail("V10", f"the finalizer went away after {took}")
+
+    def _in_time(self, job: Obj, status: Obj, truth: Truth) -> None:
+        """V11: what was escalated is over within the timeouts, and a little for what has to be done."""
+        e, plan, spec = status.get("escalation"), self.world.plan, job["spec"]["termination"]
+        if not e or plan.faults or plan.first or plan.weather.until or any(plan.skews):
+            return
+        took = self.world.now() - truth.asked[e["requestId"]]
+        if took > duration(spec["drainTimeout"]) + duration(spec["stopTimeout"]) + timedelta(minutes=1):
+            self.fail("V11", f"escalated to {e['mode']}, and over only after {took}")
+
+    def _success(self, phase: str, truth: Truth, uid: str) -> None:
+        """V2, V7: success is what is in storage, not what somebody says."""
+        alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid]
+        if alive:
+            self.fail("V2", f"phase {phase} while {alive} runs")
+        if not truth.started:
+            return
+        final = [r for r in truth.index.values() if r["scenario"]]
+        newest = max(final, key=lambda r: r["checkpoint"], default=None)
+        if newest is None:
+            if truth.queries_began:
+                self.fail("V2", f"phase {phase} without a final checkpoint in the index")
+            return
+        directories = self.world.storage.of(truth.root)
+        for stage in newest["stages"]:
+            batch, directory = stage["tasks"][0]["batch"], directories[stage["uid"]]
+            if (-1 if batch is None else batch) != directory.batch:
+                self.fail(
+                    "V2", f"phase {phase}: {stage['uid']} is at {directory.batch}, the index says {batch}"
+                )
+            if phase != "Stopped" and not directory.flushed:
+                self.fail("V6", f"phase {phase} and {stage['uid']} has not been flushed")
+        for (root, task), sink in self.world.storage.sinks.items():
+            if root == truth.root and sink.visible < directories[task].batch:
+                self.fail("V1", f"phase {phase}: {task}'s sink shows batches up to {sink.visible} only")

@@ -1,0 +1,68 @@
+"""When a driver's pod may be made, and when it may be deleted."""
+
+from __future__ import annotations
+
+import json
+
+from streamjob.api.types import duration, moment
+
+from .apiserver import Change, Obj
+from .truth import Ledger, Truth, made_from
+
+
+class Pods(Ledger):
+    """V2, V8 and V13 of the pods."""
+
+    def _pod(self, change: Change, truth: Truth, uid: str) -> None:
+        old, new = change.old, change.new
+        ours = change.by.startswith("controller")
+        if old is None and new is not None:
+            job = self._stored(uid)
+            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new]
+            alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid]
+            if others or alive:
+                self.fail("V2", f"{change.key[2]} is made while there are {others or alive}")
+            epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
+            if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
+                self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
+            if job is not None and truth.refused is not None and made_from(new) == made_from(job):
+                self.fail("V13", f"{change.key[2]} is made from what was rolled back")
+            if job is not None and job["spec"].get("state") != "Cancelled":
+                truth.cancelled = False
+        elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
+            self._teardown(old, truth, uid)
+
+    def _teardown(self, pod: Obj, truth: Truth, uid: str) -> None:
+        """V2: only what has ended, never began, was cancelled, or is older than the newest epoch."""
+        job, meta = self._stored(uid), pod["metadata"]
+        if job is None or self._may_cancel(job, truth):
+            return
+        epoch = int(meta["labels"]["streamjob.dev/epoch"])
+        if epoch < job.get("status", {}).get("epoch", 0):
+            return
+        container = self.world.kubelet.containers.get(meta["uid"])
+        if container is not None:
+            self.fail("V2", f"{meta['name']} is deleted while its driver runs")
+        status = (pod["status"].get("containerStatuses") or [{}])[0].get("state") or {}
+        message = (status.get("terminated") or {}).get("message")
+        said = json.loads(message) if message else {}
+        record = said.get("completed")
+        if (
+            record
+            and record["scenario"]
+            and record["checkpoint"] not in truth.numbers
+            and not truth.index_lost
+        ):
+            self.fail(
+                "V2", f"{meta['name']} is deleted, checkpoint {record['checkpoint']} is not in the index"
+            )
+
+    def _may_cancel(self, job: Obj, truth: Truth) -> bool:
+        if truth.cancelled or self._escalated(job, truth):
+            return True
+        asked = job["metadata"].get("deletionTimestamp")
+        if asked is None:
+            return False
+        patience = min(duration(job["spec"]["termination"][k]) for k in ("stopTimeout", "drainTimeout"))
+        late = self.world.now() >= moment(asked) + patience - self.world.skew
+        return job["spec"]["termination"]["onDelete"] == "Cancel" or late
