@@ -53,6 +53,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         first.add_marker(pytest.mark.timeout(COLD), append=False)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal:  # not in a process of pytest-xdist
+        config.pluginmanager.register(FailuresAtOnce(terminal))
+
+
+class FailuresAtOnce:
+    """A run of half an hour that somebody ends says what had failed by then."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"FAILED {report.nodeid} ({report.when})")
+            if crash:
+                self.terminal.write_line("\n".join(crash.message.splitlines()[:12])[:2000])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What tests have measured, by `record_property("figure", …)`: also from other processes."""
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
