@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .runtime.files import HadoopFiles
 
 Entries = Sequence[str]
+# The file source looks a batch's files up by name, and takes all of them for each whose path could be a pattern
+# (DataSource.checkAndGlobPathIfNecessary, Spark 4.0 and 4.1).
+PATTERN = frozenset("{}[]*?\\")
 
 
 class BadShards(StreamJobError):
@@ -77,7 +80,7 @@ class Shard:
         """A path for Spark's file source: this shard's files of those that lie in a folder when the stage first starts. The
         files that come later are not read. One folder for each stage, of some thousand files.
 
-        :raises BadShards: the folder holds sub-folders, or is not the only one.
+        :raises BadShards: the folder holds sub-folders, or files that Spark cannot read by name, or is not the only one.
         """
         return splits.glob(folder, _dealer.deal(self, "files", lambda: _files_in(folder)))
 
@@ -159,6 +162,11 @@ def _files_in(folder: str) -> Entries:
         raise BadShards(
             f"{uri} holds the folder {wrong[0]}: shard.files() deals out the files of one folder",
             remedy="Name the folder that the files lie in, or deal the folders out with shard.splits()",
+        )
+    if odd := [f.path for f in found if not PATTERN.isdisjoint(f"{uri}/{f.path}")]:
+        raise BadShards(
+            f"{uri} holds {odd[0]!r}: where a path has one of {' '.join(sorted(PATTERN))} Spark reads the files of a batch several times",
+            remedy="Rename the file, or the folder",
         )
     if strange := [f.path for f in found if ":" in f.path]:
         raise BadShards(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dev.localdriver import LocalDriver, manifest
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
 from streamjob.protocol.records import CheckpointRecord, FinishedStatus, OperatorKind
+from streamjob.shards import BadShards, Shard
 
 pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "shards.py"
@@ -27,7 +29,7 @@ def add(source: Path, first: int, files: int) -> None:
     source.mkdir(exist_ok=True)
     for n in range(first, first + files):
         rows = [json.dumps({"v": 2 * n}), json.dumps({"v": 2 * n + 1})]
-        (source / f"{n:03} {{a,b}}.json").write_text("\n".join(rows) + "\n")
+        (source / f"{n:03}, ü.json").write_text("\n".join(rows) + "\n")
 
 
 def output(spark: SparkSession, *folders: Path) -> list[int]:
@@ -165,3 +167,30 @@ def test_row4_row9_a_query_named_like_a_shard_reads_what_all_shards_write(
     assert sorted(r.v for r in spark.read.schema("v long").json(str(tmp_path / "all")).collect()) == list(
         range(10)
     )
+
+
+@pytest.mark.parametrize("name", ["in/a {b}.json", "in/a[1].json", "in{1}/a.json", "in/12:00.json"])
+def test_files_that_spark_cannot_read_by_name_are_refused(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir()
+    file.write_text('{"v": 1}\n')
+    with pytest.raises(BadShards, match=re.escape(file.name)) as refused:
+        Shard("copy", 0, 1).files(str(file.parent))
+    assert "Rename" in refused.value.remedy
+
+
+def test_spark_reads_each_file_of_such_a_name_once_for_every_file_of_the_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Why they are refused. When Spark has mended it, this fails, and nothing has to be refused any more."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for n in range(2):
+        (source / f"{n} {{x}}.json").write_text(f'{{"v": {n}}}\n')
+    read: list[int] = []
+    rows = spark.readStream.schema("v long").json(str(source))
+    query = rows.writeStream.foreachBatch(lambda frame, _: read.extend(r.v for r in frame.collect()))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(read) == [0, 0, 1, 1]
