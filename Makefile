@@ -36,9 +36,16 @@ images: ## Build the product's images
 	@python3 -m dev.images build --target driver-s3
 
 .PHONY: test
-test: venv venv-spark40 servers ## All tests: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
-	@test -n "$$CLUSTER" || python3 -m dev.cluster build
+test: ready-to-test ## What a commit has to pass: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
 	@dev/test.sh
+
+.PHONY: test-all
+test-all: ready-to-test ## All tests, those that take minutes each included: over an hour
+	@dev/test.sh all
+
+.PHONY: ready-to-test
+ready-to-test: venv venv-spark40 servers
+	@test -n "$$CLUSTER" || python3 -m dev.cluster build
 
 .PHONY: test-fast
 test-fast: venv ## Tests that need neither a cluster nor Spark

@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
-# All tests. Those on the real cluster wait for most of their time, so they run beside the others, in two processes: those that need
-# the product in it, and those that need its API server only. What they say is shown at the end, and until then in the files that are
-# named. Called by `make test`, which has installed everything.
+# The tests that each commit has to pass; with `all` those marked `slow` too, and all of tests/spark with both versions of Spark.
+# Those on the real cluster wait for most of their time, so they run beside the others, in two processes: those that need the product
+# in it, and those that need its API server only. What they say is shown at the end, and until then in the files that are named.
+# Called by `make test` and `make test-all`, which have installed everything.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p .build
 jobs=.build/cluster-tests.log api=.build/api-server-tests.log
+
+quick=' and not slow'
+# What the runtime takes from inside Spark: the boundary, the drain, the sink's log, how a query is compared with its state.
+with_spark40='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
+    tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py'
+if [ "${1:-}" = all ]; then
+    quick='' with_spark40=tests/spark
+fi
 
 # A cluster that is up, or the user's own, is left as it was found. Ours goes when both processes have ended.
 ours= keep=${KEEP:-}
@@ -17,24 +26,26 @@ end_cluster() {
 }
 
 status=0
-echo "What a busy machine would make fail, before there is one: with Spark 4.0, then with Spark 4.1"
-for venv in .venv-spark40 .venv; do
-    $venv/bin/python -m pytest -n 2 -m impatient tests/spark || status=1
-done
+if [ "${1:-}" = all ]; then
+    echo "What a busy machine would make fail, before there is one: with Spark 4.0, then with Spark 4.1"
+    for venv in .venv-spark40 .venv; do
+        $venv/bin/python -m pytest -n 2 -m impatient tests/spark || status=1
+    done
+fi
 
 set -m # or they would be started with SIGINT ignored, and could not end what they have begun
-KEEP=$keep .venv/bin/python -m pytest --durations=15 -m cluster tests/e2e tests/dev >"$jobs" 2>&1 &
+KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" tests/e2e tests/dev >"$jobs" 2>&1 &
 with_jobs=$!
-KEEP=$keep .venv/bin/python -m pytest --durations=15 -m cluster --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
+KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
 with_api=$!
 set +m
 trap 'kill -INT "$with_jobs" "$with_api"; wait "$with_jobs" "$with_api"; end_cluster; exit 130' INT TERM
 
 echo "Beside what follows, on the real cluster: $jobs, $api"
 echo "What depends on Spark's version, with Spark 4.0"
-.venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient" tests/spark || status=1
+.venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $with_spark40 || status=1
 echo "All that needs no cluster, with Spark 4.1"
-.venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient" || status=1
+.venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick" || status=1
 echo "On the real cluster, its API server"
 tail -n +1 -f --pid="$with_api" "$api"
 wait "$with_api" || status=1

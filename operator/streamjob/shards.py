@@ -165,7 +165,8 @@ def _files_in(folder: str) -> Entries:
         )
     if odd := [f.path for f in found if not PATTERN.isdisjoint(f"{uri}/{f.path}")]:
         raise BadShards(
-            f"{uri} holds {odd[0]!r}: where a path has one of {' '.join(sorted(PATTERN))} Spark reads the files of a batch several times",
+            f"{uri} holds {odd[0]!r}: where a path has one of {' '.join(sorted(PATTERN))} Spark reads "
+            "the files of a batch several times",
             remedy="Rename the file, or the folder",
         )
     if strange := [f.path for f in found if ":" in f.path]:

@@ -21,7 +21,7 @@ from dev.demo.waiting import PATIENCE, until
 from .jobs import index, read_on, sums
 from .storage import Storage, expected
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1500)]
 JOBS = ("kills-a", "kills-b", "kills-c")
 KILLS, MOST_KILLS = 20, 24  # some are left for the drains
 STOPS, MOST_STOPS = 2, 25

@@ -12,7 +12,7 @@ from dev.demo.waiting import PATIENCE, until
 from .jobs import index, local_job, make_scripts, read_on
 from .storage import APPS, Storage, expected
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 KILLER = APPS.parents[1] / "spark" / "apps" / "killer.py"
 RUNNING = ("in batch", "after AnnounceCheckpoint 2", "before NotifyComplete")  # D4, D6
 STOP = "after StopAtBoundary"  # D5

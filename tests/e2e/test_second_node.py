@@ -16,7 +16,7 @@ from .jobs import index, read_on, sums
 from .storage import Storage
 from .test_faults import drain_and_compare, reach_epoch
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

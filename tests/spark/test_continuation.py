@@ -102,6 +102,7 @@ def files_read(checkpoint: Path) -> list[int]:
 @pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.timeout(1200)
 @pytest.mark.impatient
+@pytest.mark.slow
 def test_row13_two_restores_in_one_driver_and_two_in_two_go_on_as_the_original(
     spark: SparkSession, files: HadoopFiles, tmp_path: Path, kind: str
 ) -> None:

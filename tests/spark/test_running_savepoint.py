@@ -72,7 +72,9 @@ def batch_of(record: CheckpointRecord) -> int:
 
 
 @pytest.mark.parametrize(
-    "conf", [pytest.param(HDFS, marks=pytest.mark.any_spark), ROCKS], ids=["hdfs", "rocksdb"]
+    "conf",
+    [pytest.param(HDFS, marks=[pytest.mark.any_spark, pytest.mark.slow]), ROCKS],
+    ids=["hdfs", "rocksdb"],
 )
 def test_row13_a_job_restored_from_one_equals_the_batch(
     spark: SparkSession, files: HadoopFiles, feed: Feed, tmp_path: Path, conf: dict[str, str]
