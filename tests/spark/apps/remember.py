@@ -28,7 +28,8 @@ def main(source: str, home: str, how: str = "remember") -> None:
             return  # the batch of a drain
         seen.append(f"{batch}:{rows}" if how == "remember" else "x" * (65 << 10))
         if (folder / "obstacle").exists():
-            (folder / "hangs").write_text(str(batch))
+            (folder / ".hangs").write_text(str(batch))
+            (folder / ".hangs").rename(folder / "hangs")  # whoever sees it can read it
             time.sleep(600)
         if batch == 1:
             limits.replace(["changed"])
