@@ -45,7 +45,7 @@ from streamjob.protocol.messages import (
 
 AT_ONCE = 32  # calls of ours side by side
 RATE, PATCHES = 10.0, 200  # patches in a second, and how many at most
-REST = 100.0  # seconds over which a controller with nothing to do is watched: two long polls of each driver, which come in bunches
+REST = 100.0  # seconds that a controller with nothing to do is watched: two long polls of each driver, which come in bunches
 SETTLED = 0.05  # of a core, over a second
 PATIENCE = 1800.0
 RESOURCE = ("streamjob.dev", "v1alpha1")

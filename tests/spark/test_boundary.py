@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -250,6 +251,7 @@ def test_a_pending_batch_that_fails_again(slow: SlowJob, files: HadoopFiles) -> 
 def test_continuous_processing_is_refused(
     spark: SparkSession, tmp_path: Path, files: HadoopFiles, internals: Internals
 ) -> None:
+    spark.conf.set("spark.sql.streaming.stopTimeout", "10s")
     writer = spark.readStream.format("rate").load().writeStream.format("noop")
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(continuous="1 second").start()
     try:
@@ -259,4 +261,15 @@ def test_continuous_processing_is_refused(
             stop_at_boundary(query, files, internals)
         assert query.isActive
     finally:
+        eventually(lambda: stopped(query), "the end of the query")
+        spark.conf.unset("spark.sql.streaming.stopTimeout")
+
+
+def stopped(query: StreamingQuery) -> bool:
+    """Spark's own stop() of a continuous query that has just begun may come between two things that it would interrupt, and then
+    waits for ever, while the query's tasks keep all slots."""
+    try:
         query.stop()
+    except Py4JJavaError:  # a TimeoutException
+        return False
+    return True

@@ -24,7 +24,7 @@ from streamjob.protocol.records import CheckpointRecord
 from .apps.three import SCHEMA, hours, totals
 from .feeds import at, eventually
 
-pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.any_spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 APP = Path(__file__).parent / "apps" / "three.py"
 CONFIG: dict[str, Any] = {
     "spark_conf": {"spark.jars": CONNECTORS, "spark.master": "local[4]"},
