@@ -36,11 +36,11 @@ images: ## Build the product's images
 	@python3 -m dev.images build --target driver-s3
 
 .PHONY: test
-test: ready-to-test ## What a commit has to pass: units, protocol, Spark 4.1 and 4.0, end to end on the real cluster
+test: ready-to-test ## What a commit has to pass, end to end on the real cluster included: half an hour
 	@dev/test.sh
 
 .PHONY: test-all
-test-all: ready-to-test ## All tests, those that take minutes each included: over an hour
+test-all: ready-to-test ## Every test in every combination: an hour
 	@dev/test.sh all
 
 .PHONY: ready-to-test
