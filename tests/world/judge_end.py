@@ -37,8 +37,9 @@ class End(Ledger):
         if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
             if any(p is not None and made_from(p) == made_from(job) for p in running):
                 return "it is said to be rolled back, and runs with what the spec asks for"
-            if not (broken(job) or truth.tried[made_from(job)] >= 2 or truth.secret_lost):
-                return "a specification that has never failed twice was rolled back"
+            enough = 1 if job["spec"]["restart"]["policy"] == "Never" else 2
+            if not (broken(job) or truth.tried[made_from(job)] >= enough or truth.secret_lost):
+                return "a specification that has not failed often enough was rolled back"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         upgrade = status.get("upgrade") or {}
         nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")

@@ -167,6 +167,12 @@ _SPECIAL: dict[str, Plan] = {
         steps=(APPLY, Step("edit", 9.0, "Running"), Step("kill pod", 15.0, "Restarting")),
         mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
     ),
+    # The new one is killed once, and no driver of this job is tried again.
+    "died-once": Plan(
+        39,
+        Shape(policy="Never"),
+        (APPLY, Step("edit", 9.0, "Running"), Step("kill pod", 15.0, "Starting")),
+    ),
     # It was rolled back; the spec is mended, and the job stopped and started in between.
     "mended": Plan(
         27,
