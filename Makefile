@@ -44,8 +44,15 @@ test-all: ready-to-test ## Every test in every combination: an hour
 	@dev/test.sh all
 
 .PHONY: ready-to-test
-ready-to-test: venv venv-spark40 servers
+ready-to-test: packages
+	@$(MAKE) --no-print-directory -j 2 binaries environments
+
+# Compiling keeps the processor busy, what the environments need is mostly waited for.
+.PHONY: binaries environments
+binaries:
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
+environments:
+	@dev/bootstrap.sh && dev/bootstrap.sh spark40 && dev/bootstrap.sh servers
 
 .PHONY: test-fast
 test-fast: venv ## Tests that need neither a cluster nor Spark
@@ -88,7 +95,9 @@ clean: ## Remove environments and caches (the local cluster: make cluster-down)
 	rm -rf .venv .venv-spark40 .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
 
-.PHONY: venv venv-spark40 servers
+.PHONY: packages venv venv-spark40 servers
+packages:
+	@dev/bootstrap.sh packages
 venv:
 	@dev/bootstrap.sh
 venv-spark40:

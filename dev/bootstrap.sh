@@ -1,6 +1,7 @@
 #!/bin/sh
 # Make the Python environments that the Makefile uses, from the lock files. A second run finds them and does nothing.
 #
+#     dev/bootstrap.sh packages    Python and Java, where the machine has none; each of the others looks for them too
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
 #     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
 #     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
@@ -8,11 +9,13 @@ set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-main}" in
-    servers) venv='' lock='' ;;
+    packages | servers) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
     spark40) venv=.venv-spark40 lock=requirements/spark40.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (main, spark40 or servers)" >&2; exit 2 ;;
+    *) echo "bootstrap: unknown environment '$1' (packages, main, spark40 or servers)" >&2; exit 2 ;;
 esac
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/streamjob"
 
 say() { printf '  %s\n' "$*"; }
 
@@ -24,14 +27,18 @@ need() {
         exit 1
     fi
     say "installing $*"
-    mkdir -p .cache
+    mkdir -p .cache "$cache/locks"
+    # Another part of a parallel `make` may be installing, too (dev/cluster/preconditions.py).
+    exec 9>"$cache/locks/apt"
+    flock 9
     if ! { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" \
         || { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }; } \
-        >.cache/apt.log 2>&1; then
+        >.cache/apt.log 2>&1 9>&-; then # a service that a package starts would keep the lock
         tail -n 12 .cache/apt.log >&2
         echo "bootstrap: apt-get could not install $* (log: .cache/apt.log)" >&2
         exit 1
     fi
+    exec 9>&-
 }
 
 java_release() {
@@ -42,7 +49,7 @@ if [ "${1:-main}" = servers ]; then
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         need "the tests of the PostgreSQL sink need its server" postgresql
     fi
-    jars="$HOME/.cache/streamjob/jars"
+    jars="$cache/jars"
     wanted=$(cat dev/images/jars/pom.xml dev/kafka/pom.xml | sha256sum | cut -d' ' -f1)
     if [ "$(cat "$jars/.stamp" 2>/dev/null)" != "$wanted" ]; then
         command -v mvn >/dev/null 2>&1 || need "Kafka and the connectors come through Maven" maven
@@ -53,7 +60,7 @@ if [ "${1:-main}" = servers ]; then
             -DoutputDirectory="$jars/kafka"
         echo "$wanted" >"$jars/.stamp"
     fi
-    s3="$HOME/.cache/streamjob/jars-s3"
+    s3="$cache/jars-s3"
     wanted=$(sha256sum <dev/s3/pom.xml | cut -d' ' -f1)
     if [ "$(cat "$s3/.stamp" 2>/dev/null)" != "$wanted" ]; then
         command -v mvn >/dev/null 2>&1 || need "the connector for S3 comes through Maven" maven
@@ -77,6 +84,7 @@ if [ "${release:-0}" -lt 17 ]; then
     mkdir -p /usr/share/man/man1 2>/dev/null || true # Java's package expects it, slim systems lack it
     need "Spark needs Java 17 or newer" openjdk-17-jre-headless
 fi
+[ -n "$venv" ] || exit 0
 
 stamp=$(cat "$lock" requirements/uv.lock "$0" | sha256sum | cut -d' ' -f1)
 if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$stamp" ]; then

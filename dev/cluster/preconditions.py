@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dev.cluster.commands import PATH, run
 from dev.cluster.layout import HIDDEN, ClusterError, cache_folder
+from dev.cluster.locks import locked
 
 INSTEAD = "or use a cluster you already have: CLUSTER=context"
 
@@ -106,6 +107,14 @@ def install(packages: list[str], log: Path) -> None:
     A containerd that was installed before is not in the list and so is left alone, running or not. One that comes
     with us must neither start now (policy-rc.d) nor at the next boot (disable).
     """
+    # dev/bootstrap.sh takes the same lock: apt waits for another one's packages, not for another one's lists.
+    with locked(cache_folder() / "locks" / "apt", "another installation of packages"):
+        _install(packages, log)
+    if "containerd" in packages and find("systemctl"):
+        run("systemctl", "disable", "containerd", check=False)
+
+
+def _install(packages: list[str], log: Path) -> None:
     ours = not POLICY.exists()
     if ours:
         POLICY.write_text("#!/bin/sh\nexit 101\n")
@@ -122,5 +131,3 @@ def install(packages: list[str], log: Path) -> None:
     finally:
         if ours:
             POLICY.unlink(missing_ok=True)
-    if "containerd" in packages and find("systemctl"):
-        run("systemctl", "disable", "containerd", check=False)

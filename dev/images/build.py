@@ -1,12 +1,12 @@
 """Build one target of a Dockerfile with buildah."""
 
-import fcntl
 from dataclasses import dataclass
 from pathlib import Path
 
 from dev.cluster import preconditions
 from dev.cluster.console import say, step
 from dev.cluster.layout import REPOSITORY, cache_folder
+from dev.cluster.locks import locked
 from dev.images import base, host, store
 from dev.images.dockerfile import base_images
 
@@ -28,13 +28,11 @@ USUAL = ("controller", "driver", "kafka")  # what the demonstration and most tes
 
 def build(targets: list[str], tag: str | None, build_args: list[str]) -> None:
     """Build the targets one after the other: two builds at once would do the same layers twice."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
     missing = preconditions.require(preconditions.IMAGE_PROGRAMS)
     if missing:
         with step(f"installing {' '.join(missing)}"):
             preconditions.install(missing, cache_folder() / "logs" / "apt")
-    with (cache_folder() / "images.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(cache_folder() / "images.lock", "another build of images"):
         for target in targets:
             _build(target, tag or store.full_name(target), build_args)
 

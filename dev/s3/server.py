@@ -15,11 +15,12 @@ from pathlib import Path
 import pyspark
 
 from dev import ports
+from dev.cluster.layout import cache_folder
 from dev.demo.waiting import PATIENCE
 from dev.s3.build import gateway
 
 # Made by dev/bootstrap.sh servers, for each version of Spark's Hadoop.
-JARS = Path.home() / ".cache" / "streamjob" / "jars-s3" / ".".join(pyspark.__version__.split(".")[:2])
+JARS = cache_folder() / "jars-s3" / ".".join(pyspark.__version__.split(".")[:2])
 CONNECTOR = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))  # for spark.jars
 KEY, SECRET = "streamjob-tests", "a-secret-that-no-log-may-hold"
 

@@ -3,7 +3,9 @@
 import hashlib
 import io
 import json
+import os
 import subprocess
+import sys
 import tarfile
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
@@ -56,6 +58,34 @@ def test_folders_that_the_node_hides_are_refused() -> None:
     assert "STREAMJOB_CLUSTER_DIR" in (objection_to_folders(Path("/var/lib/ci/.cluster"), CACHE) or "")
     assert "XDG_CACHE_HOME" in (objection_to_folders(FOLDER, Path("/var/lib/ci/cache")) or "")
     assert "too long" in (objection_to_folders(Path("/" + "x" * 90), CACHE) or "")
+
+
+GO = """#!/bin/sh
+test "$1" != version || exec echo "go version go1.26.1 linux/amd64"
+echo built >>"$XDG_CACHE_HOME/built"
+until test -e "$XDG_CACHE_HOME/go-on"; do sleep 0.02; done
+touch "$GOBIN/tool"
+"""
+
+
+def test_two_that_need_the_same_program_at_once_build_it_once(tmp_path: Path) -> None:
+    (tmp_path / "go").write_text(GO)
+    (tmp_path / "go").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PATH": path}
+    code = "from dev.cluster.build import go_program; print(go_program('tool', '1.0', 'a.b/tool'))"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as one:
+        while not (tmp_path / "built").exists():
+            assert one.poll() is None
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "  waiting for another build of the same to end\n"
+            (tmp_path / "go-on").touch()
+            said = [process.communicate(timeout=60)[0].splitlines()[-1] for process in (one, other)]
+    assert said == [f"{tmp_path}/streamjob/tool-1.0/tool"] * 2
+    assert Path(said[0]).exists()
+    assert (tmp_path / "built").read_text() == "built\n"
 
 
 def test_each_missing_package_is_named_once() -> None:
