@@ -26,31 +26,46 @@ end_cluster() {
 }
 
 status=0
+set -m # or what is begun beside this shell would ignore SIGINT, and could not end what it has begun
+# A shell hears of a signal when what it waits for in the foreground has ended, which may be in half an hour; `wait` is broken off.
+run() {
+    "$@" &
+    in_front=$!
+    wait "$in_front" || status=1
+}
+stop() {
+    [ -z "$in_front" ] || kill -INT -- "-$in_front" 2>/dev/null # its workers too: they end the servers that they have begun
+    [ -z "$beside" ] || kill -INT $beside 2>/dev/null
+    wait
+    end_cluster
+    exit 130
+}
+in_front='' beside=''
+trap stop INT TERM
+
 if [ "${1:-}" = all ]; then
     echo "What a busy machine would make fail, before there is one: with Spark 4.0, then with Spark 4.1"
     for venv in .venv-spark40 .venv; do
-        $venv/bin/python -m pytest -n 2 -m impatient tests/spark || status=1
+        run $venv/bin/python -m pytest -n 2 -m impatient tests/spark
     done
 fi
 
-set -m # or they would be started with SIGINT ignored, and could not end what they have begun
 KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" tests/e2e tests/dev >"$jobs" 2>&1 &
 with_jobs=$!
 KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
 with_api=$!
-set +m
-trap 'kill -INT "$with_jobs" "$with_api"; wait "$with_jobs" "$with_api"; end_cluster; exit 130' INT TERM
+beside="$with_jobs $with_api"
 
 echo "Beside what follows, on the real cluster: $jobs, $api"
 echo "What depends on Spark's version, with Spark 4.0"
-.venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $with_spark40 || status=1
+run .venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $with_spark40
 echo "All that needs no cluster, with Spark 4.1"
-.venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick" || status=1
+run .venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick"
 echo "On the real cluster, its API server"
-tail -n +1 -f --pid="$with_api" "$api"
+run tail -n +1 -f --pid="$with_api" "$api"
 wait "$with_api" || status=1
 echo "On the real cluster, with the product in it"
-tail -n +1 -f --pid="$with_jobs" "$jobs"
+run tail -n +1 -f --pid="$with_jobs" "$jobs"
 wait "$with_jobs" || status=1
 end_cluster || status=1
 exit $status
