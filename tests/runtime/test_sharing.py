@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import time
@@ -17,46 +16,19 @@ from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import StreamJobError
 from streamjob.runtime.catalog import delete_savepoint, export, list_savepoints
 from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import FileExists, FileInfo
-from streamjob.runtime.savepointdir import SavepointExists, read_manifest, verify_savepoint
+from streamjob.runtime.files import FileExists, FileInfo, NotFound
+from streamjob.runtime.savepointdir import (
+    SavepointBroken,
+    SavepointExists,
+    read_begun,
+    read_manifest,
+    verify_savepoint,
+)
 from streamjob.runtime.sharing import settled
 
 from .localfiles import LocalFiles
+from .moments import Interrupted, Killed, each_moment, kill
 from .queries import Query, contents
-
-OPERATIONS = ("list", "read_bytes", "write_new", "copy", "delete", "exists", "sha256")
-
-
-class Killed(BaseException):
-    """No handler of errors may hold it up."""
-
-
-class Interrupted(LocalFiles):
-    """Does something just before one of its operations."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        self.what: Callable[[], object] = kill
-
-    def arm(self, at: int, what: Callable[[], object]) -> None:
-        """Before operation number `at` from here on, from 0."""
-        self.left, self.what = at, what
-
-    def disarm(self) -> bool:
-        """Whether it has happened."""
-        happened, self.left = self.left == -1, None
-        return happened
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in OPERATIONS and self.left is not None and self.left >= 0:
-            self.left -= 1
-            if self.left == -1:
-                self.what()
-        return super().__getattribute__(name)
-
-
-def kill() -> None:
-    raise Killed
 
 
 def two(home: Path) -> tuple[Query, Any]:
@@ -67,11 +39,6 @@ def two(home: Path) -> tuple[Query, Any]:
     made.save("one")
     made.batch()
     return made, files
-
-
-def each_moment(run: Callable[[int], bool]) -> int:
-    """Run for each operation until it happens at none; how many there were."""
-    return next(at for at in itertools.count() if not run(at))
 
 
 @pytest.fixture
@@ -315,6 +282,71 @@ def test_an_attempt_that_was_thought_dead_changes_nothing(tmp_path: Path) -> Non
         return happened
 
     assert each_moment(run) > 20
+
+
+class DiesAtItsFirstCopy(LocalFiles):
+    def copy(self, source: str, target: str) -> Any:
+        raise Killed
+
+
+def test_nor_does_one_that_is_still_being_written(tmp_path: Path) -> None:
+    """The next epoch has taken the place and is not done: what is complete there is never the older one's."""
+
+    def run(at: int) -> bool:
+        query, files = two(tmp_path / str(at))
+        mine: Any = DiesAtItsFirstCopy()
+
+        def next_epoch() -> None:
+            query.files = mine
+            with contextlib.suppress(Killed):
+                query.save("two", directory=CheckpointDir(mine, query.directory.uri))
+
+        files.arm(at, next_epoch)
+        with contextlib.suppress(StreamJobError):
+            query.save("two")
+        happened = files.disarm()
+        plain: Any = LocalFiles()
+        if (
+            query.files.exists(f"{query.uri('two')}/{manifests.NAME}")
+            and files.happened_before != "write_new"
+        ):
+            holder = read_begun(plain, query.uri("two"))
+            assert holder is not None
+            assert {str(name).split("-")[0] for name in used(query, "two") - used(query, "one")} == {
+                holder.attempt
+            }
+        query.files = plain
+        query.save("two", directory=CheckpointDir(plain, query.directory.uri))
+        good(query, "two")
+        return happened
+
+    assert each_moment(run) > 20
+
+
+def test_shared_files_deleted_by_hand_meanwhile_are_no_savepoint(tmp_path: Path) -> None:
+    """At any moment but the last: between the look at them and the manifest."""
+
+    def run(at: int) -> bool:
+        query, files = two(tmp_path / str(at))
+        files.arm(at, lambda: by_hand(query))
+        with contextlib.suppress(NotFound):
+            query.save("two")
+        happened = files.disarm()
+        there = (query.root / "two" / manifests.NAME).exists()
+        if there and files.happened_before != "write_new":
+            good(query, "two")
+        return happened
+
+    assert each_moment(run) > 20
+
+
+def test_a_broken_savepoint_is_not_exported(query: Query) -> None:
+    query.save("one")
+    place = query.root / "shared" / min(query.shared())
+    place.write_bytes(b"?" + place.read_bytes()[1:])
+    with pytest.raises(SavepointBroken):
+        export(query.files, query.uri("one"), query.at("copy"))
+    assert not (query.home / "copy" / manifests.NAME).exists()
 
 
 def test_an_export_stands_alone(query: Query, tmp_path: Path) -> None:

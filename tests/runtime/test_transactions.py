@@ -143,7 +143,7 @@ def test_what_the_sink_raises_is_said_and_tried_again(place: Place) -> None:
         t.pre_commit(1, 0)
     place.away = False
     t.pre_commit(1, 0)
-    assert len(t.up_to(1)) == 1
+    assert len(t.up_to(1)) == len(place.pending) == 1
 
 
 def test_a_record_with_something_else_in_it_is_refused(place: Place) -> None:

@@ -28,7 +28,7 @@ from .savepointdir import (
     missing,
     read_manifest,
 )
-from .sharing import Attempt, FileKey, is_state, settled
+from .sharing import Attempt, FileKey, is_state, lost_shared, settled
 
 MARKER = "streamjob-restore.json"  # in a directory that restore() filled: from where, and the query's new id
 
@@ -55,9 +55,9 @@ def write_savepoint(
     """Copy the checkpoint directories of all tasks, `(stage uid, task index) → directory`, at the batches of `checkpoint`.
     State files that the newest savepoint beside `target` has are not copied again, but shared with it (see `sharing`).
 
-    May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches,
-    that savepoint stands, under the number of `checkpoint`: its own may belong to another checkpoint by now. If the job
-    went on after that attempt, it is written anew, for nobody was ever told of it. So is one beside the run.
+    May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches, and
+    its files are there, that savepoint stands, under the number of `checkpoint`: its own may belong to another checkpoint by
+    now. If the job went on after that attempt, it is written anew, for nobody was ever told of it. So is one beside the run.
 
     :param spark: its version, None: that of the session.
     :param live: the queries run on; what belongs to their batches is copied (see `cut`). :param check: called before each
@@ -247,7 +247,9 @@ def _standing(
             f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
-    stands = not live and found.checkpoint.committed.stages == checkpoint.committed.stages
+    # An attempt that lost its place in the moment in which it wrote its manifest has lost its shared files to whoever took it.
+    whole = not lost_shared(files, target, found.files)
+    stands = not live and whole and found.checkpoint.committed.stages == checkpoint.committed.stages
     if stands and found.checkpoint.checkpoint == checkpoint.checkpoint:
         return found
     files.delete(f"{target}/{manifests.NAME}")

@@ -106,10 +106,8 @@ class Attempt:
                 f"{self._target} was taken over by another attempt, or deleted",
                 remedy="See who else runs this job",
             )
-        there = {f.path: f.size for f in _shared(self._files, self._target)}
-        for entry in entries:
-            if entry.shared is not None and there.get(entry.shared) != entry.size:
-                raise NotFound(self._target, "complete", missing(entry), remedy="Take the savepoint again")
+        if lost := lost_shared(self._files, self._target, entries):
+            raise NotFound(self._target, "complete", missing(lost[0]), remedy="Take the savepoint again")
 
 
 @dataclass(frozen=True)
@@ -192,6 +190,12 @@ def _newest(files: HadoopFiles, target: str, job: JobRef) -> Manifest | None:
 
 def _folders(files: HadoopFiles, root: str) -> list[str]:
     return [f.path for f in files.list(root) if f.is_dir and f.path != manifests.SHARED]
+
+
+def lost_shared(files: HadoopFiles, savepoint: str, entries: Iterable[FileEntry]) -> list[FileEntry]:
+    """Those whose shared file is not there, or of another size. One listing."""
+    there = {f.path: f.size for f in _shared(files, savepoint)}
+    return [e for e in entries if e.shared is not None and there.get(e.shared) != e.size]
 
 
 def names_in(files: HadoopFiles, folder: str) -> set[str]:
