@@ -28,32 +28,48 @@ def files_for(module: str) -> list[Path]:
     return [HERE / name for name in TESTS.get(module, (f"test_{module}.py",))]
 
 
-def run(mutation: Mutation | None, tests: list[Path], tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """These tests in a process of their own, up to the first that fails, with a copy of the sources."""
-    copy = tmp_path / "operator" / "streamjob"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    if mutation is not None:
-        changed = replace(mutation, module=f"runtime.{mutation.module}")
-        (copy / "runtime" / f"{mutation.module}.py").write_text(source(changed.module, changed))
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package, in which one module after the other is changed."""
+    folder = tmp_path_factory.mktemp("operator")
+    shutil.copytree(ROOT, folder / "streamjob", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def run(tests: list[Path], sources: Path) -> subprocess.CompletedProcess[str]:
+    """These tests in a process of their own, up to the first that fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    command += ["-o", f"pythonpath={copy.parent} ."]
+    command += ["-o", f"pythonpath={sources} .", *map(str, tests)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "PYTHONPATH"))}
-    words = [*command, *map(str, tests)]
-    repository = HERE.parent.parent
+    # Bytecode goes by a file's size and second: two bugs may have both in common.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return subprocess.run(
-        words, cwd=repository, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=HERE.parent.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
     )
 
 
-def test_no_false_alarm(tmp_path: Path) -> None:
+def test_no_false_alarm(sources: Path) -> None:
     """Of a copy as such; that the tests pass where there is no bug, they show themselves."""
-    done = run(None, files_for("cut"), tmp_path)
+    done = run(files_for("cut"), sources)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.title)
-def test_noticed(mutation: Mutation, tmp_path: Path) -> None:
-    done = run(mutation, files_for(mutation.module), tmp_path)
+def test_noticed(mutation: Mutation, sources: Path) -> None:
+    place = sources / "streamjob" / "runtime" / f"{mutation.module}.py"
+    whole = place.read_text()
+    changed = replace(mutation, module=f"runtime.{mutation.module}")
+    place.write_text(source(changed.module, changed))
+    try:
+        done = run(files_for(mutation.module), sources)
+    finally:
+        place.write_text(whole)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
 
 
