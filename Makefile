@@ -63,7 +63,7 @@ soak: venv ## Random plans in the simulated world for SECONDS (default 600), new
 	@$(PYTHON) -m tests.world --seconds $(or $(SECONDS),600)
 
 .PHONY: bench
-bench: venv ## Measure: stop, drain, resume, throughput, patch to driver (docs/benchmarks.md)
+bench: venv ## Measure everything, about an hour (docs/benchmarks.md)
 	@$(PYTHON) -m dev.bench
 
 .PHONY: lint

@@ -7,7 +7,11 @@ import json
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 from dev.bench import checkpoints, endings, patches, protocol, savepoint, savepoint_s3, scale, throughput
 from dev.bench.figures import Figures
@@ -16,25 +20,90 @@ HELP = """Measure StreamJob on this machine and print Markdown tables (seconds u
 
 examples:
   make bench                                    everything, about an hour
-  python -m dev.bench --only endings --runs 3   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
   python -m dev.bench --only savepoint --only savepoint-s3    both in one run
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries, the pause they feel
   python -m dev.bench --only protocol           the engine alone, events in a second
-  python -m dev.bench --only patch              needs the cluster: make cluster
-  python -m dev.bench --only scale --jobs 5000  one controller, many jobs; needs KUBECONFIG of the local cluster with the CRD
+  python -m dev.bench --only patch              on the local cluster, or on CLUSTER=context
+  python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster
 """
-PARTS = ("endings", "savepoint", "savepoint-s3", "throughput", "checkpoints", "protocol", "patch")
-NEEDS_ASKING = ("scale",)  # an API server that is there already
+
+
+class Table(NamedTuple):
+    title: str
+    figures: Figures
+    flink: dict[str, str] | None = None  # what Flink took, by figure
+
+
+def _endings(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
+    for keys in arguments.keys or (1_000, 1_000_000):
+        title = f"{keys:,} keys, RocksDB with changelog"
+        yield Table(title, endings.measure(keys, runs), endings.FLINK.get(keys, {}))
+
+
+def _savepoints(how: ModuleType, where: str) -> Callable[[argparse.Namespace, int], Iterator[Table]]:
+    def tables(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
+        for size in arguments.size or (0.1, 1.0, 10.0):
+            title = f"savepoint of {size:g} GB{where}"
+            lacks = savepoint.lacks_room(int(size * 1e9), how.COPIES)
+            if lacks is None:
+                yield Table(title, how.measure(int(size * 1e9), runs))
+            else:
+                print(f"  {title}: left out, {lacks}", flush=True)
+
+    return tables
+
+
+def _throughput(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    yield Table("throughput", throughput.measure(runs))
+
+
+def _checkpoints(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    for queries in (1, 4, 16):
+        yield Table(f"job-wide checkpoints, {queries} queries", checkpoints.measure(queries, runs))
+
+
+def _protocol(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    yield Table("the protocol engine (events/s)", protocol.measure(runs))
+
+
+def _patch(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    yield Table("kubectl patch to driver (real cluster)", patches.measure(runs))
+
+
+def _scale(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
+    for size in arguments.jobs or (100, 1_000):
+        yield Table(f"one controller, {size:,} StreamJobs", scale.measure(size, runs))
+
+
+class Part(NamedTuple):
+    """`runs`: samples of each figure where nobody says how many; all parts together take about an hour with them."""
+
+    tables: Callable[[argparse.Namespace, int], Iterator[Table]]
+    runs: int
+
+
+PARTS = {
+    "endings": Part(_endings, 3),
+    "savepoint": Part(_savepoints(savepoint, ""), 2),
+    "savepoint-s3": Part(_savepoints(savepoint_s3, " on S3"), 1),
+    "throughput": Part(_throughput, 3),
+    "checkpoints": Part(_checkpoints, 1),
+    "protocol": Part(_protocol, 5),
+    "patch": Part(_patch, 10),
+    "scale": Part(_scale, 1),
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dev.bench", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=PARTS + NEEDS_ASKING, action="append", help="one part, or several")
-    parser.add_argument("--runs", type=int, default=5, help="samples of each figure (default 5)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="one part, or several")
+    usual = ", ".join(f"{name} {part.runs}" for name, part in PARTS.items())
+    parser.add_argument("--runs", type=int, help=f"samples of each figure (default: {usual})")
     parser.add_argument("--keys", type=int, action="append", help="keys of state (default 1000 and 1000000)")
     parser.add_argument(
         "--size",
@@ -43,59 +112,29 @@ def main() -> int:
         help="GB of a savepoint (default 0.1, 1 and 10)",
     )
     parser.add_argument("--jobs", type=int, action="append", help="StreamJobs (default 100 and 1000)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there, after each table")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is taken away then too
-    parts = arguments.only or list(PARTS)
-    results: dict[str, Figures] = {}
-    for part in parts:
-        if part == "endings":
-            for keys in arguments.keys or (1_000, 1_000_000):
-                results[f"{keys:,} keys, RocksDB with changelog"] = figures = endings.measure(
-                    keys, arguments.runs
-                )
-                _table(f"{keys:,} keys, RocksDB with changelog", figures, endings.FLINK.get(keys, {}))
-        elif part in ("savepoint", "savepoint-s3"):
-            where, how = (" on S3", savepoint_s3) if part == "savepoint-s3" else ("", savepoint)
-            for size in arguments.size or (0.1, 1.0, 10.0):
-                title = f"savepoint of {size:g} GB{where}"
-                if (lacks := savepoint.lacks_room(int(size * 1e9), how.COPIES)) is not None:
-                    print(f"  {title}: left out, {lacks}", flush=True)
-                    continue
-                results[title] = figures = how.measure(int(size * 1e9), arguments.runs)
-                _table(title, figures, {})
-        elif part == "throughput":
-            results["throughput"] = figures = throughput.measure(arguments.runs)
-            _table("throughput", figures, {})
-        elif part == "checkpoints":
-            for queries in (1, 4, 16):
-                results[f"checkpoints of {queries} queries"] = figures = checkpoints.measure(
-                    queries, arguments.runs
-                )
-                _table(f"job-wide checkpoints, {queries} queries", figures, {})
-        elif part == "protocol":
-            results["protocol"] = figures = protocol.measure(arguments.runs)
-            _table("the protocol engine (events/s)", figures, {})
-        elif part == "scale":
-            for size in arguments.jobs or (100, 1_000):
-                title = f"one controller, {size:,} StreamJobs"
-                results[title] = figures = scale.measure(size)
-                _table(title, figures, {})
-        else:
-            results["patch"] = figures = patches.measure(max(arguments.runs, 10))
-            _table("kubectl patch to driver (real cluster)", figures, {})
-    if arguments.json:
-        arguments.json.write_text(json.dumps({name: f.samples for name, f in results.items()}, indent=1))
+    results: dict[str, dict[str, list[float]]] = {}
+    for name in arguments.only or PARTS:
+        part = PARTS[name]
+        began = time.monotonic()
+        for table in part.tables(arguments, part.runs if arguments.runs is None else arguments.runs):
+            _print(table)
+            results[table.title] = table.figures.samples
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1))
+        print(f"  {name}: {(time.monotonic() - began) / 60:.1f} min", file=sys.stderr, flush=True)
     return 0
 
 
-def _table(title: str, figures: Figures, flink: dict[str, str]) -> None:
+def _print(table: Table) -> None:
     print(
-        f"\n## {title}\n\n| figure | samples | min / median / max | Flink 2.3.0 |\n|---|---|---|---|",
+        f"\n## {table.title}\n\n| figure | samples | min / median / max | Flink 2.3.0 |\n|---|---|---|---|",
         flush=True,
     )
-    print("\n".join(figures.rows(flink)), flush=True)
-    print(f"\n(load before: {os.getloadavg()[1]:.1f})", file=sys.stderr)
+    print("\n".join(table.figures.rows(table.flink or {})), flush=True)
+    print(f"\n(load now: {os.getloadavg()[1]:.1f})", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,7 +31,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dev import ports
 from dev.bench.figures import Figures
-from streamjob.api.crd import definition
+from dev.demo import site as demo
+from dev.demo.console import Console
 from streamjob.controller import certs, names
 from streamjob.controller.certs import Material
 from streamjob.protocol import codec
@@ -113,13 +114,6 @@ class Site:
         self.uids: dict[str, str] = {}
 
     async def make(self) -> None:
-        try:
-            await client.ApiextensionsV1Api(self.core.api_client).create_custom_resource_definition(
-                definition()
-            )
-        except client.ApiException as e:
-            if e.status != 409:
-                raise
         await self.core.create_namespace({"metadata": {"name": self.namespace}})
         await each(self.jobs, self._make)
 
@@ -244,14 +238,25 @@ class Controller(subprocess.Popen[bytes]):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(size: int) -> Figures:
+def measure(size: int, runs: int) -> Figures:
+    """On the local cluster, which is booted if it is not up: the addresses of its drivers are this machine's."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection to each driver; inherited
-    return asyncio.run(_measure(size))
+    figures, console = Figures(), Console()
+    with ExitStack() as afterwards:
+        place = demo.reach_cluster(replace(demo.Settings.from_environment(), context=""), "default", console)
+        if place.booted:
+            afterwards.callback(demo.end_cluster, console)
+        if demo.define(place) and not place.booted:
+            afterwards.callback(demo.undefine, place)
+        os.environ.update(place.kubectl.environment())  # the controllers' processes read it
+        for run in range(runs):
+            print(f"  {size:,} StreamJobs: run {run + 1} of {runs}", flush=True)
+            asyncio.run(_measure(size, figures))
+    return figures
 
 
-async def _measure(size: int) -> Figures:
-    figures = Figures()
+async def _measure(size: int, figures: Figures) -> None:
     await config.load_kube_config()
     drivers = Drivers(certs.new(datetime.now(timezone.utc)))
     async with client.ApiClient() as api, drivers.served():
@@ -262,7 +267,6 @@ async def _measure(size: int) -> Figures:
             await _serve(site, figures)
         finally:
             await site.remove()
-    return figures
 
 
 async def _begin(site: Site, figures: Figures) -> None:

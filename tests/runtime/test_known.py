@@ -47,6 +47,9 @@ def test_savepoints_that_are_whole_and_the_jobs_own(query: Query) -> None:
     query.files.delete(query.uri("half") + "/manifest.json")
     query.save("broken")
     (query.root / "broken" / "manifest.json").write_text("{")
+    query.batch()
+    (lost,) = (e.shared for e in query.save("lost").files if e.shared and e.path.endswith("0/2.delta"))
+    (query.root / "shared" / str(lost)).unlink()
     assert known_records(query.files, config(query), 7, ()).records == (one.checkpoint,)
 
 

@@ -291,7 +291,9 @@ class DiesAtItsFirstCopy(LocalFiles):
 
 def test_an_attempt_whose_place_was_taken_completes_nothing(tmp_path: Path) -> None:
     """The next epoch begins there, and dies. In the moment between its last look and its manifest the older attempt cannot see
-    that; what it leaves then is not taken for a savepoint by the repeat."""
+    that; what it leaves then is not listed as good, and not taken for a savepoint by the repeat."""
+
+    seen: set[bool] = set()
 
     def run(at: int) -> bool:
         query, files = two(tmp_path / str(at))
@@ -316,11 +318,17 @@ def test_an_attempt_whose_place_was_taken_completes_nothing(tmp_path: Path) -> N
             new = {str(name).partition("-")[0] for name in used(query, "two") - used(query, "one")}
             assert holder is not None
             assert new == {holder.attempt}
+        if complete:
+            listed = {s.uri: s.problem for s in list_savepoints(plain, f"file:{query.root}")}
+            whole = verify_savepoint(plain, query.uri("two")) == []
+            assert (listed[query.uri("two")] is None) == whole
+            seen.add(whole)
         next_epoch(plain)
         good(query, "two")
         return happened
 
     assert each_moment(run) > 20
+    assert seen == {True, False}
 
 
 def test_shared_files_deleted_by_hand_meanwhile_are_no_savepoint(tmp_path: Path) -> None:

@@ -26,14 +26,15 @@ from .savepointdir import (
     read_manifest,
     write_begun,
 )
-from .sharing import Swept, names_in, sweep
+from .sharing import Swept, lost_shared, names_in, shared_sizes, sweep
 
 DEPTH = 2  # a folder of a job's savepoints, or one with those of several jobs
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A savepoint of a list. What has a `problem` cannot be restored: it was never finished, or its manifest cannot be read.
+    """A savepoint of a list. What has a `problem` cannot be restored: it was never finished, its manifest cannot be read, or
+    shared files that it needs are gone. What its files hold, `verify_savepoint` looks at.
 
     :param at: when it was completed, of an incomplete one when it was begun; RFC 3339. :param scenario: what it ended.
     :param why: it was taken, in a word.
@@ -79,13 +80,16 @@ def list_savepoints(files: HadoopFiles, root: str) -> list[Listed]:
     holders = Multiset(
         place for uri, m in manifests_of.items() for place in {manifests.place(uri, e) for e in m.files}
     )
+    # After the manifests: what is written meanwhile has its shared files before its manifest.
+    there = {f: shared_sizes(files, f) for f in {manifests.shared_root(uri) for uri in manifests_of}}
     for uri, manifest in manifests_of.items():
         record = manifest.checkpoint
+        lost = lost_shared(manifest.files, there[manifests.shared_root(uri)])
         own = sum(e.size for e in manifest.files if holders[manifests.place(uri, e)] == 1)
         found.append(
             Listed(
                 uri,
-                None,
+                f"{len(lost)} of its shared files are gone, the first: {lost[0].path}" if lost else None,
                 manifest.job,
                 record.request_id,
                 record.completed_at,

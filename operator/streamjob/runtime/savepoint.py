@@ -28,7 +28,7 @@ from .savepointdir import (
     missing,
     read_manifest,
 )
-from .sharing import Attempt, FileKey, is_state, lost_shared, settled
+from .sharing import Attempt, FileKey, is_state, lost_shared, settled, shared_sizes
 
 MARKER = "streamjob-restore.json"  # in a directory that restore() filled: from where, and the query's new id
 
@@ -248,7 +248,7 @@ def _standing(
             remedy="Choose another location",
         )
     # An attempt that lost its place in the moment in which it wrote its manifest has lost its shared files to whoever took it.
-    whole = not lost_shared(files, target, found.files)
+    whole = not lost_shared(found.files, shared_sizes(files, manifests.shared_root(target)))
     stands = not live and whole and found.checkpoint.committed.stages == checkpoint.committed.stages
     if stands and found.checkpoint.checkpoint == checkpoint.checkpoint:
         return found

@@ -90,7 +90,7 @@ class Attempt:
             for root, uri in locations.items()
             if f"{root}/{METADATA}" in same_id and at.get(root) == uri
         )
-        there = {f.path: f.size for f in _shared(self._files, self._target)}
+        there = shared_sizes(self._files, manifests.shared_root(self._target))
         return {
             FileKey.of(e): e
             for e in self._earlier.files
@@ -106,7 +106,7 @@ class Attempt:
                 f"{self._target} was taken over by another attempt, or deleted",
                 remedy="See who else runs this job",
             )
-        if lost := lost_shared(self._files, self._target, entries):
+        if lost := lost_shared(entries, shared_sizes(self._files, manifests.shared_root(self._target))):
             raise NotFound(self._target, "complete", missing(lost[0]), remedy="Take the savepoint again")
 
 
@@ -192,9 +192,13 @@ def _folders(files: HadoopFiles, root: str) -> list[str]:
     return [f.path for f in files.list(root) if f.is_dir and f.path != manifests.SHARED]
 
 
-def lost_shared(files: HadoopFiles, savepoint: str, entries: Iterable[FileEntry]) -> list[FileEntry]:
-    """Those whose shared file is not there, or of another size. One listing."""
-    there = {f.path: f.size for f in _shared(files, savepoint)}
+def shared_sizes(files: HadoopFiles, folder: str) -> dict[str, int]:
+    """Bytes of each shared file, by name. One listing. :param folder: `manifests.shared_root` of a savepoint."""
+    return {f.path: f.size for f in _shared(files, folder)}
+
+
+def lost_shared(entries: Iterable[FileEntry], there: Mapping[str, int]) -> list[FileEntry]:
+    """Those whose shared file is not `there`, or of another size."""
     return [e for e in entries if e.shared is not None and there.get(e.shared) != e.size]
 
 
@@ -206,9 +210,9 @@ def names_in(files: HadoopFiles, folder: str) -> set[str]:
         return set()
 
 
-def _shared(files: HadoopFiles, savepoint: str) -> list[FileInfo]:
+def _shared(files: HadoopFiles, folder: str) -> list[FileInfo]:
     try:
-        found = files.list(manifests.shared_root(savepoint))
+        found = files.list(folder)
     except NotFound:
         return []
     return [f for f in found if manifests.is_shared_name(f.path)]
