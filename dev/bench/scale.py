@@ -252,12 +252,12 @@ def measure(size: int, runs: int) -> Figures:
         os.environ.update(place.kubectl.environment())  # the controllers' processes read it
         for run in range(runs):
             print(f"  {size:,} StreamJobs: run {run + 1} of {runs}", flush=True)
-            asyncio.run(_measure(size, figures))
+            asyncio.run(_measure(place.kubectl.kubeconfig, size, figures))
     return figures
 
 
-async def _measure(size: int, figures: Figures) -> None:
-    await config.load_kube_config()
+async def _measure(kubeconfig: str | None, size: int, figures: Figures) -> None:
+    await config.load_kube_config(kubeconfig)  # which would take the variable as it was when it was imported
     drivers = Drivers(certs.new(datetime.now(timezone.utc)))
     async with client.ApiClient() as api, drivers.served():
         site = Site(api, f"scale-{uuid.uuid4().hex[:8]}", size, drivers)

@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 
 from streamjob.runtime import classes
 
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+
 
 @contextmanager
 def session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for key, value in settings.items():
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {**QUIET, **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
