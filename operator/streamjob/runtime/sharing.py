@@ -146,7 +146,8 @@ class Swept:
 
 def sweep(files: HadoopFiles, root: str) -> Swept:
     """Delete the shared files that no savepoint of the root has. The order matters: see above."""
-    found = _shared(files, f"{root}/{manifests.SHARED}")
+    folder = f"{root}/{manifests.SHARED}"
+    there = shared_sizes(files, folder)
     used: set[str] = set()
     for name in _folders(files, root):
         savepoint = f"{root}/{name}"
@@ -162,9 +163,9 @@ def sweep(files: HadoopFiles, root: str) -> Swept:
             return Swept(
                 0, 0, f"{name} is not complete: it is being written, or was left half written or half deleted"
             )
-    garbage = [f for f in found if f.path not in used]
-    _delete(files, f"{root}/{manifests.SHARED}", [f.path for f in garbage])
-    return Swept(len(garbage), sum(f.size for f in garbage))
+    garbage = [name for name in there if name not in used]
+    each(lambda name: files.delete(f"{folder}/{name}"), garbage, THREADS)
+    return Swept(len(garbage), sum(there[name] for name in garbage))
 
 
 def _newest(files: HadoopFiles, target: str, job: JobRef) -> Manifest | None:
@@ -193,8 +194,14 @@ def _folders(files: HadoopFiles, root: str) -> list[str]:
 
 
 def shared_sizes(files: HadoopFiles, folder: str) -> dict[str, int]:
-    """Bytes of each shared file, by name. One listing. :param folder: `manifests.shared_root` of a savepoint."""
-    return {f.path: f.size for f in _shared(files, folder)}
+    """Bytes of each shared file, by name; none if there is no such folder. One listing.
+
+    :param folder: `manifests.shared_root` of a savepoint.
+    """
+    try:
+        return {f.path: f.size for f in files.list(folder) if manifests.is_shared_name(f.path)}
+    except NotFound:
+        return {}
 
 
 def lost_shared(entries: Iterable[FileEntry], there: Mapping[str, int]) -> list[FileEntry]:
@@ -208,15 +215,3 @@ def names_in(files: HadoopFiles, folder: str) -> set[str]:
         return {f.path for f in files.list(folder)}
     except NotFound:
         return set()
-
-
-def _shared(files: HadoopFiles, folder: str) -> list[FileInfo]:
-    try:
-        found = files.list(folder)
-    except NotFound:
-        return []
-    return [f for f in found if manifests.is_shared_name(f.path)]
-
-
-def _delete(files: HadoopFiles, folder: str, names: list[str]) -> None:
-    each(lambda name: files.delete(f"{folder}/{name}"), names, THREADS)
