@@ -1,7 +1,7 @@
 """A driver without Kubernetes: the real runtime in a process of its own, spoken to as the controller speaks to it.
 
-For tests and benchmarks. It plays the controller's part only where a test tells it to: `status`, `terminate` and
-`complete` are single calls, `finish` is the whole conversation.
+For tests and benchmarks. As the controller does, it confirms each checkpoint that is durable, unless a test wants to do that by
+itself (`answers=False`, `complete`). `status` and `terminate` are single calls, `finish` is the whole conversation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -50,6 +51,7 @@ class LocalDriver:
     """One driver process (one epoch). `home` holds checkpoints, savepoints, logs; later epochs are given the same one.
 
     :param storage: URI to hold checkpoints and savepoints instead. :param environment: the process gets these variables too.
+    :param answers: it confirms checkpoints.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class LocalDriver:
         epoch: int = 1,
         storage: str | None = None,
         environment: Mapping[str, str] | None = None,
+        answers: bool = True,
         **config: object,
     ) -> None:
         self.home = home
@@ -82,7 +85,7 @@ class LocalDriver:
         self.report_file = home / f"report-{epoch}.json"
         spark_conf = {**FAST, **config.pop("spark_conf", {})}  # type: ignore[dict-item]
         self.config = DriverConfig(
-            job=JOB,
+            job=config.pop("job", JOB),  # type: ignore[arg-type]
             epoch=epoch,
             application=Application(file=str(script), args=args),
             checkpoints=f"{self.storage}/checkpoints",
@@ -112,6 +115,30 @@ class LocalDriver:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.answers = False
+        self.confirmed: list[CheckpointRecord] = []  # as the index has them
+        if answers:
+            self.answer()
+
+    def answer(self) -> None:
+        """From now on each checkpoint that is durable is confirmed."""
+        if not self.answers:
+            self.answers = True
+            threading.Thread(target=self._answer, name="index", daemon=True).start()
+
+    def _answer(self) -> None:
+        """As the controller: what is durable is taken into the index, and the driver is told so."""
+        version = -1
+        while self.process.poll() is None:
+            try:
+                status = self.status(version, timeout=5)
+                for record in status.durable:
+                    if record not in self.confirmed:
+                        self.confirmed.append(record)
+                        self.complete(record.checkpoint)
+                version = status.version
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)  # not there yet, or not any more
 
     # --- single calls ---------------------------------------------------------------------------------------------
 
@@ -184,10 +211,11 @@ class LocalDriver:
         if mode is not None:
             self.wait_for(lambda s: True)  # the endpoint is up
             self.terminate(mode, savepoint)
+        answered = self.answers
+        self.answer()
         status = self.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
         assert status.completed is not None
-        self.record = status.completed
-        self.complete(self.record.checkpoint)
+        self.record, self.answers = status.completed, answered
         assert self.wait() == 0, self.tail()
         return self.record
 
@@ -203,7 +231,7 @@ class LocalDriver:
             epoch=self.epoch + 1,
             storage=self.storage,
             environment=self.environment,
-            **config,
+            **{"answers": self.answers, **config},  # type: ignore[arg-type]
         )
 
     def wait(self, timeout: float = PATIENCE) -> int:

@@ -53,22 +53,34 @@ ANSWERS: dict[type[Any], Callable[[Coordinator, Any], list[fx.Effect]]] = {
 }
 
 
-def live(job: Job) -> int:
-    """Start, some checkpoints, drain, end. The number of events that it took."""
+def live(job: Job, *, script_waits: bool = False) -> int:
+    """Start, some checkpoints, drain, end. The number of events that it took.
+
+    :param script_waits: the script ends only when every query is closed, so that each end takes a checkpoint.
+    """
     c = Coordinator(settings=Checkpointing())
-    todo: deque[fx.Effect] = deque()
     events = 0
-    for task, upstream in job:
-        todo.extend(c.task_started(task, upstream))
+
+    def settle(wanted: list[fx.Effect]) -> None:
+        """Carry out what an event wants, and all that follows."""
+        nonlocal events
         events += 1
-    for round_ in range(CHECKPOINTS + 1):
-        todo.extend(c.checkpoint_due() if round_ < CHECKPOINTS else c.termination_requested(DRAIN))
-        events += 1
+        todo = deque(wanted)
         while todo:
             effect = todo.popleft()
             if type(effect) in ANSWERS:
                 todo.extend(ANSWERS[type(effect)](c, effect))
                 events += 1
+
+    for task, upstream in job:
+        settle(c.task_started(task, upstream))
+    for _ in range(CHECKPOINTS):
+        settle(c.checkpoint_due())
+    if not script_waits:
+        settle(c.script_ended())
+    settle(c.termination_requested(DRAIN))
+    if script_waits:
+        settle(c.script_ended())
     assert c.terminated
     return events
 

@@ -162,6 +162,14 @@ REFUSED += [
     for text in ("@daily", "60 * * * *", "* * * * * *", "0 0 * jan *", "*/0 * * * *")
 ]
 REFUSED += [
+    (job(restoreFrom=source), "spec.restoreFrom", sentence)
+    for source, sentence in (
+        ({"savepoint": "/a", "checkpoints": {"a": "/a"}}, "exclude each other"),
+        ({"allowDrained": True}, "savepoint or checkpoints must be set"),
+        ({"allowNonRestoredState": False}, "savepoint or checkpoints must be set"),
+    )
+]
+REFUSED += [
     (job(savepoint={"timeout": "0s"}), "spec.savepoint", "savepoint.timeout must not be 0"),
     (job(savepoint={"trigger": -1}), "spec.savepoint.trigger", "greater than or equal to 0"),
     (
@@ -198,6 +206,7 @@ def _change(path: str, value: Any) -> Callable[[Job], None]:
 
 
 START = {"savepoint": "/sp/x", "allowDrained": False}
+LENIENT = {"allowNonRestoredState": True}
 CHANGES = [
     ({}, _change("spec.storage.checkpoints", "/elsewhere"), "storage.checkpoints cannot change"),
     ({"state": "Drained"}, _change("spec.state", "Running"), "a drain is an end"),
@@ -205,10 +214,26 @@ CHANGES = [
     (
         {"restoreFrom": START},
         _change("spec.restoreFrom.savepoint", "/sp/y"),
-        "restoreFrom cannot change",
+        "restoreFrom.savepoint and restoreFrom.checkpoints cannot change",
     ),
-    ({"restoreFrom": START}, _change("spec.restoreFrom", None), "restoreFrom cannot change"),
-    ({}, _change("spec.restoreFrom", START), "restoreFrom cannot change"),
+    ({"restoreFrom": START}, _change("spec.restoreFrom", None), "cannot change"),
+    (
+        {},
+        _change("spec.restoreFrom", START),
+        "restoreFrom.savepoint and restoreFrom.checkpoints cannot change",
+    ),
+    ({"restoreFrom": START}, _change("spec.restoreFrom", {"checkpoints": {"a": "/a"}}), "cannot change"),
+    (
+        {"restoreFrom": {"checkpoints": {"a": "/a"}}},
+        _change("spec.restoreFrom.checkpoints.a", "/b"),
+        "cannot change",
+    ),
+    ({"restoreFrom": START}, _change("spec.restoreFrom", LENIENT), "cannot change"),
+    ({}, _change("spec.restoreFrom", LENIENT), None),
+    ({"restoreFrom": LENIENT}, _change("spec.restoreFrom", None), None),
+    ({"restoreFrom": LENIENT}, _change("spec.restoreFrom", START), "cannot change"),
+    ({"restoreFrom": START}, _change("spec.restoreFrom.allowNonRestoredState", True), None),
+    ({"restoreFrom": {"checkpoints": {"a": "/a"}}}, _change("spec.restoreFrom.allowDrained", True), None),
     ({"state": "Drained"}, _change("spec.state", "Cancelled"), None),
     ({"state": "Cancelled"}, _change("spec.state", "Running"), None),
     ({"restoreFrom": START}, _change("spec.restoreFrom.allowDrained", True), None),

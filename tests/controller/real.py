@@ -40,6 +40,7 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
+from streamjob.runtime.config import with_stages
 
 from .fake_driver import FakeDriver
 
@@ -143,7 +144,8 @@ class Cluster:
     async def told(self, epoch: int) -> DriverConfig:
         """The configuration in the pod of this epoch."""
         (container,) = (await self.pod(epoch)).spec.containers
-        return codec.loads(DriverConfig, next(e.value for e in container.env if e.name == "STREAMJOB_CONFIG"))
+        found = next(e.value for e in container.env if e.name == "STREAMJOB_CONFIG")
+        return with_stages(codec.loads(DriverConfig, found), indices.dumps(await self.index()))
 
     async def run_driver(self, epoch: int) -> tuple[FakeDriver, DriverConfig]:
         """The pod's container starts: with what the controller gave it, and nothing else."""

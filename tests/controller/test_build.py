@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +15,11 @@ from cryptography import x509
 from streamjob.controller import build, certs, names
 from streamjob.protocol import codec, messages
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverConfig
+from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus
+from streamjob.protocol.records import CheckpointRecord, TaskRecord
+from streamjob.runtime.config import load
 
-from .given import UID, index, job, ran, record
+from .given import UID, driver, index, job, ran, record
 
 VOLUMES = [
     {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "orders"}},
@@ -255,14 +260,73 @@ def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
     assert config(2, 1, index(record()), **spec).restore.savepoint is None
 
 
+def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
+    """Also by one that goes on from the job's own checkpoint, as after an upgrade."""
+    assert not config().restore.allow_non_restored_state
+    for source in ({}, {"savepoint": "file:///data/sp/x"}):
+        spec: dict[str, Any] = {"restoreFrom": {"allowNonRestoredState": True, **source}}
+        assert config(**spec).restore.allow_non_restored_state
+        later = config(2, 1, index(record()), **spec).restore
+        assert (later.allow_non_restored_state, later.savepoint) == (True, None)
+
+
 def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
     status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
     assert build.driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
 
 
-def test_a_config_fits_into_an_environment_variable() -> None:
-    known = index(*[record(n, n) for n in range(1, 150)])
-    assert len(codec.dumps(config(200, 199, known))) < 1 << 16
+def large(tasks: int = 2_000) -> CheckpointRecord:
+    """Of a stage with so many shards."""
+    one = record()
+    (stage,) = one.stages
+    shards = tuple(
+        TaskRecord(n, f"s3a://streams/checkpoints/shop-orders-{UID[:8]}/windows/{n}", 7, finished=n % 2 == 0)
+        for n in range(tasks)
+    )
+    return replace(one, stages=(replace(stage, tasks=shards),))
+
+
+def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path: Path) -> None:
+    """Linux takes no variable above 128 KiB, so no driver started."""
+    latest = large()
+    assert len(codec.dumps(latest)) > 300 << 10
+    known = index(latest)
+    told = config(2, 1, known)
+    made = build.driver_pod(job(), told)
+    variable = env(made)["STREAMJOB_CONFIG"]["value"]
+    subprocess.run(["/bin/true"], env={"STREAMJOB_CONFIG": variable}, check=True)
+    assert len(json.dumps(made)) < 16 << 10
+    (volume,) = [v for v in made["spec"]["volumes"] if "configMap" in v]
+    assert volume["configMap"] == {
+        "name": "orders-checkpoints",
+        "optional": True,
+        "items": [{"key": "index.json", "path": "index.json"}],
+    }
+    (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == volume["name"]]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/var/run/streamjob-index", True)
+
+    (tmp_path / "index.json").write_text(build.config_map(job(), known, None)["data"]["index.json"])
+    environment = {"STREAMJOB_CONFIG": variable, "STREAMJOB_INDEX": str(tmp_path / "index.json")}
+    assert load(environment) == told
+    assert "STREAMJOB_INDEX" not in env(made), "it is where the runtime looks by itself"
+
+
+def test_the_first_driver_has_no_index_to_read() -> None:
+    assert not [v for v in pod()["spec"]["volumes"] if "configMap" in v]
+
+
+def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
+    """The index has it without its stages then; their finished flags were lost, and their transactions."""
+    said = codec.loads(DriverStatus, messages.report(driver(DriverPhase.TERMINATED, completed=large(100))))
+    assert said.completed is not None
+    assert said.completed.stages == ()
+    restore = config(2, 1, index(said.completed)).restore
+    assert (restore.latest, restore.recorded, restore.exact) == (None, large(100).savepoint, True)
+    assert config(2, 1, index(said.completed)).next_checkpoint == 2
+    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
+    assert config(2, 1, index(said.completed), **spec).restore.savepoint is None
+    later = config(3, 2, index(said.completed)).restore
+    assert (later.recorded, later.exact) == (large(100).savepoint, False)
 
 
 def test_certificate_and_token() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streamjob.api import Phase
+from streamjob.api import ConditionType, Phase
 from streamjob.controller.actions import (
     CreateDriver,
     DeletePod,
@@ -21,6 +22,7 @@ from .given import (
     OUT_OF_INPUT,
     asked,
     driver,
+    exited,
     index,
     is_ready,
     is_stalled,
@@ -35,6 +37,32 @@ from .given import (
 
 
 class TestDrain:
+    def test_what_it_leaves_in_state_is_said(self) -> None:
+        said = terminating(Mode.DRAIN).termination
+        assert said is not None
+        end = driver(DriverPhase.TERMINATED, termination=replace(said, state_rows_left=7, flushed_rows=3))
+        before = job(state="Drained", status=ran(termination=asked("Drain")))
+        status = look(observed(before, pods=[exited(report=end)], index=index(DRAINED)))[3].status
+        assert status.termination is not None
+        assert (status.termination.flushed_rows, status.termination.state_rows_left) == (3, 7)
+        gone = observed(job(state="Drained", status=status.plain()), index=index(DRAINED))
+        ready = look(gone)[3].status.condition(ConditionType.READY)
+        assert ready is not None
+        assert "7 rows of state are left" in ready.message
+
+    @pytest.mark.parametrize(("state", "seconds"), [("Stopped", 90.0), ("Drained", 5400.0)])
+    def test_the_script_has_the_time_of_its_kind_of_end(self, state: str, seconds: float) -> None:
+        patience = {"stopTimeout": "90s", "drainTimeout": "1h30m"}
+        o = observed(
+            job(state=state, status=ran(), termination=patience),
+            pods=[running()],
+            index=index(),
+            says=driver(),
+        )
+        (send,) = look(o)[3].actions
+        assert isinstance(send, SendTermination)
+        assert send.request.timeout == seconds
+
     def test_like_a_stop(self) -> None:
         o = observed(job(state="Drained", status=ran()), pods=[running()], index=index(), says=driver())
         phase, _, _, d = look(o)

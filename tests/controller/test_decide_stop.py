@@ -42,7 +42,7 @@ class TestStop:
         phase, _, _, d = look(o)
         target = f"file:///data/sp/shop-orders-{UID[:8]}/stop-1-4"
         assert phase is Phase.STOPPING
-        assert d.actions == (SendTermination(TerminationRequest("stop-1-4", 1, Mode.STOP, target)),)
+        assert d.actions == (SendTermination(TerminationRequest("stop-1-4", 1, Mode.STOP, target, 600.0)),)
         t = d.status.termination
         assert t is not None
         assert (t.request_id, t.mode, t.savepoint) == ("stop-1-4", "Stop", target)
@@ -167,6 +167,7 @@ class TestStop:
         assert do == [EnsureSecret, CreateDriver]
         assert config.termination is not None
         assert (config.termination.request_id, config.termination.epoch) == ("stop-1-1", 2)
+        assert config.termination.timeout == 600.0
         assert not config.restore.exact
 
     def test_past_the_deadline_it_says_what_it_waits_for(self) -> None:

@@ -194,6 +194,7 @@ def test_jobs_by_phase_and_by_name() -> None:
     assert told("streamjob_jobs", {"phase": "Running"}) == 0
     assert told("streamjob_job_phase", {**one, "phase": "Stopping"}) == 1
     assert told("streamjob_job_epoch", one) == 3
+    assert told("streamjob_job_degraded", one) == 0
     assert told("streamjob_job_checkpoint_timestamp_seconds", one) == NOW.timestamp() - 245
     assert told("streamjob_job_checkpoint_interval_seconds", one) == 600
     assert told("streamjob_job_termination_deadline_timestamp_seconds", one) == NOW.timestamp() + 540
@@ -203,19 +204,26 @@ def test_jobs_by_phase_and_by_name() -> None:
     assert told("streamjob_job_phase", {**one, "phase": "Stopping"}) is None, "one phase at a time"
     assert told("streamjob_job_termination_deadline_timestamp_seconds", one) is None
 
+    dead: dict[str, Any] = {"type": "Degraded", "status": "True", "reason": "QueryFailed", "message": "m"}
+    dead |= {"observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:00:00Z"}
+    degraded = job(status=ran(3, conditions=[dead]))
+    jobs.saw(degraded, degraded.status)
+    assert told("streamjob_job_degraded", one) == 1
+    assert told("streamjob_job_stalled", one) == 0
+
     jobs.forget("shop", "orders")
     assert told("streamjob_job_epoch", one) is None, "its series go with the job"
 
 
 def test_labels_are_bounded() -> None:
-    """Only what an alert has to name a job by is a series of that job, and not more than six of them."""
+    """Only what an alert has to name a job by is a series of that job, and not more than seven of them."""
     jobs = Jobs()
     everything = ran(
         checkpoint={"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"}, termination=asked()
     )
     jobs.saw(job(status=everything), job(status=everything).status)
     of_jobs = [s for f in jobs.collect() for s in f.samples if "streamjob" in s.labels]
-    assert len(of_jobs) == 6
+    assert len(of_jobs) == 7
     allowed = {"phase", "cause", "reason", "verb", "resource", "code", "state", "mode", "outcome", "le"}
     for family in REGISTRY.collect():
         for sample in family.samples:

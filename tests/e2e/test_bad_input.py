@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "absent": ("absent.py", {}, "ScriptNotFound", ("/app/absent.py", "spec.application")),
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
-    "twins": ("twins.py", {}, "DuplicateQueryName", ("'twin'", "queryName")),
+    "twins": ("twins.py", {}, "DuplicateQueryName", ("name twin", "queryName")),
     "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 

@@ -16,8 +16,12 @@ DRAIN = TerminationRequest("r1", 1, Mode.DRAIN, "file:/savepoints/r1")
 class Driver:
     """`todo` are the effects not carried out yet, `log` all that ever came, in order."""
 
-    def __init__(self, module: ModuleType = coordinator, *tasks: str, **fields: Any) -> None:
+    def __init__(
+        self, module: ModuleType = coordinator, *tasks: str, script_runs: bool = False, **fields: Any
+    ) -> None:
         self.c = module.Coordinator(**fields)
+        if not script_runs:  # it has ended without giving up what is expected
+            self.c._ending.script_ended = True
         self.todo: list[effects.Effect] = []
         self.log: list[effects.Effect] = []
         for task in tasks:

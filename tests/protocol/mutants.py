@@ -13,7 +13,6 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
-from hypothesis.stateful import run_state_machine_as_test
 
 from streamjob.protocol import lifecycle
 from tests.protocol import (
@@ -23,12 +22,25 @@ from tests.protocol import (
     test_finished,
     test_recovery,
 )
-from tests.protocol.graph_machine import machine
+from tests.protocol.randomjob import live
 from tests.protocol.script import Script
 from tests.protocol.test_cases import CASES
 
 # What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the tests.
-ENGINE = ("lifecycle", "graph", "task", "flow", "barriers", "checkpoints", "ending", "flight", "coordinator")
+ENGINE = (
+    "lifecycle",
+    "graph",
+    "task",
+    "flow",
+    "barriers",
+    "checkpoints",
+    "roster",
+    "ending",
+    "flight",
+    "answers",
+    "completion",
+    "coordinator",
+)
 # Functions beside it, and the tests of them.
 BESIDE = {
     "finished": (test_finished, test_recovery),
@@ -36,7 +48,7 @@ BESIDE = {
     "adoption": (test_adoption,),
 }
 ROOT = Path(str(lifecycle.__file__)).parents[1]
-EXAMPLES = 60
+PLANS = 2000
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def caught_by(mutation: Mutation | None) -> str | None:
             return first_failing(c for test in BESIDE[mutation.module] for c in calls(test))
     module = build(mutation)
     found = first_failing(engine_cases(module))
-    return found or first_failing([("random graphs", lambda: random_graphs(module))])
+    return found or first_failing((f"plan {n}", lambda n=n: live(module, n)) for n in range(PLANS))
 
 
 def engine_cases(module: ModuleType) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -128,11 +140,6 @@ def engine_cases(module: ModuleType) -> Iterator[tuple[str, Callable[[], Any]]]:
         for name, function in inspect.getmembers(test, inspect.isfunction):
             if name.startswith("test_"):
                 yield name, lambda function=function: function(module)
-
-
-def random_graphs(module: ModuleType, examples: int = EXAMPLES) -> None:
-    built = machine(module, examples, 30, derandomize=True)
-    run_state_machine_as_test(built, settings=built.TestCase.settings)
 
 
 def calls(test: ModuleType) -> Iterator[tuple[str, Callable[[], Any]]]:

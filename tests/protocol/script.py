@@ -2,7 +2,7 @@
 
     row 4: what happens, in words
       start A
-      start B < A               its upstream; also: commits=no, union=NAME
+      start B < A               its upstream; also: commits=no, own=yes (it has sources of its own besides), drained=yes
       edge B < A                declared when B runs
       end A                     its input ends, and all that is asked of A is done until its data has ended
       boundary B 7 => FireMaxWatermark B
@@ -10,8 +10,8 @@
       run                       carry out all that is asked for; `run until Close`: up to the first of these
       states A=Closed B=Running
 
-All words are in `Script`. Effects are written `Name task number`, `StoreCheckpoint 3 [A B]` (what is flagged as finished) and
-`AbortCheckpoint 3 /part of the reason/`.
+The script has ended, unless a case begins with `script-runs`. All words are in `Script`. Effects are written `Name task number`,
+`StoreCheckpoint 3 [A B]` (what is flagged as finished) and `AbortCheckpoint 3 /part of the reason/`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ WORDS = {
     "retry": "retry",
     "cancel": "cancel_requested",
     "all-started": "all_started",
+    "script-ends": "script_ended",
+    "script-blocked": "script_blocked",
 }
 
 
@@ -126,6 +128,10 @@ class Script:
     def do_expect(self, *tasks: str) -> None:
         self.fields["expected"] = tasks
 
+    def do_script_runs(self) -> None:
+        """It may start queries, also again, until `script-ends`."""
+        self.fields["script_runs"] = True
+
     def do_number(self, number: str) -> None:
         self.fields["next_checkpoint"] = int(number)
 
@@ -136,9 +142,9 @@ class Script:
 
     def do_start(self, task: str, *rest: str) -> list[Any]:
         upstream = tuple(u for u in rest if u != "<" and "=" not in u)
-        options: dict[str, Any] = {"commits": False} if "commits=no" in rest else {}
-        if names := [u.removeprefix("union=") for u in rest if u.startswith("union=")]:
-            options["union"] = names
+        said = dict(word.split("=") for word in rest if "=" in word)
+        names = {"commits": "commits", "own": "own_sources", "drained": "drained"}
+        options = {names[key]: value == "yes" for key, value in said.items()}
         return self.driver.tell("task_started", task, upstream, **options)
 
     def do_restored(self, task: str, batch: str, *rest: str) -> list[Any]:
@@ -149,8 +155,19 @@ class Script:
     def do_input_complete(self, task: str) -> list[Any]:
         return self.driver.tell("input_ended", task, rest=True)
 
-    def do_edge(self, uid: str, _: str, upstream: str) -> list[Any]:
-        return self.driver.tell("edge_declared", uid, upstream)
+    def do_exhausted(self, task: str) -> list[Any]:
+        """Its trigger, availableNow or once, has taken all there was, and the query is over."""
+        return self.driver.tell("run_ended", task, exhausted=True)
+
+    def do_gone(self, task: str) -> list[Any]:
+        """The query is over, and nobody knows who stopped it."""
+        return self.driver.tell("run_ended", task, exhausted=False)
+
+    def do_edge(self, uid: str, _: str, upstream: str, *rest: str) -> list[Any]:
+        return self.driver.tell("edge_declared", uid, upstream, own_sources="own=yes" in rest)
+
+    def do_refuse_start(self, task: str, *rest: str) -> None:
+        self.driver.c.refuse_start(task, tuple(u for u in rest if u != "<"))
 
     def do_stop(self) -> list[Any]:
         return self.driver.tell("termination_requested", STOP)
@@ -210,6 +227,12 @@ class Script:
 
     def do_isnt(self, word: str) -> None:
         assert not getattr(self.driver.c, word), word
+
+    def do_awaits_commit(self, task: str) -> None:
+        assert self.driver.c.awaits_commit(task), task
+
+    def do_never_awaits_commit(self, task: str) -> None:
+        assert not self.driver.c.awaits_commit(task), task
 
     def do_final(self, number: str) -> None:
         assert self.driver.c.final_checkpoint == _value(number), self.driver.c.final_checkpoint

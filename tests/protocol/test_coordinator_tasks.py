@@ -146,36 +146,51 @@ def test_a_failed_task_does_not_end_by_request_or_input(module: ModuleType) -> N
     d.tell("task_failed", "a")
     for event in (("input_ended", "a"), ("script_stopped", "a"), ("task_failed", "a")):
         assert d.tell(*event) == []
-    assert d.tell("termination_requested", STOP) == []
+    assert d.tell("termination_requested", DRAIN) == []
     assert d.states() == {"a": "Failed"}
     assert not d.c.terminated
 
 
-def test_no_final_checkpoint_without_the_failed_task(module: ModuleType) -> None:
+def test_a_stop_of_a_failed_task_takes_its_last_batch(module: ModuleType) -> None:
+    d = Driver(module, "a")
+    d.tell("task_failed", "a")
+    (store,) = d.tell("termination_requested", STOP)
+    assert isinstance(store, StoreCheckpoint)
+    assert store.batches == {}
+    assert store.pre_commit == {}
+    d.run()
+    assert d.c.terminated
+    assert d.states() == {"a": "Failed"}
+
+
+def test_a_drain_does_not_end_without_the_failed_task(module: ModuleType) -> None:
     d = Driver(module, "a", "b")
     d.tell("task_failed", "b")
-    d.tell("termination_requested", STOP)
+    d.tell("termination_requested", DRAIN)
     d.run()
     assert d.tell("retry") == []
     assert d.states() == {"a": "WaitingForFinalCheckpoint", "b": "Failed"}
 
 
-def test_a_task_that_fails_while_it_waits_fails_the_checkpoint_for_all(module: ModuleType) -> None:
+def test_a_task_that_fails_while_it_waits_makes_the_checkpoint_of_a_stop_void(module: ModuleType) -> None:
     d = Driver(module, "a", "b")
     d.tell("termination_requested", STOP)
     d.run(until=AnnounceCheckpoint)
-    d.tell("task_failed", "b")
+    assert d.tell("task_failed", "b") == [StoreCheckpoint(2, NONE)]
+    assert d.do(AnnounceCheckpoint) == []
     d.run()
-    assert d.states() == {"a": "WaitingForFinalCheckpoint", "b": "Failed"}
+    assert d.states() == {"a": "Closed", "b": "Failed"}
+    assert d.c.terminated
 
 
-def test_a_failed_task_that_is_started_again_ends_with_the_others(module: ModuleType) -> None:
+def test_a_task_that_failed_behind_its_finish_takes_its_place_again(module: ModuleType) -> None:
     d = Driver(module, "a", "b")
     d.tell("termination_requested", DRAIN)
     d.run(until=StoreCheckpoint)
     d.tell("task_failed", "b")
     d.run()
-    assert d.tell("task_started", "b") == [StopAtBoundary("b")]
+    assert not d.c.terminated
+    assert d.tell("task_started", "b") == [StoreCheckpoint(2, frozenset("ab"))]
     d.run()
     assert d.c.terminated
     assert {e.number for e in d.log if isinstance(e, NotifyComplete)} == {2}

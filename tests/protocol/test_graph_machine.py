@@ -1,6 +1,21 @@
-"""Random jobs with edges, see graph_machine."""
+"""Random jobs: some lives that are the same each time, and some that Hypothesis looks for. `plans` runs many more."""
+
+from __future__ import annotations
+
+import pytest
 
 from streamjob.protocol import coordinator
 from tests.protocol.graph_machine import machine
+from tests.protocol.randomjob import live
 
-TestGraphJob = machine(coordinator, 150, 40).TestCase
+PLANS = 500
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_plans(part: int) -> None:
+    for seed in range(part, PLANS, PARTS):
+        live(coordinator, seed)
+
+
+TestGraphJob = machine(coordinator, 60, 30).TestCase

@@ -166,7 +166,7 @@ def test_a_long_problem_in_any_script() -> None:
 
 def test_a_long_line_of_progress() -> None:
     termination = TerminationStatus(
-        "r1", Mode.DRAIN, Step.CLOSED, "p" * 99_999, 7, 69, Problem("Slow", "m" * 99_999)
+        "r1", Mode.DRAIN, Step.CLOSED, "p" * 99_999, 7, 69, 3, Problem("Slow", "m" * 99_999)
     )
     read = codec.loads(DriverStatus, report(status(termination=termination, completed=record(7))))
     assert read.completed == record(7)
@@ -175,7 +175,8 @@ def test_a_long_line_of_progress() -> None:
         read.termination.request_id,
         read.termination.final_checkpoint,
         read.termination.flushed_rows,
-    ) == ("r1", 7, 69)
+        read.termination.state_rows_left,
+    ) == ("r1", 7, 69, 3)
 
 
 def test_a_large_checkpoint_loses_its_stages_last() -> None:

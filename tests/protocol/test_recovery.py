@@ -105,6 +105,12 @@ PLANS = [
     ),
     pytest.param("A", "A:l:.F.", "A=Redistributed", id="row10-one task takes what several had left"),
     pytest.param(
+        "A*2",
+        "A:u:.F",
+        "A/0=Resume A/1=Finished",
+        id="row9-partly finished union state with the parallelism as it was",
+    ),
+    pytest.param(
         "A*3",
         "A:l:FF",
         "A/0=Finished A/1=Finished A/2=Finished",
@@ -197,14 +203,6 @@ REFUSED = [
         "UnionStatePartlyFinished",
         "operator u",
         id="row9-a record with partly finished union state",
-    ),
-    pytest.param(
-        "A*2",
-        "A:u:.F",
-        {},
-        "UnionStatePartlyFinished",
-        "operator u",
-        id="row9-the same with the parallelism as it was",
     ),
     pytest.param(
         "A B<A",

@@ -198,13 +198,14 @@ def test_row9_a_record_has_the_state_of_its_batch_not_that_of_now(storage: Stora
     assert kinds == {"seen": (OperatorKind.LIST, True), "rules": (OperatorKind.BROADCAST, True)}
 
 
-def test_row9_union_state_is_named_to_the_coordinator(
+def test_row9_union_state_is_recorded_as_union_state(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(storage, monkeypatch)
     job.union_state("offsets")
     query.start()
-    assert query.keeper.union == ("offsets",)
+    recorded = query.keeper.operators(finished=False)
+    assert [o.uid for o in recorded if o.kind is OperatorKind.UNION] == ["offsets"]
 
 
 def test_state_that_is_declared_no_more_is_not_lost(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
+from streamjob.runtime.files import FileInfo, NotFound
 from streamjob.runtime.savepoint import TargetNotEmpty, adopt, restore
 from streamjob.runtime.savepointdir import SavepointBroken
 
@@ -63,6 +64,23 @@ def test_nor_of_one_that_goes_on_while_it_is_copied(tmp_path: Path) -> None:
         return happened
 
     assert each_moment(run) > 15
+
+
+def test_a_folder_that_vanishes_while_it_is_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+    class Vanishing(LocalFiles):
+        """Spark deletes a folder between the listing of the one above it and its own."""
+
+        def list(self, uri: str, recursive: bool = False) -> list[FileInfo]:
+            if uri.endswith("checkpoint") and recursive:
+                raise NotFound(f"{uri}/state/0/1", "list", "it is not there")
+            return super().list(uri, recursive)
+
+    query = Query(Vanishing(), tmp_path)
+    query.batch()
+    with pytest.raises(NotAtBoundary, match="while it was listed") as refused:
+        query.save("one")
+    assert refused.value.retryable
+    assert not (query.root / "one" / "manifest.json").exists()
 
 
 def test_s1_a_killed_restore_leaves_nothing_that_a_query_starts_from_and_is_repeated(tmp_path: Path) -> None:

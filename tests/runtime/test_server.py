@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -356,6 +357,44 @@ def test_clients_that_stall_in_the_handshake_hold_up_nobody(client: Client) -> N
     finally:
         for connection in stalled:
             connection.close()
+
+
+def test_strangers_do_not_keep_the_controller_out(client: Client) -> None:
+    """Where no NetworkPolicy is enforced, any pod may connect. As many as are allowed, each replaced when it is hung up on."""
+    stalled = deque(socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS))
+    over = threading.Event()
+
+    def insist() -> None:
+        while not over.wait(0.05):
+            stalled.append(socket.create_connection(("127.0.0.1", client.port)))
+
+    stranger = threading.Thread(target=insist)
+    stranger.start()
+    try:
+        before = time.monotonic()
+        for _ in range(5):
+            assert client.call("GET", "/v1/status")[0] == 200
+        assert time.monotonic() - before < server.GREETING, "it waited until they were hung up on"
+    finally:
+        over.set()
+        stranger.join()
+        for connection in stalled:
+            connection.close()
+
+
+def test_a_connection_that_has_shown_the_token_does_not_make_way(client: Client) -> None:
+    connection = client.connection()
+    headers = {"Authorization": f"Bearer {client.credentials.token}"}
+    connection.request("GET", "/v1/status", headers=headers)
+    connection.getresponse().read()
+    stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS + 4)]
+    readable: list[socket.socket] = []
+    while len(readable) < 4:
+        readable, _, _ = select.select(stalled, [], [], 9)
+    connection.request("GET", "/v1/status", headers=headers)
+    assert connection.getresponse().status == 200
+    for other in stalled:
+        other.close()
 
 
 def test_connections_are_bounded_and_come_back(client: Client) -> None:

@@ -38,13 +38,18 @@ class Place:
         self.waiting: dict[str, dict[int, str]] = defaultdict(dict)
         self.pending: dict[Transaction, dict[int, str]] = {}
         self.visible: list[str] = []
+        self.asked: list[Transaction] = []  # to be committed
         self.away = False
 
 
 class Sink(TransactionalSink):
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, *, strange: bool = False) -> None:
+        """:param strange: it says of no other owner that it has written here."""
+        self.place, self.strange = place, strange
         self.owner = ""
+
+    def knows(self, owner: str) -> bool:
+        return not self.strange
 
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
         self.owner = owner
@@ -66,6 +71,7 @@ class Sink(TransactionalSink):
         self.place.pending[transaction] = {b: mine.pop(b) for b in sorted(mine) if b <= transaction.batch}
 
     def commit(self, transaction: Transaction) -> None:
+        self.place.asked.append(transaction)
         self.place.visible += self.place.pending.pop(transaction, {}).values()
 
     def abort(self, transaction: Transaction) -> None:
@@ -159,28 +165,83 @@ def test_the_owner_is_readable_short_and_of_one_job(place: Place) -> None:
     assert Transaction.read(f"{name}@3.4") == Transaction(name, 3, 4)
 
 
+class Redistributed:
+    """A stage of three tasks that has two now, whose last checkpoint completed with three. Each task had come to batch 1."""
+
+    def __init__(self, place: Place, home: Path) -> None:
+        self.place, self.home = place, home
+        self.files: Any = LocalFiles()
+        tasks = []
+        for index in range(3):
+            old = task(place, name=f"in/{index}")
+            write(old, 0)
+            old.pre_commit(1, 0)
+            recorded = old.up_to(1)
+            write(old, 1, 2)
+            directory = f"file:{home}/in/{index}"
+            self.commit(directory, 0, 1)
+            tasks.append(TaskRecord(index, directory, 0, transactions=recorded))
+        stage = StageRecord(
+            "in", tuple(tasks), (OperatorRecord("splits", OperatorKind.LIST, "splits", False),)
+        )
+        record = CheckpointRecord(1, 1, None, None, None, "2026-01-01T00:00:00Z", (stage,))
+        self.config = DriverConfig(JOB, 2, Application(file="a.py"), f"file:{home}", restore=Restore(record))
+        plan = SimpleNamespace(tasks=[SimpleNamespace(start=Start.REDISTRIBUTED)] * 2)
+        self.stage: Any = SimpleNamespace(plan=plan, parallelism=2, location=self.location)
+        for index in range(2):
+            self.commit(self.location(index), 0, 1)  # they begin behind the old ones
+
+    def location(self, index: int) -> str:
+        return f"file:{self.home}/in/{index}-of-2-from-1"
+
+    def commit(self, directory: str, *batches: int) -> None:
+        for batch in batches:
+            self.files.write_new(f"{directory}/commits/{batch}", b"v1\n{}")
+
+    def begin(self, index: int, batch: int) -> Transactions:
+        """A task, which goes on after a batch."""
+        new = Transactions(Sink(self.place), owner_of(JOB, f"in/{index}"))
+        start.inherit(self.files, self.config, TaskName("in", f"in/{index}", index, 2), self.stage, new.sink)
+        new.recover(batch, ())
+        return new
+
+
 def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(place: Place, tmp_path: Path) -> None:
     """After a crash: the old tasks' positions are where the new ones begin, also behind the last checkpoint."""
-    files: Any = LocalFiles()
-    tasks = []
-    for index in range(3):
-        old = task(place, name=f"in/{index}")
-        write(old, 0)
-        old.pre_commit(1, 0)
-        recorded = old.up_to(1)
-        write(old, 1, 2)
-        directory = f"file:{tmp_path}/in/{index}"
-        for batch in (0, 1):
-            files.write_new(f"{directory}/commits/{batch}", b"v1\n{}")
-        tasks.append(TaskRecord(index, directory, 0, transactions=recorded))
-    stage = StageRecord("in", tuple(tasks), (OperatorRecord("splits", OperatorKind.LIST, "splits", False),))
-    record = CheckpointRecord(1, 1, None, None, None, "2026-01-01T00:00:00Z", (stage,))
-    config = DriverConfig(JOB, 2, Application(file="a.py"), f"file:{tmp_path}", restore=Restore(record))
-    plan = SimpleNamespace(tasks=[SimpleNamespace(start=Start.REDISTRIBUTED)] * 2)
-    sharded: Any = SimpleNamespace(plan=plan, parallelism=2)
+    job = Redistributed(place, tmp_path)
     for index in (1, 0):
-        new = Transactions(Sink(place), owner_of(JOB, f"in/{index}"))
-        start.inherit(files, config, TaskName("in", f"in/{index}", index, 2), sharded, new.sink)
-        new.recover(1, ())
+        job.begin(index, 1)
     assert sorted(place.visible) == ["row 0"] * 3 + ["row 1"] * 3
     assert place.pending == {}
+
+
+def test_r10_a_crash_before_the_first_checkpoint_of_another_parallelism_loses_nothing(
+    place: Place, tmp_path: Path
+) -> None:
+    """The new tasks have the owners of the old ones; what they have written since is not the old ones' to drop."""
+    job = Redistributed(place, tmp_path)
+    for index in (0, 1):
+        new = job.begin(index, 1)
+        write(new, 2, 3)
+        new.pre_commit(2, 2)
+        job.commit(job.location(index), 2, 3)
+    place.visible.clear()
+    for index in (0, 1):
+        again = job.begin(index, 3)
+        again.pre_commit(3, 3)
+        again.commit(3)
+    assert sorted(place.visible) == ["row 2", "row 2", "row 3", "row 3"]
+
+
+def test_r10_what_another_job_wrote_elsewhere_is_not_committed_here(place: Place) -> None:
+    theirs = task(place)
+    write(theirs, 0)
+    theirs.pre_commit(1, 0)
+    elsewhere = Place()
+    fork = Transactions(Sink(elsewhere, strange=True), owner_of(JobRef("shop", "fork", "uid-2"), "main"))
+    fork.recover(0, theirs.up_to(1))
+    assert not place.visible
+    assert not elsewhere.asked
+    moved = Transactions(Sink(place), fork.owner)
+    moved.recover(0, theirs.up_to(1))
+    assert place.visible == ["row 0"]

@@ -20,6 +20,7 @@ from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
 from tests.runtime.storage import Storage
 
+from . import targets
 from .job import Feed
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -122,3 +123,20 @@ def internals(spark: SparkSession) -> Internals:
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path)
+
+
+@pytest.fixture(params=["files", "postgres"])
+def target(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> targets.Target:
+    if request.param == "files":
+        return targets.folder(spark, tmp_path)
+    return targets.table(spark, request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def table(spark: SparkSession, postgres: Postgres) -> targets.Target:
+    return targets.table(spark, postgres)
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> targets.Target:
+    return targets.folder(spark, tmp_path)

@@ -52,7 +52,7 @@ def test_row1_row10_files_until_a_marker_and_a_source_that_says_it_is_done(
 ) -> None:
     feed.add(4)
     arguments = (str(feed.source), str(tmp_path))
-    with LocalDriver(tmp_path, APP, *arguments, **EVERY) as first:
+    with LocalDriver(tmp_path, APP, *arguments, answers=False, **EVERY) as first:
         finish_for_good(first, {"ticks"})
         commits = tmp_path / "checkpoints" / "files" / "0" / "commits"
         eventually(lambda: len([f for f in commits.glob("*") if f.name.isdigit()]) >= 4, "all files read")

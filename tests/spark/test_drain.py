@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjob.runtime.boundary import QueryFailed
 from streamjob.runtime.checkpointdir import MAX_WATERMARK_MS, CheckpointDir, NotAtBoundary
-from streamjob.runtime.drain import DrainResult, run_max_watermark_batch, write_max_watermark
+from streamjob.runtime.drain import DrainResult, fire_timers, run_max_watermark_batch, write_max_watermark
 from streamjob.runtime.files import HadoopFiles
 from streamjob.runtime.internals import Internals
 
@@ -57,8 +57,7 @@ class Job:
         return self.start(once=True)
 
     def drain(self, internals: Internals | None) -> DrainResult | None:
-        batch = write_max_watermark(self.directory, internals)
-        return None if batch is None else run_max_watermark_batch(self.once, self.directory, batch)
+        return fire_timers(self.once, self.directory, internals)
 
     def output(self) -> list[tuple[object, ...]]:
         schema = self.query(lambda name: self.inputs[name].table(self.spark)).schema
@@ -89,12 +88,12 @@ def test_row2_the_output_is_that_of_the_batch_query(
         assert len(before) < len(job.expected())
     drained = job.drain(internals)
     assert drained is not None
-    assert drained.state_rows_left == 0
+    assert (drained.batches, drained.state_rows_left, drained.timers_left) == (1, 0, False)
     assert job.output() == job.expected()
     assert job.directory.is_drained()
     assert job.directory.boundary() == drained.batch
     again = job.drain(internals)
-    assert again == DrainResult(drained.batch, None, 0.0, None)
+    assert again == DrainResult(drained.batch, 1, None, 0.0, None, timers_left=False)
     assert job.output() == job.expected()
 
 

@@ -49,6 +49,7 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
     assert report.termination is not None
     assert report.termination.flushed_rows is not None
     assert report.termination.flushed_rows > 0
+    assert report.termination.state_rows_left == 0
 
 
 @pytest.mark.parametrize("how", ["poll", "any", "fall-off"])
@@ -121,7 +122,7 @@ def test_row13_and_row14_a_new_job_is_restored_from_a_savepoint(
 def test_row6_a_stop_waits_for_exactly_its_savepoint(feed: Feed, tmp_path: Path) -> None:
     feed.add(FILES)
     every = CheckpointSettings(interval=0.2)
-    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), checkpointing=every) as driver:
+    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), checkpointing=every, answers=False) as driver:
         periodic = driver.wait_for(lambda s: s.completed is not None).completed
         assert periodic is not None
         assert (periodic.scenario, periodic.savepoint, periodic.drained) == (None, None, False)

@@ -59,7 +59,7 @@ def test_row9_what_unfinished_shards_have_left_is_dealt_to_two_to_four_and_to_th
 ) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     add(source, 0, 24)
-    with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, **EVERY) as first:
+    with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, answers=False, **EVERY) as first:
         status = first.wait_for(partly_finished)
         assert status.completed is not None
         (stage,) = status.completed.stages
@@ -106,10 +106,10 @@ def test_row9_two_tasks_commit_what_three_had_prepared(
     monkeypatch.setenv("SINK", "files")
     source, out = tmp_path / "in", tmp_path / "out"
     add(source, 0, 12)
-    with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, **SLOTS) as first:
+    with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, answers=False, **SLOTS) as first:
         first.wait_for(lambda s: len(states(s)) == 3 and all((t.batch or 0) >= 1 for t in s.stages[0].tasks))
         first.terminate(Mode.STOP)
-        status = first.wait_for(lambda s: s.completed is not None)
+        status = first.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
         first.record = status.completed
         first.kill()
     assert first.record is not None
@@ -127,7 +127,7 @@ def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
     source, out = tmp_path / "in", tmp_path / "out"
     add(source, 0, 24)
     arguments = (str(source), str(out), "3", SLOW)
-    with LocalDriver(tmp_path, APP, *arguments, **SLOTS) as first:
+    with LocalDriver(tmp_path, APP, *arguments, answers=False, **SLOTS) as first:
         first.wait_for(lambda s: len(states(s)) == 3 and all((t.batch or 0) >= 1 for t in s.stages[0].tasks))
         first.kill()
     for n in range(3):

@@ -2,91 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from dev.postgres import Postgres
 from streamjob.runtime.files import HadoopFiles
-from streamjob.sinks import FileSink, PostgresSink, Transaction, TransactionalSink, TransactionLost
+from streamjob.sinks import FileSink, PostgresSink, Transaction, TransactionLost
 from streamjob.sinks.transactional import SinkFailed
 
 from .feeds import Feed
-
-OWNER = "shop.orders.main.0123456789ab"
-
-
-@dataclass
-class Target:
-    """A place with a sink before it. `open` gives another sink object, as another driver has it."""
-
-    spark: SparkSession
-    open: Callable[[], TransactionalSink]
-    seen: Callable[[], list[int]]
-    lose: Callable[[], object]
-
-    def rows(self, *values: int) -> DataFrame:
-        return self.spark.createDataFrame([(v,) for v in values], "v int")
-
-    def recovered(self, batch: int | None, owner: str = OWNER) -> tuple[TransactionalSink, list[Transaction]]:
-        sink = self.open()
-        return sink, list(sink.recover(owner, batch))
-
-    def write(self, sink: TransactionalSink, batch: int, *values: int) -> None:
-        sink.write_batch(self.rows(*values), batch)
-
-
-def _folder(spark: SparkSession, home: Path) -> Target:
-    folder = home / "out"
-
-    def seen() -> list[int]:
-        if not (folder / "_spark_metadata").exists():
-            return []
-        return sorted(r.v for r in spark.read.schema("v int").parquet(str(folder)).collect())
-
-    def lose() -> None:
-        for note in (folder / "_transactions").glob("*.pending"):
-            note.unlink()
-
-    return Target(spark, lambda: FileSink(str(folder)), seen, lose)
-
-
-def _table(spark: SparkSession, server: Postgres) -> Target:
-    for left in server.sql("SELECT gid FROM pg_prepared_xacts"):
-        server.sql(f"ROLLBACK PREPARED '{left[0]}'")
-    server.sql(
-        "DROP TABLE IF EXISTS sink_test, sink_test_streamjob_rows, sink_test_streamjob_commits; "
-        "CREATE TABLE sink_test (id serial PRIMARY KEY, v int CHECK (v < 1000))"
-    )
-
-    def seen() -> list[int]:
-        return sorted(int(v) for (v,) in server.sql("SELECT v FROM sink_test"))
-
-    def lose() -> None:
-        for (gid,) in server.sql("SELECT gid FROM pg_prepared_xacts"):
-            server.sql(f"ROLLBACK PREPARED '{gid}'")
-
-    return Target(spark, lambda: PostgresSink(server.url, "sink_test"), seen, lose)
-
-
-@pytest.fixture(params=["files", "postgres"])
-def target(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Target:
-    if request.param == "files":
-        return _folder(spark, tmp_path)
-    return _table(spark, request.getfixturevalue("postgres"))
-
-
-@pytest.fixture
-def table(spark: SparkSession, postgres: Postgres) -> Target:
-    return _table(spark, postgres)
-
-
-@pytest.fixture
-def folder(spark: SparkSession, tmp_path: Path) -> Target:
-    return _folder(spark, tmp_path)
+from .targets import OWNER, Target
 
 
 def test_row5_rows_are_visible_when_their_transaction_is_committed(target: Target) -> None:
@@ -218,7 +144,7 @@ def test_a_crash_between_the_entry_and_its_note_does_not_repeat_it(
     def die(*_: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(FileSink, "_note_done", die)
+    monkeypatch.setattr(FileSink, "_done", die)
     with pytest.raises(Killed):
         sink.commit(Transaction(OWNER, 0, 1))
     monkeypatch.undo()
@@ -238,7 +164,7 @@ def test_no_folder_of_the_sink_grows_with_its_life(
         sink.commit(Transaction(OWNER, n, n))
     assert folder.seen() == list(range(998, 1003))
     root = tmp_path / "out"
-    assert sorted(p.name for p in (root / "_batches" / OWNER).iterdir()) == ["0", "1"]
+    assert sorted(p.name for p in (root / "_batches" / OWNER).iterdir()) == ["1"]
     assert [p.name for p in (root / "_transactions").iterdir() if not p.name.startswith(".")] == [
         f"{OWNER}@1002.1002.done"
     ]

@@ -86,7 +86,7 @@ def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
     arguments = (str(feed.source), str(tmp_path), "bounded")
     every: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5)}
     ended = {"clean", "windows"}
-    with LocalDriver(tmp_path, APP, *arguments, **every) as first:
+    with LocalDriver(tmp_path, APP, *arguments, answers=False, **every) as first:
         status = first.wait_for(lambda s: s.completed is not None and finished(s.completed) == ended)
         assert status.completed is not None
         first.record = status.completed
@@ -114,7 +114,7 @@ def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
 ) -> None:
     feed.add(2)
     every: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5, timeout=1.0)}
-    with LocalDriver(tmp_path, SLOW, str(feed.source), str(tmp_path), **every) as driver:
+    with LocalDriver(tmp_path, SLOW, str(feed.source), str(tmp_path), answers=False, **every) as driver:
         status = driver.wait_for(lambda s: s.aborted is not None)
         assert status.aborted is not None
         assert status.aborted.reason == "it was not done after 1 s"

@@ -63,7 +63,7 @@ class Job:
         monkeypatch.setenv("KILL", kill)
         arguments = (self.kafka.address, str(self.home), self.server.url)
         if self._driver is None:
-            self._driver = LocalDriver(self.home, APP, *arguments, **CONFIG)
+            self._driver = LocalDriver(self.home, APP, *arguments, answers=False, **CONFIG)
             return self._driver
         before, self._driver.record = self._driver, self.index
         exact = (

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from dev.broker import JDBC
 from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
+from streamjob.protocol.records import CheckpointRecord, JobRef
 from streamjob.runtime.checkpointdir import CheckpointDir
 from streamjob.runtime.files import HadoopFiles
 
@@ -33,11 +33,13 @@ Row = tuple[int, str, int, int]
 class Job:
     """Its epochs, and what readers of its two sinks see."""
 
-    def __init__(self, spark: SparkSession, feed: Feed, home: Path, server: Postgres) -> None:
-        self.spark, self.feed, self.home, self.server = spark, feed, home, server
+    def __init__(
+        self, spark: SparkSession, feed: Feed, home: Path, server: Postgres, table: str = "windows"
+    ) -> None:
+        self.spark, self.feed, self.home, self.server, self.table = spark, feed, home, server, table
         server.sql(
-            "DROP TABLE IF EXISTS windows, windows_streamjob_rows, windows_streamjob_commits; "
-            "CREATE TABLE windows (start bigint, k text, n bigint, s bigint, PRIMARY KEY (start, k))"
+            f"DROP TABLE IF EXISTS {table}, {table}_streamjob_rows, {table}_streamjob_commits; "
+            f"CREATE TABLE {table} (start bigint, k text, n bigint, s bigint, PRIMARY KEY (start, k))"
         )
         self._arguments = (str(feed.source), str(home), server.url)
         self._conf = {"spark.jars": JDBC}
@@ -50,7 +52,7 @@ class Job:
         monkeypatch.setenv("KILL", kill)
         config: dict[str, Any] = {"spark_conf": self._conf, "checkpointing": OFTEN}
         if self._driver is None:
-            self._driver = LocalDriver(self.home, APP, *self._arguments, **config)
+            self._driver = LocalDriver(self.home, APP, *self._arguments, answers=False, **config)
         else:
             self._driver.record = latest
             exact = latest is not None and latest.scenario is not None
@@ -64,7 +66,7 @@ class Job:
             # Its log may have no file yet, from which Spark could learn the schema.
             read = self.spark.read.schema("start long, k string, n long, s long")
             files = [tuple(r) for r in read.parquet(str(self.home / "files")).collect()]
-        rows = self.server.sql("SELECT start, k, n, s FROM windows")
+        rows = self.server.sql(f"SELECT start, k, n, s FROM {self.table}")
         return [sorted(files), sorted((int(a), k, int(n), int(s)) for a, k, n, s in rows)]
 
     def due(self, record: CheckpointRecord) -> list[list[Row]]:
@@ -79,6 +81,15 @@ class Job:
             closed = metadata["batchWatermarkMs"] / 1000
             found.append([row for row in self.rows(read) if row[0] + 300 <= closed])
         return found
+
+    def has_read(self, number: int) -> bool:
+        """So many files, and committed what it made of them."""
+        for name in ("files", "table"):
+            directory = CheckpointDir(HadoopFiles(self.spark), f"{self.home.as_uri()}/checkpoints/{name}/0")
+            batch = directory.latest_commit()
+            if batch is None or json.loads(directory.entry(batch)[2][0])["logOffset"] + 1 < number:
+                return False
+        return True
 
     def rows(self, files: list[Path]) -> list[Row]:
         frame = windows(self.spark.read.schema(SCHEMA).json([str(f) for f in files]))
@@ -149,3 +160,35 @@ def test_row5_what_is_visible_is_what_has_completed(
     assert drained.drained
     assert postgres.sql("SELECT gid FROM pg_prepared_xacts") == []
     assert postgres.sql("SELECT count(*) FROM windows_streamjob_rows") == [["0"]]
+
+
+def test_r9_r10_a_fork_goes_on_from_a_savepoint_in_another_place(
+    spark: SparkSession, feed: Feed, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The savepoint lists what its sinks had pre-committed; the job itself has committed that where it wrote it."""
+    job = Job(spark, feed, tmp_path, postgres)
+    feed.add(20)
+    with job.start(monkeypatch) as first:
+        first.wait_for(committed(17))
+        stopped = first.finish(Mode.STOP)
+    assert stopped.uncommitted
+    assert stopped.savepoint is not None
+    before = job.seen()
+    assert before == job.due(stopped)
+    assert all(before)
+    feed.add(3)
+    fork = Job(spark, feed, tmp_path / "fork", postgres, "windows_fork")
+    arguments = (str(feed.source), str(fork.home), postgres.url, "windows_fork")
+    conf: dict[str, Any] = {"spark_conf": {"spark.jars": JDBC}, "checkpointing": OFTEN}
+    restore = Restore(savepoint=stopped.savepoint)
+    other = JobRef("default", "fork", "00000000-0000-0000-0000-000000000002")
+    with LocalDriver(fork.home, APP, *arguments, job=other, restore=restore, **conf) as driver:
+        early = driver.wait_for(lambda s: s.completed is not None).completed
+        assert early is not None
+        driver.complete(early.checkpoint)
+        eventually(lambda: fork.has_read(23), "all is read")
+        assert driver.finish(Mode.DRAIN).drained
+    everything = job.rows(sorted(feed.source.glob("*.json")))
+    assert [sorted(a + b) for a, b in zip(before, fork.seen(), strict=True)] == [everything, everything]
+    assert job.seen() == before
+    assert postgres.sql("SELECT gid FROM pg_prepared_xacts") == []

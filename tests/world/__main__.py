@@ -10,8 +10,9 @@ from itertools import chain
 from random import Random
 
 from .plan import Fault, Mishap, Plan, random_plan
-from .scenarios import SCENARIOS, SPECIAL, cells, differs, pairs, reference
+from .scenarios import SCENARIOS, cells, differs, pairs, reference
 from .soak import cores, soak
+from .special import SPECIAL
 from .world import World
 
 HELP = """Run the production controller in a simulated cluster, with faults (docs/architecture.md, "The world").

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from streamjob.protocol import codec
 from streamjob.protocol import effects as fx
 from streamjob.protocol.checkpoints import Checkpointing
+from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import (
     DriverConfig,
     DriverPhase,
@@ -67,7 +68,7 @@ class Driver:
         self._work = Work(self)
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
         self._early_savepoint: SavepointRequest | None = None
-        self._started = False
+        self._started = self._script_over = False
         self._durable = self._terminated = False
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
@@ -167,6 +168,7 @@ class Driver:
     def _all_started(self) -> None:
         self._started = True
         self.take(self.coordinator.all_started)
+        self.take(self.coordinator.script_ended)  # it falls off its end: its queries are the job
         early, self._early = self._early, None
         savepoint, self._early_savepoint = self._early_savepoint, None
         if early is not None:
@@ -308,12 +310,25 @@ class Driver:
             if isinstance(effect, fx.Terminated):
                 self._terminated = True
                 self._publish()
-                self.later(self.some(0.1, 1.0), lambda: self.meet("Leave", lambda: self._leave(0, None)))
+                # What a script does after its end was asked for decides the exit code, and nothing else.
+                code = self._rng.choice((0, 0, 3)) if self.coordinator.request else 0
+                leave = lambda code=code: self._leave(code, None)  # noqa: E731
+                self.later(self.some(0.1, 1.0), lambda leave=leave: self.meet("Leave", leave))
             elif isinstance(effect, fx.StartTimer):
                 fired = lambda e=effect: self.take(lambda: self.coordinator.timer_fired(e.timer, e.number))  # noqa: E731
                 self.later(effect.seconds, fired)
             else:
                 self._work.put(effect)
+        self._script_goes_on()
+
+    def _script_goes_on(self) -> None:
+        """It waits for its queries, and ends when they are over."""
+        draining = self.coordinator.request is not None and self.coordinator.request.mode is Mode.DRAIN
+        tasks = self.coordinator.tasks.values()
+        over = all(t.state is TaskState.CLOSED or (draining and t.ended and not t.commits) for t in tasks)
+        if self._started and not self._script_over and over and self.notes.failure is None:
+            self._script_over = True
+            self.later(self.some(0.05, 0.5), lambda: self.take(self.coordinator.script_ended))
 
     # --- what it says, and its end ----------------------------------------------------------------------------
 
@@ -348,11 +363,17 @@ class Driver:
             query.since = None
             self.coordinator.task_failed(query.task)
         self._publish()
-        self.later(self.some(0.1, 1.0), lambda: self._leave(1, self.notes.failure))
+        # The script may handle the exception and leave with 0.
+        code = self._rng.choice((0, 1, 3))
+        self.later(self.some(0.1, 1.0), lambda: self._leave(code, self.notes.failure))
 
     def _leave(self, code: int, problem: Problem | None) -> None:
-        if problem is not None and self._terminated:
-            problem, code = None, 0
+        if problem is not None and self._terminated and self.coordinator.request is not None:
+            problem = None
+            self.update(problem=None)
+        self.update(exit_code=code, exit_reason="the script came to its end")
+        truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
+        truth.script_failed = not asked and (code != 0 or problem is not None)
         if problem is not None:
             self.update(phase=DriverPhase.FAILED, problem=problem)
         self._end(code, report(self.status))

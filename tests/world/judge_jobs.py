@@ -55,6 +55,8 @@ class Jobs(Ledger):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
             self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
+            if is_.get("phase") == "Finished" and truth.script_failed:
+                self.fail("V10", "it is said to have finished, and its script has failed")
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
             if is_.get("phase") in (*SUCCESS, "Cancelled"):

@@ -43,8 +43,8 @@ class Pods(Ledger):
         container = self.world.kubelet.containers.get(meta["uid"])
         if container is not None:
             self.fail("V2", f"{meta['name']} is deleted while its driver runs")
-        status = (pod["status"].get("containerStatuses") or [{}])[0].get("state") or {}
-        message = (status.get("terminated") or {}).get("message")
+        containers = {c["name"]: c["state"] for c in pod["status"].get("containerStatuses") or ()}
+        message = (containers.get("driver", {}).get("terminated") or {}).get("message")
         said = json.loads(message) if message else {}
         record = said.get("completed")
         if (

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from streamjob.api.types import timestamp
 from streamjob.controller import names
 from streamjob.protocol import codec
+from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverConfig
+from streamjob.runtime.config import CheckpointNotMounted, with_stages
 
 from .apiserver import Change, Key, Obj, Refusal
 from .driver import Driver
@@ -101,19 +103,31 @@ class Kubelet:
             self._say(key, "Pending", {"waiting": {"reason": reason, "message": "it is not there"}})
             self._later(RETRY, RETRY, lambda: self._start(key, uid))
             return
-        env = {e["name"]: e.get("value") for e in container["env"]}
-        config = codec.loads(DriverConfig, env["STREAMJOB_CONFIG"])
+        started_at = timestamp(self.world.now())
+        try:
+            config = self._configuration(key, pod, container)
+        except CheckpointNotMounted:
+            self._say(key, "Running", {"running": {"startedAt": started_at}})
+            self._over(key, uid, 2, "", started_at)
+            return
         token = base64.b64decode(secret["data"][names.TOKEN_KEY]).decode()
         ip = self._address()
         self.world.oracle.container_starts(config, pod)
         over: Callable[[int, str], None] = lambda code, message: self._over(key, uid, code, message)  # noqa: E731
         driver = Driver(self.world, config, token, over)
-        started_at = timestamp(self.world.now())
         if driver.alive:
             self.containers[uid] = Container(key, driver, ip, started_at)
         self._say(key, "Running", {"running": {"startedAt": started_at}}, ip)
         if not driver.alive:
             self._over(key, uid, 137, "", started_at)
+
+    def _configuration(self, key: Key, pod: Obj, container: Obj) -> DriverConfig:
+        """As the driver has it, from its environment and from the index that is mounted. :raises CheckpointNotMounted:"""
+        env = {e["name"]: e.get("value") for e in container["env"]}
+        mounted = [v["configMap"] for v in pod["spec"]["volumes"] if "configMap" in v]
+        found = self.world.server.objects.get(("configmaps", key[1], mounted[0]["name"])) if mounted else None
+        index = (found or {}).get("data", {}).get(indices.KEY, "")
+        return with_stages(codec.loads(DriverConfig, env["STREAMJOB_CONFIG"]), index)
 
     def _over(self, key: Key, uid: str, code: int, message: str, started_at: str = "") -> None:
         container = self.containers.pop(uid, None)
@@ -130,10 +144,13 @@ class Kubelet:
         def say() -> None:
             pod = self._pod(key, uid)
             if pod is None:
-                return
+                return None
+            if _has_a_sidecar(pod):  # goes on as if nothing had happened, until its own grace is over
+                return self._say(key, "Running", {"terminated": ended})
             self._say(key, "Failed" if code else "Succeeded", {"terminated": ended})
             if "deletionTimestamp" in pod["metadata"]:
                 self._later(0.1, 1.0, lambda: self._finish(key, uid))
+            return None
 
         if uid in self.lost:
             self.world.later(NODE_OFF, lambda: self._finish(key, uid))
@@ -148,7 +165,9 @@ class Kubelet:
         if container is not None:
             container.driver.sigterm(grace)
             self.world.later(grace, container.driver.kill)
-        elif uid not in self.lost:
+        if (container or "containerStatuses" in pod["status"]) and _has_a_sidecar(pod):
+            self._later(grace, grace + 1.0, lambda: self._finish(key, uid))
+        elif container is None and uid not in self.lost:
             self._later(0.1, 1.0, lambda: self._finish(key, uid))
 
     def _finish(self, key: Key, uid: str) -> None:
@@ -195,6 +214,11 @@ class Kubelet:
             "phase": phase,
             "containerStatuses": [{"name": names.CONTAINER, "state": state}],
         }
+        pod = self.world.server.objects.get(key)
+        if pod is not None and _has_a_sidecar(pod):
+            # It runs even while the driver's image is not there.
+            status["phase"] = "Running"
+            status["containerStatuses"].insert(0, {"name": "proxy", "state": {"running": {}}})
         if ip is not None:
             status["podIP"] = ip
         self.world.server.patch(ME, key, {"status": status}, "status")
@@ -205,6 +229,10 @@ class Kubelet:
 
     def _later(self, low: float, high: float, call: Callable[[], None]) -> None:
         self.world.later(low + self._rng.random() * (high - low), call)
+
+
+def _has_a_sidecar(pod: Obj) -> bool:
+    return len(pod["spec"]["containers"]) > 1
 
 
 def _grace(obj: Obj) -> Any:

@@ -38,6 +38,7 @@ class Shape:
     :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
         so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
+    :param sidecar: a container beside the driver's that ends only when it is killed.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -51,6 +52,7 @@ class Shape:
     retained: int | None = None
     escalation: tuple[str, ...] = ()
     upgrade: str = "Savepoint"
+    sidecar: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def random_plan(seed: int) -> Plan:
         retained=rng.choice((None, 1, 2)),
         escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
         upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
+        sidecar=Random(f"sidecar {seed}").random() < 0.2,
     )
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()

@@ -13,7 +13,8 @@ from tests.protocol.mutants import Mutation, load, rebuilt
 from .outcome import Outcome
 from .plan import Fault, Plan, random_plan
 from .process import Product
-from .scenarios import SCENARIOS, SPECIAL, cells, differs, reference
+from .scenarios import SCENARIOS, cells, differs, reference
+from .special import SPECIAL
 from .world import World
 
 MUTATIONS = list(load(Path(__file__).with_name("mutations.txt").read_text()))
@@ -26,13 +27,13 @@ MODULES = (
             "kube",
             "names",
             "certs",
-            "build",
             "line",
             "drivers",
             "lastwords",
             "words",
             "observe",
             "status",
+            "build",
             "events",
             "actions",
         )

@@ -14,7 +14,8 @@ from tests.chart.test_chart import HELM, render
 
 from .apiserver import Obj
 from .rights import Request, Right, Rights, rights_of
-from .scenarios import SCENARIOS, SPECIAL
+from .scenarios import SCENARIOS
+from .special import SPECIAL
 from .user import JOB, NAMESPACE
 from .world import World
 

@@ -16,7 +16,8 @@ import pytest
 from .outcome import Outcome
 from .plan import Fault, Plan, Step
 from .process import Controller
-from .scenarios import SCENARIOS, SPECIAL, cells, differs, pairs, reference
+from .scenarios import SCENARIOS, cells, differs, pairs, reference
+from .special import SPECIAL
 from .user import JOB
 from .world import World
 

@@ -41,6 +41,7 @@ class Truth:
     seen: set[str] = field(default_factory=set)  # uids of the pods that some status has had
     tried: Counter[str] = field(default_factory=Counter)  # containers that have run, by `made_from`
     refused: str | None = None  # the spec, with its nonce, that was rolled back
+    script_failed: bool = False  # by itself, as the newest driver knows that could say so
     last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 
 
@@ -86,8 +87,9 @@ def made_from(obj: Obj) -> str:
     spec = obj["spec"]
     if "containers" not in spec:
         return f"{spec['image']} {_of_users(spec.get('sparkConf') or {})}"
-    env = {e["name"]: e.get("value") for e in spec["containers"][0]["env"]}
-    return f"{spec['containers'][0]['image']} {_configured(env['STREAMJOB_CONFIG'])}"
+    (driver,) = [c for c in spec["containers"] if c["name"] == "driver"]
+    env = {e["name"]: e.get("value") for e in driver["env"]}
+    return f"{driver['image']} {_configured(env['STREAMJOB_CONFIG'])}"
 
 
 @lru_cache(maxsize=16)

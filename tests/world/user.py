@@ -54,6 +54,7 @@ class User:
                 "backoff": {"initial": "1s", "max": "20s"},
                 "limit": 100,
             },
+            "driver": {"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": name}, "spec": spec})

@@ -21,6 +21,15 @@ class State(str, Enum):
     CANCELLED = "Cancelled"
 
 
+_NONE = "''"  # of CEL
+
+
+def _source(spec: str, field: str, otherwise: str) -> str:
+    """CEL: this field of restoreFrom, where it is."""
+    source = f"{spec}.restoreFrom"
+    return f"(has({source}) && has({source}.{field}) ? {source}.{field} : {otherwise})"
+
+
 class Spec(Model):
     """What the user asks for. `state` and `savepoint` take effect at once, what the driver is made from as `upgrade` says; the
     rest restarts nothing."""
@@ -50,12 +59,10 @@ class Spec(Model):
                 "restoreFrom.savepoint (and restoreFrom.allowDrained: true if the drain has completed)",
             ),
             (
-                "has(self.restoreFrom) == has(oldSelf.restoreFrom) && "
-                "(!has(self.restoreFrom) || "
-                "(has(self.restoreFrom.savepoint) == has(oldSelf.restoreFrom.savepoint) && "
-                "(has(self.restoreFrom.savepoint) ? self.restoreFrom.savepoint == oldSelf.restoreFrom.savepoint : "
-                "self.restoreFrom.checkpoints == oldSelf.restoreFrom.checkpoints)))",
-                "restoreFrom cannot change but for allowDrained, it is where the job's first epoch began; make a new StreamJob",
+                f"{_source('self', 'savepoint', _NONE)} == {_source('oldSelf', 'savepoint', _NONE)} && "
+                f"{_source('self', 'checkpoints', '{}')} == {_source('oldSelf', 'checkpoints', '{}')}",
+                "restoreFrom.savepoint and restoreFrom.checkpoints cannot change, they are where the job's first epoch began; "
+                "make a new StreamJob",
             ),
         ),
     )

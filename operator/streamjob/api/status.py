@@ -35,6 +35,7 @@ class ConditionType(str, Enum):
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
     UPGRADED = "Upgraded"  # only once the specification has changed while a driver ran
+    DEGRADED = "Degraded"  # only while a query of the running job is dead
 
 
 class Condition(Model):
@@ -53,6 +54,20 @@ class DriverInfo(Model):
     uid: str | None = None
     phase: str | None = None
     started_at: Timestamp | None = None
+
+
+class ExitStatus(Model):
+    """How the last driver that has ended did.
+
+    `code`: of the script, or of the container if the driver could not report. `phase`: of the driver in its report: Terminated if
+    every query has ended, Failed if the script has failed or has left a dead query behind. `reason`: one line, why it exited.
+    """
+
+    epoch: int
+    code: int
+    phase: str | None = None
+    reason: str = ""
+    time: Timestamp | None = None
 
 
 class TaskInfo(Model):
@@ -131,7 +146,8 @@ class SavepointRequestStatus(Model):
 class TerminationInfo(Model):
     """The termination under way or the last one. Recorded before the driver is told.
 
-    `finalCheckpoint` is set when that checkpoint is in the index: then the termination is over.
+    `finalCheckpoint` is set when that checkpoint is in the index: then the termination is over. Of a drain: `flushedRows` went to
+    the sinks when the timers fired, `stateRowsLeft` stay in the operators.
     """
 
     request_id: str
@@ -143,6 +159,7 @@ class TerminationInfo(Model):
     progress: str | None = None
     final_checkpoint: int | None = None
     flushed_rows: int | None = None
+    state_rows_left: int | None = None
 
 
 class EscalationStatus(Model):
@@ -225,6 +242,7 @@ class Status(Model):
     epoch: int = 0
     started_epoch: int = 0
     driver: DriverInfo | None = None
+    last_exit: ExitStatus | None = None
     stages: tuple[StageInfo, ...] = ()
     checkpoint: CheckpointStatus | None = None
     aborted_checkpoint: AbortedCheckpointStatus | None = None

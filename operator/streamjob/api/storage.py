@@ -57,8 +57,9 @@ class Volume(Model):
                 "volume names that begin with streamjob- or spark- are taken",
             ),
             (
-                "self.mountPath.startsWith('/') && !(self.mountPath in ['/', '/tmp', '/var/run/streamjob'])",
-                "mountPath must be absolute, and neither /, /tmp nor /var/run/streamjob",
+                "self.mountPath.startsWith('/') && "
+                "!(self.mountPath in ['/', '/tmp', '/var/run/streamjob', '/var/run/streamjob-index'])",
+                "mountPath must be absolute, and none of /, /tmp, /var/run/streamjob and /var/run/streamjob-index",
             ),
         ),
     )
@@ -99,13 +100,23 @@ class RestoreFrom(Model):
         default=False,
         description="Also from a drained savepoint: its windows are closed, so rows older than that end count as late.",
     )
+    allow_non_restored_state: bool = Field(
+        default=False,
+        description="The script need not start every query that the state is of; what it leaves out loses its state. It holds "
+        "for each epoch, also when the job goes on from its own checkpoint after an upgrade, and may be set without a source.",
+    )
 
     model_config = ConfigDict(
         json_schema_extra=cel(
             (
-                "has(self.savepoint) != has(self.checkpoints)",
-                "exactly one of savepoint and checkpoints must be set",
-            )
+                "!(has(self.savepoint) && has(self.checkpoints))",
+                "savepoint and checkpoints exclude each other",
+            ),
+            (
+                "has(self.savepoint) || has(self.checkpoints) || "
+                "(has(self.allowNonRestoredState) && self.allowNonRestoredState)",
+                "savepoint or checkpoints must be set, unless allowNonRestoredState is true",
+            ),
         )
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 from ..api import GROUP, KIND, VERSION, StreamJob
@@ -21,10 +22,13 @@ from ..protocol.messages import Application, CheckpointSettings, DriverConfig, R
 from ..protocol.records import JobRef
 from . import names
 from .certs import Material
+from .merging import merge
+from .status import end_failed
 
 Obj = dict[str, Any]
 USER = 10001
 SECRETS = "/var/run/streamjob"
+INDEX = "/var/run/streamjob-index"
 # Spark takes a volume of such a name for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS, which is
 # /tmp in our image, and two volumes in one place are refused.
 LOCAL_DIR = "spark-local-dir-1"
@@ -40,18 +44,7 @@ def driver_config(
     started_epoch: int,
     termination: TerminationRequest | None,
 ) -> DriverConfig:
-    """What the driver of `epoch` is told.
-
-    It starts exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of it. Without the
-    index that recorded it (see `rebuild`), it is told the savepoint that has the record.
-    """
-    latest = index.latest if index else None
-    exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
-    recorded = None
-    if index is None and job.status.checkpoint is not None and job.status.savepoint is not None:
-        recorded, exact = job.status.savepoint.latest, job.status.checkpoint.epoch >= started_epoch
-    begins = latest is None and recorded is None
-    source = job.spec.restore_from
+    """What the driver of `epoch` is told."""
     meta, app = job.metadata, job.spec.application
     known = job.status.checkpoint.latest if job.status.checkpoint else 0
     return DriverConfig(
@@ -60,20 +53,41 @@ def driver_config(
         application=Application(app.file, app.module, app.args),
         checkpoints=names.checkpoints_root(job),
         next_checkpoint=max(index.next_id if index else 1, known + 1),
-        restore=Restore(
-            latest=latest,
-            exact=exact,
-            savepoint=source.savepoint if source and begins else None,
-            allow_drained=source.allow_drained if source else False,
-            checkpoints=source.checkpoints or {} if source and begins else {},
-            recorded=recorded,
-        ),
+        restore=_restore(job, index, started_epoch),
         checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=job.spec.termination.grace_period,
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
+    )
+
+
+def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore:
+    """Where the driver begins: exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of
+    it. Where the index cannot say what is in it, the driver is told the savepoint that has the record."""
+    latest = index.latest if index else None
+    recorded: str | None = None
+    exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
+    if latest is not None and end_failed(latest, job.status):
+        exact = False  # it is not over: its queries are, and the script runs once more
+    if latest is not None and latest.savepoint is not None and not latest.stages:
+        # The index has it from a final report, which had no room for the stages.
+        recorded, latest = latest.savepoint, None
+    if (
+        index is None and job.status.checkpoint is not None and job.status.savepoint is not None
+    ):  # see `rebuild`
+        recorded, exact = job.status.savepoint.latest, job.status.checkpoint.epoch >= started_epoch
+    source = job.spec.restore_from
+    begins = source is not None and latest is None and recorded is None
+    return Restore(
+        latest=latest,
+        exact=exact,
+        savepoint=source.savepoint if source and begins else None,
+        allow_drained=source.allow_drained if source else False,
+        checkpoints=source.checkpoints or {} if source and begins else {},
+        recorded=recorded,
+        allow_non_restored_state=source.allow_non_restored_state if source else False,
     )
 
 
@@ -125,6 +139,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     heap = mebibytes(spec.driver.memory)
     memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
     volumes, mounts = _volumes(spec.storage.volumes)
+    index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
     defaults: Obj = {
         "spec": {
             "securityContext": _pod_security(),
@@ -153,10 +168,11 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             *[e.plain() for e in spec.application.env],
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "STREAMJOB_CONFIG", "value": codec.dumps(config)},
+            {"name": "STREAMJOB_CONFIG", "value": codec.dumps(_without_stages(config))},
         ],
         "volumeMounts": [
             {"name": "streamjob-control", "mountPath": SECRETS, "readOnly": True},
+            *index_mounts,
             {"name": "streamjob-tmp", "mountPath": "/tmp"},  # noqa: S108
             *mounts,
         ],
@@ -189,6 +205,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                     "name": "streamjob-control",
                     "secret": {"secretName": names.control_secret(meta.name), "defaultMode": 0o440},
                 },
+                *index_volumes,
                 {"name": "streamjob-tmp", "emptyDir": {}},
                 *volumes,
             ],
@@ -196,6 +213,22 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     }
     pod: Obj = merge(merge(defaults, template), fixed)
     return pod
+
+
+def _without_stages(config: DriverConfig) -> DriverConfig:
+    """Linux takes 128 KiB for a variable, and a record may have 900: the driver reads its stages from the index."""
+    latest = config.restore.latest
+    if latest is None:
+        return config
+    return replace(config, restore=replace(config.restore, latest=replace(latest, stages=())))
+
+
+def _index(job: StreamJob) -> tuple[list[Obj], list[Obj]]:
+    """The index as a volume and its mount. Optional: a driver whose index is deleted has to start to say what it lacks."""
+    source = {"name": names.index_config_map(job.metadata.name), "optional": True}
+    items = [{"key": indices.KEY, "path": indices.KEY}]
+    volume = {"name": "streamjob-index", "configMap": {**source, "items": items}}
+    return [volume], [{"name": "streamjob-index", "mountPath": INDEX, "readOnly": True}]
 
 
 def _specification(job: StreamJob) -> dict[str, str]:
@@ -271,33 +304,6 @@ def owner(job: StreamJob) -> Obj:
         "controller": True,
         "blockOwnerDeletion": False,
     }
-
-
-def merge(base: Any, over: Any) -> Any:
-    """`over` on top of `base`: objects field by field, lists of named things by name, everything else replaced."""
-    if isinstance(base, dict) and isinstance(over, dict):
-        return {**base, **{k: merge(base[k], v) if k in base else v for k, v in over.items()}}
-    if isinstance(base, list) and isinstance(over, list):
-        key = _key([*base, *over])
-        if key is None:
-            return over
-        found = {x[key]: x for x in base}
-        for x in over:
-            # To the end: an environment variable may refer only to those before it.
-            known = found.pop(x[key], None)
-            # A variable has one of `value` and `valueFrom`: two of them cannot be merged.
-            whole = known is None or "value" in x or "valueFrom" in x
-            found[x[key]] = x if whole else merge(known, x)
-        return list(found.values())
-    return over
-
-
-def _key(items: list[Any]) -> str | None:
-    """By which field the entries of a list are told apart: mounts by their place, the rest by name."""
-    for key in ("mountPath", "name"):
-        if all(isinstance(x, dict) and key in x for x in items):
-            return key
-    return None
 
 
 def _owned(job: StreamJob, name: str) -> Obj:

@@ -19,15 +19,17 @@ from ..api import (
     TerminationInfo,
     UpgradeMode,
 )
+from ..api.policies import Termination
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import Mode, Problem, TerminationRequest
 from . import names
 from .actions import Action, DeletePod
 from .observe import Observed, Pod
-from .status import drained, fail, final, settle
+from .status import drained, end_failed, ended_with_nothing_left, fail, final, settle
 from .words import sentence
 
 CANCEL_GRACE = 1  # second
+SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
 RECHECK = 15.0  # seconds; for what changes with time alone
 AT_ONCE_AGAIN = 0.0  # the next pass
 
@@ -136,14 +138,12 @@ class Case:
     @property
     def settled(self) -> bool:
         """No driver has run since the newest checkpoint, or none ever: the directories are as it says, and so is what readers
-        of the sinks see."""
+        of the sinks see. An end that the script came to by itself counts only if the script did not fail."""
         latest = self.o.index.latest if self.o.index else None
-        return self.s.started_epoch == 0 or (
-            latest is not None
-            and final(latest)
-            and latest.epoch >= self.s.started_epoch
-            and not self.uncommitted
-        )
+        if latest is None or self.uncommitted:
+            return self.s.started_epoch == 0
+        ended = final(latest) and latest.epoch >= self.s.started_epoch and not end_failed(latest, self.s)
+        return self.s.started_epoch == 0 or ended or ended_with_nothing_left(latest, self.s)
 
     @property
     def leaving(self) -> bool:
@@ -194,6 +194,16 @@ def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
     )
 
 
+def release(pods: Iterable[Pod]) -> tuple[Action, ...]:
+    """Delete pods whose driver has ended. A sidecar that still runs gets SIGTERM and SIDECAR_GRACE: the grace period of the
+    pod is meant for the driver's savepoint, and the next epoch waits for the pod."""
+    return tuple(
+        DeletePod(p.name, p.uid, grace=SIDECAR_GRACE if p.beside else None)
+        for p in pods
+        if not p.deleting or (p.beside and (p.grace or 0) > SIDECAR_GRACE)
+    )
+
+
 def goal(o: Observed, now: datetime) -> Goal:
     """A job that is being deleted ends as `onDelete` says (or as it was ending), and when that takes too long, at once."""
     job = o.job
@@ -231,6 +241,8 @@ def timeout(o: Observed, wanted: Goal) -> timedelta:
     return duration(t.drain_timeout if wanted is Goal.DRAIN else t.stop_timeout)
 
 
-def request(t: TerminationInfo, epoch: int) -> TerminationRequest:
+def request(t: TerminationInfo, epoch: int, policy: Termination) -> TerminationRequest:
     """As the driver of `epoch` is told it."""
-    return TerminationRequest(t.request_id, epoch, Mode(t.mode), t.savepoint)
+    mode = Mode(t.mode)
+    limit = duration(policy.drain_timeout if mode is Mode.DRAIN else policy.stop_timeout)
+    return TerminationRequest(t.request_id, epoch, mode, t.savepoint, limit.total_seconds())

@@ -33,9 +33,9 @@ from . import (
     upgrade,
 )
 from .actions import Action
-from .case import AT_ONCE_AGAIN, CANCEL_GRACE, RECHECK, Case, Decision, Goal, goal, kill, request
+from .case import AT_ONCE_AGAIN, CANCEL_GRACE, RECHECK, Case, Decision, Goal, goal, kill, release, request
 from .observe import Observed
-from .status import fail, seconds_until, seen
+from .status import degraded, fail, seconds_until, seen
 from .words import sentence
 
 AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver lives
@@ -55,7 +55,7 @@ def decide(o: Observed, now: datetime) -> Decision:
 
 
 def _decide(o: Observed, now: datetime) -> Decision:
-    s = seen(o)
+    s = degraded(seen(o), o, now)
     case = Case(o, s, goal(o, now), now, target=digest(o.job.spec))
     case = savepoints.follow(upgrade.aim(escalation.aim(case)))
     for rule in RULES:
@@ -150,7 +150,11 @@ def follow_the_driver(c: Case) -> Decision | None:
         c = upgrade.asked_to_stop(c.with_termination(ours))
     if ours is None:
         return _running(c)
-    tell = () if told or word is None else (actions.SendTermination(request(ours, c.s.epoch)),)
+    tell = (
+        ()
+        if told or word is None
+        else (actions.SendTermination(request(ours, c.s.epoch, c.o.job.spec.termination)),)
+    )
     return _terminating(c, ours, do=tell)
 
 
@@ -170,9 +174,7 @@ def let_go_of_a_deleted_job(c: Case) -> Decision | None:
 
 def remove_the_exited_driver(c: Case) -> Decision | None:
     """Its final checkpoint is in the index, or its failure in the status. Nothing begins before it is gone."""
-    if not c.o.pods:
-        return None
-    return Decision(c.s, tuple(actions.DeletePod(p.name, p.uid) for p in c.o.pods if not p.deleting))
+    return Decision(c.s, release(c.o.pods)) if c.o.pods else None
 
 
 def begin_an_epoch(c: Case) -> Decision:
@@ -189,7 +191,7 @@ def begin_an_epoch(c: Case) -> Decision:
     pod = names.driver_pod(c.o.job.metadata.name, epoch)
     s, made_from = upgrade.begun(c, epoch)
     s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
-    told = request(termination, epoch) if termination else None
+    told = request(termination, epoch, c.o.job.spec.termination) if termination else None
     job = c.o.job.made_from(made_from)
     config = build.driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
     new = c.o.index is None and c.o.index_problem is None

@@ -37,6 +37,7 @@ def events(old: Status, new: Status) -> list[Event]:
         text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
         found.append(Event(True, "SavepointGivenUp", text))
     found += [Event(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
+    found += _degraded(old, new)
     if new.phase is not None and new.phase != old.phase:
         found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
     e = new.escalation
@@ -51,6 +52,16 @@ def events(old: Status, new: Status) -> list[Event]:
         if not known and not said and stalled.reason not in (ROLLED_BACK, "Escalated"):
             found.append(Event(True, stalled.reason, stalled.message))
     return found
+
+
+def _degraded(old: Status, new: Status) -> list[Event]:
+    """A query of the running job has died, or another one, or all run again. When the driver ends, the phase says more."""
+    before, now = old.condition(ConditionType.DEGRADED), new.condition(ConditionType.DEGRADED)
+    if now is not None and (before is None or before.message != now.message):
+        return [Event(True, "Degraded", f"{now.reason}: {now.message}")]
+    if before is not None and now is None and new.phase is Phase.RUNNING and new.epoch == old.epoch:
+        return [Event(False, "Recovered", "Every query of the job runs again")]
+    return []
 
 
 def _tells(old: Status, made: CheckpointStatus, new: Status) -> bool:

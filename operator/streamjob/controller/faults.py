@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 
 from ..api import StreamJob
 from ..protocol.messages import Problem
+from .lastwords import without_secrets
 from .observe import Exit, Observed, Pod
 
 # Reasons for which the kubelet waits and tries again for ever: only a person (or another epoch) mends them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 SCHEDULING_PATIENCE = timedelta(seconds=30)
+SEE_ITS_LOG = "See the driver's log"
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
 
 
@@ -92,7 +94,7 @@ def stable_for(o: Observed, now: datetime) -> timedelta:
 
 
 def _exited(end: Exit) -> Problem:
-    tail = f". Its log ends:\n{end.tail}\n" if end.tail else ""
+    report, tail = end.report, f". Its log ends:\n{end.tail}\n" if end.tail else ""
     if end.reason == OUT_OF_MEMORY:
         return Problem(
             OUT_OF_MEMORY,
@@ -105,9 +107,16 @@ def _exited(end: Exit) -> Problem:
         return Problem(
             "DriverKilled", "the driver was killed (SIGKILL)", "Nothing has to be done", retryable=True
         )
-    return Problem(
-        "DriverExited",
-        f"the driver left with exit code {end.code} and without a report{tail}",
-        "See the driver's log; the image needs python, pyspark and the package streamjob",
-        retryable=True,
-    )
+    if report is None:
+        text = f"the driver left with exit code {end.code} and without a report{tail}"
+        remedy = "See the driver's log; the image needs python, pyspark and the package streamjob"
+        return Problem("DriverExited", text, remedy, retryable=True)
+    why = f": {without_secrets(report.exit_reason)}" if report.exit_reason else ""
+    if end.script_code:
+        text = f"the script ended with exit code {end.script_code}{why}"
+        return Problem("ScriptFailed", text, SEE_ITS_LOG, retryable=True)
+    if end.failed:
+        text = f"a query was dead when the script ended{why}"
+        return report.degraded or Problem("QueryFailed", text, SEE_ITS_LOG, retryable=True)
+    text = f"the driver exited with code 0, and its final checkpoint is not in the index{why}"
+    return Problem("DriverExited", text, SEE_ITS_LOG, retryable=True)

@@ -1,7 +1,7 @@
 """What Prometheus is told. Counters and histograms are here, fed where things happen; gauges of jobs come from `Jobs`.
 
 Labels are bounded: verbs, resources, status codes, phases and our own reasons, which are all in this code. Nothing that a driver
-says becomes a label. Series of single jobs are those that an alert has to name a job by, six each at most; they are made anew
+says becomes a label. Series of single jobs are those that an alert has to name a job by, seven each at most; they are made anew
 for each scrape from what the leader knows, so that they go with the job, and when another one leads.
 """
 
@@ -182,23 +182,30 @@ class Facts:
     phase: Phase
     epoch: int
     stalled: bool
+    degraded: bool
     checkpoint: float | None
     interval: float
     deadline: float | None
 
     @staticmethod
     def of(job: StreamJob, status: Status) -> Facts:
-        stalled, t = status.condition(ConditionType.STALLED), status.termination
+        t = status.termination
         return Facts(
             job.metadata.namespace,
             job.metadata.name,
             status.phase or Phase.PENDING,
             status.epoch,
-            stalled is not None and stalled.status == "True",
+            _is_true(status, ConditionType.STALLED),
+            _is_true(status, ConditionType.DEGRADED),
             moment(status.checkpoint.completed_at).timestamp() if status.checkpoint else None,
             duration(job.spec.checkpoint.interval).total_seconds(),
             moment(t.deadline).timestamp() if t is not None and t.final_checkpoint is None else None,
         )
+
+
+def _is_true(status: Status, kind: ConditionType) -> bool:
+    condition = status.condition(kind)
+    return condition is not None and condition.status == "True"
 
 
 class Jobs(Collector):
@@ -230,6 +237,9 @@ class Jobs(Collector):
         stalled = GaugeMetricFamily(
             "streamjob_job_stalled", "1: it cannot go on without a person", labels=named
         )
+        degraded = GaugeMetricFamily(
+            "streamjob_job_degraded", "1: one of its queries is dead, the others run on", labels=named
+        )
         newest = GaugeMetricFamily(
             "streamjob_job_checkpoint_timestamp_seconds", "When the newest checkpoint completed", labels=named
         )
@@ -246,12 +256,13 @@ class Jobs(Collector):
             phase_of.add_metric([*key, f.phase.value], 1)
             epoch.add_metric(key, f.epoch)
             stalled.add_metric(key, f.stalled)
+            degraded.add_metric(key, f.degraded)
             interval.add_metric(key, f.interval)
             if f.checkpoint is not None:
                 newest.add_metric(key, f.checkpoint)
             if f.deadline is not None:
                 deadline.add_metric(key, f.deadline)
-        yield from (phase_of, epoch, stalled, newest, interval, deadline)
+        yield from (phase_of, epoch, stalled, degraded, newest, interval, deadline)
 
 
 JOBS = Jobs()

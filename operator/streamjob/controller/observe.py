@@ -22,13 +22,14 @@ from ..protocol import codec
 from ..protocol import index as indices
 from ..protocol.errors import FormatError
 from ..protocol.index import Index
-from ..protocol.messages import DriverStatus, Problem
+from ..protocol.messages import DriverPhase, DriverStatus, Problem
 from . import names
 from .drivers import Drivers
 from .kube import Kube
 from .lastwords import last_words
 
 Obj = dict[str, Any]
+ENDED = ("Succeeded", "Failed")  # phases of a pod
 # In all others the status has the driver's word, and a driver that runs is about to answer.
 UNHEARD = (None, Phase.PENDING, Phase.STARTING, Phase.RESTARTING)
 
@@ -44,6 +45,20 @@ class Exit:
     report: DriverStatus | None
     at: datetime | None
 
+    @property
+    def script_code(self) -> int:
+        """The exit code of the script; of the container, where the driver could not say it."""
+        said = self.report.exit_code if self.report is not None else None
+        return self.code if said is None else said
+
+    @property
+    def failed(self) -> bool:
+        """The driver itself says so: its script has failed, or left a dead query behind. A script that leaves with 0 may have."""
+        report = self.report
+        return report is not None and (
+            report.phase is DriverPhase.FAILED or report.exit_code not in (None, 0)
+        )
+
 
 @dataclass(frozen=True)
 class Unschedulable:
@@ -55,8 +70,13 @@ class Unschedulable:
 
 @dataclass(frozen=True)
 class Pod:
-    """A driver pod. `waiting`: reason and message why its container does not start. `specification`: what it was made from, None
-    if it does not say."""
+    """A driver pod, as far as its driver goes: containers beside the driver's neither keep it alive nor end it.
+
+    :param phase: of the driver's container, in the words of a pod's phase.
+    :param beside: the driver's container has ended, and others of the pod still run.
+    :param waiting: reason and message why the driver's container does not start.
+    :param specification: what it was made from, None if it does not say.
+    """
 
     name: str
     uid: str
@@ -64,6 +84,7 @@ class Pod:
     epoch: int
     generation: int
     phase: str
+    beside: bool = False
     ip: str | None = None
     deleting: bool = False
     grace: int | None = None
@@ -79,7 +100,7 @@ class Pod:
     @property
     def over(self) -> bool:
         """It runs no more and never will again (restartPolicy: Never)."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
     @property
     def started(self) -> bool:
@@ -272,7 +293,8 @@ def parse_pod(pod: Obj) -> Pod | None:
         version=meta["resourceVersion"],
         epoch=int(epoch),
         generation=int(annotations.get(names.ANNOTATION_GENERATION, "0")),
-        phase=status.get("phase", "Pending"),
+        phase=_phase(status.get("phase", "Pending"), state),
+        beside=ended is not None and status.get("phase") not in ENDED,
         ip=status.get("podIP"),
         deleting="deletionTimestamp" in meta,
         grace=meta.get("deletionGracePeriodSeconds"),
@@ -285,6 +307,14 @@ def parse_pod(pod: Obj) -> Pod | None:
         exit=_exit(ended, meta, int(epoch)) if ended else None,
         specification=Specification.parse(annotations.get(names.ANNOTATION_SPECIFICATION)),
     )
+
+
+def _phase(of_the_pod: str, state: Obj) -> str:
+    """That of the driver's container. A sidecar may keep the pod running when the driver has ended, or before it has begun, and
+    may fail by itself."""
+    if "terminated" in state:
+        return "Failed" if state["terminated"]["exitCode"] else "Succeeded"
+    return "Pending" if of_the_pod == "Running" and "waiting" in state else of_the_pod
 
 
 def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..api import Phase, State, Status
 from ..protocol.lifecycle import Scenario
 from ..protocol.messages import Problem
-from . import actions, escalation, names, savepoints, upgrade
+from . import actions, escalation, names, upgrade
 from .case import Case, Decision, Goal
-from .status import fail
+from .status import fail, own_end
 from .words import sentence
 
 
@@ -28,7 +28,7 @@ def rest(c: Case) -> Decision | None:
             return told
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
-    by_script = latest is not None and not savepoints.ended_by_request(latest) and latest.epoch == c.s.epoch
+    by_script = latest is not None and own_end(latest) and latest.epoch == c.s.epoch
     if c.goal is Goal.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
         text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
@@ -45,7 +45,9 @@ def at_its_end(c: Case, s: Status) -> Decision:
         text = f"All sources ran out; checkpoint {latest.checkpoint} is the last"
         return c.decide(Phase.FINISHED, "Finished", text, status=s)
     if c.goal is not Goal.RUN:
-        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed"
+        left = s.termination.state_rows_left if s.termination else None
+        kept = f", {left} rows of state are left" if left else ""
+        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed{kept}"
         return c.decide(Phase.DRAINED, "Drained", text, status=s)
     savepoint = latest.savepoint or "its savepoint"
     problem = Problem(

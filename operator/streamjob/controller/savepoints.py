@@ -15,7 +15,6 @@ from ..api import Phase, SavepointCause, SavepointRequestStatus, Status
 from ..api.cron import schedule
 from ..api.types import duration, moment, timestamp
 from ..protocol.messages import SAVEPOINT_ID, SavepointRequest
-from ..protocol.records import CheckpointRecord
 from . import names
 from .actions import SendSavepoint
 from .case import Case, Decision, Goal
@@ -74,12 +73,6 @@ def wake_for(decision: Decision, c: Case) -> Decision:
     if decision.wake is not None:
         wakes.append(decision.wake)
     return replace(decision, wake=min(wakes)) if wakes else decision
-
-
-def ended_by_request(record: CheckpointRecord) -> bool:
-    """A termination asked for it. A savepoint that the job's own end has overtaken is its last checkpoint, but asked for no
-    end."""
-    return record.request_id is not None and not record.request_id.startswith(SAVEPOINT_ID)
 
 
 # --- parts -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ..api import (
     ConditionType,
     DriverInfo,
     ErrorStatus,
+    ExitStatus,
     OperatorInfo,
     Phase,
     SavepointStatus,
@@ -27,7 +28,7 @@ from ..api import (
 )
 from ..api.types import moment, timestamp
 from ..protocol.index import Index
-from ..protocol.messages import DriverStatus, Problem, StageStatus
+from ..protocol.messages import SAVEPOINT_ID, DriverPhase, DriverStatus, Problem, StageStatus
 from ..protocol.records import CheckpointRecord
 from .lastwords import without_secrets
 from .observe import Observed, Pod
@@ -45,6 +46,8 @@ UNDER_WAY = {
     Phase.CANCELLING,
     Phase.RESTARTING,
 }
+TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
+REASON = 500  # characters of an exit's reason
 NOT_MADE = "NotMade"  # in the place of a driver pod's phase
 UPGRADED = {  # the condition
     UpgradeStep.PENDING: "False",
@@ -72,6 +75,7 @@ def seen(o: Observed) -> Status:
             "epoch": o.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
+            "last_exit": (_exit(pod) if pod else None) or old.last_exit,
             "stages": _stages(word, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
             "aborted_checkpoint": _aborted(word) or old.aborted_checkpoint,
@@ -94,6 +98,30 @@ def final(record: CheckpointRecord | None) -> bool:
     return record is not None and record.scenario is not None
 
 
+def own_end(record: CheckpointRecord) -> bool:
+    """Nobody asked for this end: the sources ran out, or the script stopped its queries. A savepoint of the running job that the
+    end has overtaken is its last checkpoint, but asked for no end."""
+    asked = record.request_id is not None and not record.request_id.startswith(SAVEPOINT_ID)
+    return final(record) and not asked
+
+
+def end_failed(latest: CheckpointRecord, s: Status) -> bool:
+    """The job came to its own end, and its driver said in the end that it had failed. A requested end stands in any case."""
+    end = s.last_exit
+    if end is None or end.epoch != latest.epoch or not own_end(latest):
+        return False
+    return end.phase == FAILED or (end.phase == TERMINATED and end.code != 0)
+
+
+def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
+    """All had finished before the last driver began, so there was nothing for it to take a checkpoint of: only its script has
+    come to its own end."""
+    end = s.last_exit
+    if end is None or end.epoch < s.started_epoch or not latest.drained:
+        return False
+    return end.phase == TERMINATED and end.code == 0
+
+
 def drained(record: CheckpointRecord | None) -> bool:
     """There is nothing left to resume. A record cut down for a final report has no stages: its scenario says it too."""
     return record is not None and (
@@ -108,6 +136,19 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     if started is None and old is not None and old.uid == pod.uid:
         started = old.started_at
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
+
+
+def _exit(pod: Pod) -> ExitStatus | None:
+    end = pod.exit
+    if end is None:
+        return None
+    return ExitStatus(
+        epoch=pod.epoch,
+        code=end.script_code,
+        phase=end.report.phase.value if end.report else None,
+        reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
+        time=timestamp(end.at) if end.at else None,
+    )
 
 
 def _stages(word: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
@@ -173,13 +214,31 @@ def _termination(
             update={
                 "step": said.step.value,
                 "progress": said.progress or None,
-                "flushed_rows": said.flushed_rows if said.flushed_rows is not None else old.flushed_rows,
+                "flushed_rows": _or(said.flushed_rows, old.flushed_rows),
+                "state_rows_left": _or(said.state_rows_left, old.state_rows_left),
             }
         )
     record = next((c for c in index.checkpoints if c.request_id == old.request_id), None) if index else None
     if record is not None:
         old = old.model_copy(update={"final_checkpoint": record.checkpoint, "progress": None})
     return old
+
+
+def _or(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new
+
+
+def degraded(s: Status, o: Observed, now: datetime) -> Status:
+    """The status with the condition Degraded as long as the driver that lives says that one of its queries is dead."""
+    lives = o.pod is not None and not o.pod.over
+    if lives and o.driver is None:
+        return s  # it is about to answer
+    problem = o.driver.degraded if lives and o.driver is not None else None
+    others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
+    if problem is not None:
+        told = (ConditionType.DEGRADED, "True", problem.reason, sentence(problem))
+        others += (_condition(s, o.job, now, *told),)
+    return s.model_copy(update={"conditions": others})
 
 
 # --- what it means -----------------------------------------------------------------------------------------------
@@ -210,6 +269,7 @@ def settle(
         told = how_it_went(s.upgrade)
         value = UPGRADED[s.upgrade.step]
         conditions += (_condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
+    conditions += tuple(c for c in s.conditions if c.type is ConditionType.DEGRADED)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 
 

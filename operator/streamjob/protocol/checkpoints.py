@@ -10,13 +10,13 @@ may be late, or lost, or overtaken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from .barriers import Barriers
 from .effects import Effect, Snapshot, StoreCheckpoint
-from .graph import Graph
+from .graph import Graph, parse_task_id
 from .lifecycle import Scenario, TaskState
 from .task import Task
 
@@ -24,7 +24,8 @@ from .task import Task
 class Kind(Enum):
     PERIODIC = "periodic"
     SAVEPOINT = "savepoint"  # on request, the job runs on
-    FINAL = "final"  # every task has ended
+    CLOSING = "closing"  # a run has ended while the script goes on
+    FINAL = "final"  # the job's end
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,10 @@ class Checkpoint:
 
     :param finished: the tasks whose operators had finished when it was triggered.
     :param live: the runs that take part: those that ran, and those that waited for their final checkpoint.
+    :param failed: tasks whose run had failed: what their sinks had pre-committed is in the record, too.
     :param ended: the runs whose data had ended and of which no completed checkpoint says so.
-    :param scenario: what it ends, None if a task ran on.
-    :param last: every task had ended, so that it can be the last one.
+    :param pre_commit: see `StoreCheckpoint`.
+    :param scenario: what it ends; None unless it is the final one.
     """
 
     number: int
@@ -76,34 +78,52 @@ class Checkpoint:
     finished: frozenset[str]
     batches: dict[str, int | None]
     live: dict[str, Task]
+    failed: tuple[str, ...]
     ended: dict[str, Task]
+    pre_commit: dict[str, int]
     barriers: Barriers = field(repr=False)
     scenario: Scenario | None
-    last: bool
     durable: bool = False
 
     @classmethod
-    def triggered(cls, number: int, order: Order, graph: Graph, tasks: Mapping[str, Task]) -> Checkpoint:
+    def triggered(
+        cls,
+        number: int,
+        order: Order,
+        graph: Graph,
+        tasks: Mapping[str, Task],
+        requested: Scenario | None = None,
+    ) -> Checkpoint:
+        """:param requested: how the job is asked to end."""
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
-        scenarios = {t.scenario for t in tasks.values()}
-        ended = {n: t for n, t in tasks.items() if t.ended and not t.covered}
-        for task in ended.values():
-            task.last_transaction = task.last_transaction or number
+        scenario = _ended_by(tasks.values(), requested) if order.kind is Kind.FINAL else None
+        stand = {n: t for n, t in tasks.items() if t.stands}
+        pre_commit = {}
+        for name, task in stand.items():
+            if not task.covered:
+                pre_commit[name] = task.last_transaction = task.last_transaction or number
+        over = scenario is not None and scenario.is_drain  # nobody goes on from it
+        finished = [
+            n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
+        ]
+        for name in finished:
+            tasks[name].flagged = True
         return cls(
             number=number,
             order=order,
             graph=graph,
-            finished=frozenset(n for n, t in tasks.items() if t.operators_finished),
-            batches={n: t.batch for n, t in tasks.items() if t.ended},
+            finished=frozenset(finished),
+            batches={n: t.batch for n, t in stand.items()},
             live={
                 n: t
                 for n, t in tasks.items()
                 if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
             },
-            ended=ended,
+            failed=tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits),
+            ended={n: t for n, t in stand.items() if t.ended and not t.covered},
+            pre_commit=pre_commit,
             barriers=Barriers(graph, running),
-            scenario=None if running else _ended_by(scenarios),
-            last=not running,
+            scenario=scenario,
         )
 
     @property
@@ -128,7 +148,10 @@ class Checkpoint:
         """The barrier has come to these stages. A task that is being flushed ends before it could take a snapshot."""
         effects: list[Effect] = []
         for uid in aligned:
-            upstream = {t: self.batches[t] for stage in self.graph.upstream(uid) for t in stage.tasks}
+            sources = [t for stage in self.graph.upstream(uid) for t in stage.tasks]
+            upstream = {
+                t: self.batches[t] for t in sources if t in self.batches
+            }  # no batch of what has failed
             effects += [
                 Snapshot(name, self.number, upstream)
                 for name in self.graph.stages[uid].tasks
@@ -140,7 +163,7 @@ class Checkpoint:
                     self.number,
                     self.finished,
                     self.batches,
-                    {n: t.last_transaction for n, t in self.ended.items() if t.last_transaction is not None},
+                    self.pre_commit,
                     self.scenario,
                     self.order.request_id,
                     self.order.savepoint,
@@ -149,9 +172,22 @@ class Checkpoint:
         return effects
 
 
-def _ended_by(scenarios: set[Scenario | None]) -> Scenario:
-    """Of a job all of whose tasks have ended: a stop if anything was stopped, since that can be resumed."""
-    for scenario in (Scenario.STOP, Scenario.DRAIN):
-        if scenario in scenarios:
-            return scenario
-    return Scenario.END_OF_INPUT
+def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> bool:
+    """Of a task that has finished: an epoch can begin with it and all that is upstream of it (row 10), which is not so where a
+    drain, in this epoch or an earlier one, has fired its max watermark before upstream has ended."""
+    if task.flagged:
+        return True
+    if task.drained_before:
+        stages = [graph.stages.get(uid) for uid in graph.stages[parse_task_id(name)[0]].named]
+        if not all(s and s.tasks and all(tasks[t].operators_finished for t in s.tasks) for s in stages):
+            return False
+    return not task.behind_paused
+
+
+def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:
+    """A stop if anything can be resumed, unless a drain was asked for: what its script has stopped itself, it leaves."""
+    everything = list(tasks)
+    if requested is not Scenario.DRAIN and not all(t.operators_finished for t in everything):
+        return Scenario.STOP
+    drained = any(t.scenario is Scenario.DRAIN or not t.operators_finished for t in everything)
+    return Scenario.DRAIN if drained else Scenario.END_OF_INPUT

@@ -1,14 +1,18 @@
 """The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
 
-FLIP-147 for the tasks of one job: `ending` has the order in which tasks end, `checkpoints` what a checkpoint is, and this says
-when. What it guarantees, whatever order events come in (rows of docs/semantics.md):
+FLIP-147 for the tasks of one job: `ending` has the order in which tasks end, `checkpoints` what a checkpoint is, `flight` which
+are wanted, `completion` what follows from one, and this says when. What it guarantees, whatever order events come in (rows of
+docs/semantics.md):
 
 - A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that is.
-- A stop or drain waits for exactly its own checkpoint, which is triggered when the data of every task has ended; another
-  one that completes meanwhile ends nothing (row 6), so it is one and the same for all (V3).
+- The job ends when its script has: until then every end of a query is the end of a run, and another one may follow.
+- A stop waits for exactly its own checkpoint, which is triggered when the data of every task has ended; another one that
+  completes meanwhile ends nothing (row 6), so it is one and the same for all (V3). A drain waits for its own, too, and that is
+  triggered when the script has ended besides.
 - The max watermark comes only when draining or at the end of the input, never on a stop (row 2).
 - A checkpoint completes when the index has it, not when it was written; only then are tasks closed (V2).
-- In every checkpoint that is stored, all that is upstream of a finished stage is finished: it can be restored (row 10).
+- In every checkpoint that an epoch can begin with, all that is upstream of a finished stage is finished (row 10). Only what
+  starts in a drain, behind the flush of what reads from it, is an exception: it reads nothing, and ends with the drain.
 - The same request again changes nothing; another request while one is under way is refused (V8).
 """
 
@@ -16,22 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .checkpoints import Checkpoint, Checkpointing, Kind, Order
-from .effects import (
-    AbortTransactions,
-    AnnounceCheckpoint,
-    Cancel,
-    Effect,
-    Finish,
-    FireMaxWatermark,
-    NotifyComplete,
-    Terminated,
-    Timer,
-)
+from .checkpoints import Checkpointing, Kind, Order
+from .completion import CheckpointEvents
+from .effects import Cancel, Effect, Finish, FireMaxWatermark, Terminated
 from .ending import Ending
 from .errors import StreamJobError
 from .flight import Flight
-from .graph import task_id
+from .graph import parse_task_id, task_id
 from .lifecycle import Scenario, TaskState
 from .messages import Mode, Step, TerminationRequest
 from .task import Task
@@ -45,14 +40,14 @@ class TerminationConflict(StreamJobError):
     reason = "TerminationInProgress"
 
 
-class Coordinator:
+class Coordinator(CheckpointEvents):
     """All tasks of a job, by id (`graph.task_id`).
 
     Each method is an event; it returns the effects to carry out, in order. Effects may be carried out late, twice or
     never (the driver dies): an event that has been taken already returns no effect again.
 
     :param expected: the tasks of the restored checkpoint (`recovery.Plan.expected`). Until each has started, or is told
-        as finished, no checkpoint is taken, for it would lose their state, and nothing downstream of them ends.
+        as finished, nothing downstream of them ends. The driver's records have them as they were restored.
     """
 
     def __init__(
@@ -61,10 +56,9 @@ class Coordinator:
         settings: Checkpointing | None = None,
         expected: Iterable[str] = (),
     ) -> None:
-        self.tasks: dict[str, Task] = {}
-        self._ending = Ending(self.tasks, dict.fromkeys(expected))
-        self._flight = Flight(self._ending, settings or Checkpointing(), next_checkpoint)
-        self._said_terminated = False
+        tasks: dict[str, Task] = {}
+        ending = Ending(tasks, dict.fromkeys(expected))
+        super().__init__(tasks, ending, Flight(ending, settings or Checkpointing(), next_checkpoint))
 
     # --- events: tasks ----------------------------------------------------------------------------------------
 
@@ -74,58 +68,78 @@ class Coordinator:
         upstream: Iterable[str] = (),
         *,
         commits: bool = True,
-        union: Iterable[str] = (),
+        own_sources: bool | None = None,
+        drained: bool = False,
     ) -> list[Effect]:
-        """A query runs. One that starts while a termination is under way ends at its first boundary.
+        """A query runs, for the first time or again. One that starts while a termination is under way ends at its first boundary.
 
         A checkpoint under way does not have it, so it is given up.
 
         :param upstream: uids of the stages that it reads from, started or not.
         :param commits: False if its sink is durable at each batch and has nothing to commit (row 12).
-        :param union: names of its operators with union state (row 9).
+        :param own_sources: it reads something that no stage writes. None: if it names nothing upstream.
+        :param drained: an earlier epoch has fired its max watermark: it reads nothing, and ends as it began to.
         :raises UpstreamTooLate: what reads from it has been flushed. :raises GraphCycle: it reads from itself.
         """
-        known = self.tasks.get(task)
+        known, named = self.tasks.get(task), tuple(upstream)
         if self.canceled and known is not None:
             return [Cancel(task)]
+        if known is not None and known.state is TaskState.FAILED and known.operators_finished:
+            self._said_terminated = self._flight.ended = False
+            effects = self._flight.give_up(f"task {task} takes its place again", again=True)
+            effects += self._ending.take_place_again(task)
+            self._flight.run_ended(task)
+            return effects + self._flight.trigger()
         if known is not None and not known.can_start_again:
             return []
-        self._ending.refuse_if_too_late(task)
-        self._ending.put(task, Task(commits=commits), upstream, union)
+        if not drained:
+            self._ending.refuse_if_too_late(task)
+        reads_stages = named or self._ending.names_upstream(parse_task_id(task)[0])
+        own = not reads_stages if own_sources is None else own_sources
+        self._ending.put(task, Task(commits=commits, own_sources=own, drained_before=drained), named)
+        self._ending.fresh = True
         if self.canceled:
             return [Cancel(name) for name in self._ending.cancel()]
-        self._said_terminated = self._flight.backing_off = False
+        self._said_terminated = self._flight.backing_off = self._flight.ended = False
         effects = self._flight.give_up(f"task {task} started", again=True)
+        if drained:
+            self.tasks[task].own_ended = True
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
     def expect(self, uid: str, parallelism: int) -> list[Effect]:
-        """The stage will have so many tasks. Until each has started, or is told as finished, no checkpoint is taken and
-        nothing downstream of them ends: one that ends early does not end the stage (row 9)."""
+        """The stage will have so many tasks. Until each has started, or is told as finished, nothing downstream of them ends: one
+        that ends early does not end the stage (row 9)."""
         if not self.canceled:
             self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
         return []
 
-    def refuse_start(self, task: str, upstream: Iterable[str] = ()) -> None:
+    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
         """Nothing changes. :raises UpstreamTooLate, GraphCycle: as `task_started` would."""
-        self._ending.refuse_if_too_late(task)
+        if not drained:
+            self._ending.refuse_if_too_late(task)
         self._ending.graph.refuse_cycle(task, upstream)
 
-    def reads(self, task: str, upstream: str) -> None:
+    def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
         """A task that has started reads from a stage that is about to. :raises GraphCycle: it reads from itself."""
-        self._ending.flow.connect(self._ending.graph.add(task, [upstream]))
+        self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
 
-    def edge_declared(self, uid: str, upstream: str) -> list[Effect]:
+    def edge_declared(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[Effect]:
         """A stage that runs reads from another one, started or not, and the queries did not show it.
 
-        :raises EdgeTooLate: the end of the stage has begun. :raises GraphCycle: it reads from itself.
+        :param own_sources: it also reads something that no stage writes.
+        :raises EdgeTooLate: the stage is being flushed, or was. :raises GraphCycle: it reads from itself.
         """
-        edges = self._ending.declare(uid, upstream)
+        edges = self._ending.declare(uid, upstream, own_sources=own_sources)
         if not edges:
             return []
         effects = self._flight.give_up(f"stage {uid} reads from {upstream}", again=True)
         for task in self._ending.graph.stages[uid].tasks:
             effects += self._ending.begin_if_due(task)
         return effects + self._flight.trigger()
+
+    def connected(self, uid: str) -> set[str]:
+        """The stages that are connected with it by edges, itself included."""
+        return self._ending.graph.connected(uid)
 
     def downstream_first(self) -> list[str]:
         """The uids of all stages, each after those that read from it."""
@@ -138,28 +152,72 @@ class Coordinator:
         if task in self.tasks or self.canceled:
             return []
         effects = self._ending.restored(task, upstream, batch)
-        return self._flight.give_up(f"task {task} joined", again=True) + effects + self._flight.trigger()
+        effects = self._flight.give_up(f"task {task} joined", again=True) + effects
+        return effects + self._flight.trigger() + self._terminated()
 
     def all_started(self) -> list[Effect]:
-        """The script waits for its queries, or has ended: what it has not started by now is no part of the job."""
+        """The script waits for its queries: nothing waits any longer for what it has not started by now."""
         return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
 
+    def script_blocked(self) -> list[Effect]:
+        """The script waits, without end, for a query that does not end by itself, and nothing else of it could start one. So no
+        other run follows of what has exhausted its input and is waited for: that was its end. To be said again whenever a run
+        has ended and the script waits on."""
+        if self.request is not None or self.canceled:
+            return []
+        return self._ending.flush_exhausted(self._ending.waited_for()) + self._flight.trigger()
+
+    def script_ended(self) -> list[Effect]:
+        """The script is over, all of its threads are: no run follows any more. What has exhausted its input has ended for good;
+        queries that still run are the job, until they end."""
+        ending = self._ending
+        ending.script_ended = True
+        effects: list[Effect] = []
+        absent = ending.forget_expected()
+        if ending.requested is not Scenario.STOP and not self.canceled:
+            effects += [*ending.flush_exhausted(), *ending.begin_all_due()]
+        effects += [effect for uid in absent for effect in ending.end_of_stage(uid)]
+        return effects + self._flight.trigger() + self._terminated()
+
+    def flush_nothing_exhausted(self) -> list[Effect]:
+        """What has exhausted its input cannot be flushed any more: it stays as it is, as if it had been stopped."""
+        for task in self.tasks.values():
+            if task.paused:
+                task.exhausted = False
+        return []
+
     def input_ended(self, task: str, *, rest: bool = False) -> list[Effect]:
-        """All sources of the task ran out: the query stands at a boundary, or is to stop at the next.
+        """All sources of the task ran out, as its script has declared: the query stands at a boundary, or is to stop at the next.
 
         In the middle of the graph that is no end: more comes as long as something upstream has not ended.
 
         :param rest: nothing more comes to its sources, and what they hold now is still to be processed.
         """
-        if self._ending.waits_for_upstream(task):
-            return []
-        if rest:
-            return self._ending.take_the_rest(task)
-        return self._ending.begin(task, Scenario.END_OF_INPUT)
+        t = self.tasks[task]
+        t.own_ended, t.rest = True, rest
+        return self._ending.begin_if_due(task) + self._flight.trigger()
+
+    def run_ended(self, task: str, *, exhausted: bool) -> list[Effect]:
+        """The query has ended by itself and without an error.
+
+        :param exhausted: its trigger (availableNow, once) had taken all there was. Otherwise somebody has stopped it.
+        """
+        if not exhausted:
+            return self.script_stopped(task)
+        t = self.tasks[task]
+        if t.state is not TaskState.RUNNING or t.step is not None:
+            return []  # it ends already, as whoever began that wanted
+        t.exhausted = t.own_ended = True
+        if self._ending.requested is None and not self._ending.script_ended:
+            return self._ending.begin(task, Scenario.STOP)
+        return self._ending.begin_if_due(task) + self._flight.trigger()
 
     def script_stopped(self, task: str) -> list[Effect]:
-        """The script called query.stop() or spark.stop(). It may start the query again, so nothing is flushed."""
-        return self._ending.begin(task, Scenario.STOP)
+        """The script called query.stop() or spark.stop(). It may start the query again, so nothing is flushed. Under a request it
+        ends as the job does; but in a drain it does not wait for what the script, which waits for this end, has yet to start."""
+        if self._ending.requested is None or self._ending.waits_for_the_script(task):
+            return self._ending.begin(task, Scenario.STOP)
+        return self._ending.begin_if_due(task)
 
     def boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
         """The query has ended with offsets.latest == commits.latest == `batch`."""
@@ -167,11 +225,11 @@ class Coordinator:
         if not t.runs_at(Step.BOUNDARY):
             return []
         assert t.scenario is not None
-        t.batch = batch
-        if t.scenario.is_drain:
-            t.step = Step.MAX_WATERMARK
-            return [FireMaxWatermark(task)]
-        return self._end_of_data(task)
+        with self._ending.changing(task):
+            t.batch, t.catching_up = batch, False
+            if t.scenario.is_drain:
+                t.step = Step.MAX_WATERMARK
+        return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)
 
     def max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
         """Every event-time timer of the task has fired and what came out is committed as `batch`."""
@@ -194,20 +252,21 @@ class Coordinator:
         return self._ending.closed(task) + self._terminated()
 
     def task_failed(self, task: str) -> list[Effect]:
-        """The query died, or a step of its end cannot be had. The job fails; what is durable stays.
+        """The query died, or a step of its end cannot be had. Others run on; what is durable stays.
 
         After its final checkpoint a task has nothing left to lose: a close() that throws has closed it all the same.
         """
         if self._ending.fail(task):
-            return self._flight.give_up(f"task {task} failed", again=False)
+            effects = self._flight.give_up(f"task {task} failed", again=True)
+            return effects + self._ending.after_failure(task) + self._flight.trigger()
         return self.closed(task)
 
     # --- events: requests -------------------------------------------------------------------------------------
 
     def termination_requested(self, request: TerminationRequest) -> list[Effect]:
-        """Only tasks without anything upstream are told; the others follow when their upstream has ended. Tasks
-        that are ending already go on the way they began; their checkpoint becomes that of the request. A savepoint that is
-        not durable yet is given up.
+        """A stop tells every task that runs; one that is catching up with its upstream stops where it is. A drain tells those
+        without anything upstream, and the others follow when their upstream has ended. Other tasks that are ending already
+        go on the way they began; their checkpoint becomes that of the request. A savepoint that is not durable yet is given up.
 
         :raises TerminationConflict: another one is under way or done, or the job was canceled.
         """
@@ -222,11 +281,16 @@ class Coordinator:
             raise TerminationConflict(
                 "the job was canceled", remedy="Start it again from its last checkpoint"
             )
+        if self._flight.ended:  # too late: the job has ended
+            self._flight.request = request
+            return []
         self._ending.requested = SCENARIO[request.mode]
+        if request.mode is Mode.STOP and not self._ending.script_ended:
+            self._ending.fresh = True
         effects: list[Effect] = self._flight.requested(request)
-        for name in self.tasks:
-            effects += self._ending.begin_if_due(name)
-        return effects + self._flight.trigger()
+        if request.mode is Mode.DRAIN:
+            effects += self._ending.flush_exhausted()
+        return effects + self._ending.begin_all_due() + self._flight.trigger() + self._terminated()
 
     def savepoint_requested(
         self, request_id: str, savepoint: str, timeout: float | None = None
@@ -253,113 +317,9 @@ class Coordinator:
         effects = [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel())]
         return effects if over else [*effects, Terminated()]
 
-    # --- events: checkpoints ----------------------------------------------------------------------------------
-
-    def checkpoint_due(self) -> list[Effect]:
-        """The driver's timer: it is time for a periodic checkpoint. A termination takes its own instead."""
-        return self._flight.due()
-
-    def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
-        """The task has noted its state at `batch`, behind all that its upstream had at theirs, and runs on."""
-        return self._flight.snapshot_taken(task, number, batch)
-
-    def checkpoint_durable(self, number: int) -> list[Effect]:
-        """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""
-        c, effects = self._flight.durable(number)
-        if c is None:
-            return []
-        for name, run in c.ended.items():
-            if self._ends(c, name, run) and run.state is TaskState.WAITING_FOR_FINAL_CP:
-                run.step = Step.COMPLETING
-        return [AnnounceCheckpoint(number), *effects, *self._flight.trigger(), *self._terminated()]
-
-    def checkpoint_failed(self, number: int) -> list[Effect]:
-        """It could not be written. A periodic one is given up; one that was asked for, or that the job ends with, is
-        triggered again when `retry` comes. Nothing has ended."""
-        return self._flight.failed(number)
-
-    def retry(self) -> list[Effect]:
-        """The wait after `checkpoint_failed` is over."""
-        self._flight.backing_off = False
-        return self._flight.trigger()
-
-    def checkpoint_completed(self, number: int) -> list[Effect]:
-        """The index has it: notifyCheckpointComplete. Late, repeated, overtaken and unknown numbers are fine."""
-        c = self._flight.completed(number)
-        if c is None:
-            return []
-        effects: list[Effect] = []
-        for name, run in c.live.items():
-            if self.tasks[name] is run and run.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP):
-                effects += [NotifyComplete(name, number), *self._complete(c, name, run)]
-        for name, run in c.ended.items():
-            effects += self._complete(c, name, run)
-        return effects + self._flight.trigger() + self._terminated()
-
-    def timer_fired(self, timer: Timer, number: int) -> list[Effect]:
-        """A `StartTimer` is over. One that nobody waits for any more changes nothing."""
-        if timer is Timer.MIN_PAUSE:
-            return self._flight.pause_over(number)
-        return self._flight.expired(number) + self._terminated()
-
-    # --- what can be asked ------------------------------------------------------------------------------------
-
-    @property
-    def request(self) -> TerminationRequest | None:
-        """The termination that is under way, or done."""
-        return self._flight.request
-
-    @property
-    def canceled(self) -> bool:
-        return self._flight.canceled
-
-    @property
-    def next_checkpoint(self) -> int:
-        """The number that the next one gets."""
-        return self._flight.next_number
-
-    @property
-    def final_checkpoint(self) -> int | None:
-        """The number of the one that the job ends with, once it has been triggered."""
-        return self._flight.final
-
-    @property
-    def awaits_tasks(self) -> bool:
-        """Something of the restored checkpoint has yet to start."""
-        return bool(self._ending.expected)
-
-    @property
-    def terminated(self) -> bool:
-        """Every task is closed, and a checkpoint that was triggered after the last end has completed."""
-        total = self._ending.flow.total
-        over = bool(self.tasks) and not total.unclosed and not total.uncovered
-        return over and not self._flight.owes_savepoints
-
-    @property
-    def terminating(self) -> bool:
-        """The job is asked to end, or all of its tasks are ending; and it has not come to its end."""
-        ending = bool(self.tasks) and self._ending.flow.total.begun == len(self.tasks)
-        return (self.request is not None or ending) and not self.terminated and not self.canceled
-
     # --- rules ------------------------------------------------------------------------------------------------
 
     def _end_of_data(self, task: str) -> list[Effect]:
-        return [*self._flight.task_ended(task), *self._ending.end_of_data(task), *self._flight.trigger()]
-
-    def _ends(self, c: Checkpoint, name: str, run: Task) -> bool:
-        """Rows 5 and 6: the data of this run had ended when the checkpoint was triggered, and it is one that counts."""
-        return c.ended.get(name) is run and self.tasks[name] is run and self._flight.ends_tasks(c)
-
-    def _complete(self, c: Checkpoint, name: str, run: Task) -> list[Effect]:
-        if run.covered or not self._ends(c, name, run):
-            return []
-        self._ending.complete(name)
-        later = any(o.number > c.number and name in o.live for o in self._flight.under_way.values())
-        aborted = [AbortTransactions(name, c.number)] if later else []
-        return [*aborted, *self._ending.close_if_due(name)]
-
-    def _terminated(self) -> list[Effect]:
-        if self._said_terminated or not self.terminated:
-            return []
-        self._said_terminated = True
-        return [Terminated()]
+        effects = [*self._flight.task_ended(task), *self._ending.end_of_data(task)]
+        self._flight.run_ended(task)
+        return effects + self._flight.trigger()

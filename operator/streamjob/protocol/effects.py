@@ -74,7 +74,8 @@ class Snapshot:
     """The barrier of checkpoint `number` has come on every channel of the task: once it has committed what its upstream had
     committed at theirs (`upstream`), hold it at a boundary, pre-commit its sinks, note batch and state
     → `snapshot_taken`. The snapshots of one task are taken in the order in which they are asked for; one that has stopped
-    at its boundary takes none, for its end is on its way."""
+    at its boundary takes none, for its end is on its way. One whose query has ended by itself, and that nobody has told to
+    stop yet, answers at once: it may wait for its upstream for long."""
 
     task: str
     number: int
@@ -86,7 +87,7 @@ class StoreCheckpoint:
     """Make checkpoint `number` durable, with the operators of the tasks in `finished` flagged as finished
     → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`.
 
-    :param batches: of every task of the job.
+    :param batches: of every task of the job, but for those that have failed: theirs is the last one that they committed.
     :param pre_commit: tasks that stand at their end; what their sinks have left is pre-committed first (unless that
         has been done), for the checkpoint named here. It may be an earlier one that is still under way: were it
         this one, and the earlier one completed first, it would be aborted.

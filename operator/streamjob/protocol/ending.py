@@ -1,186 +1,225 @@
 """How tasks end, along the edges (FLIP-147, "the revised process of finishing"). The coordinator says when; this knows the order.
 
-- EndOfData goes downstream: a task begins its end when everything upstream has ended, whatever it was asked for.
-- isDrain is false as soon as one upstream task was stopped: what could still come from it must not be flushed away.
+- A stop is an end where each task is: none waits for another one, none works off what its upstream has left.
+- The end of a run is not the end of its stage: the script may start it again. Only when it cannot (it has ended, or waits for
+  what only an end brings, or the job drains) an exhausted run becomes the end of the stage's input.
+- EndOfData goes downstream: in a drain, or when inputs end, a task begins its end when everything upstream has ended and what it
+  reads of its own has.
+- isDrain is false as soon as one upstream task was stopped, unless the job drains: what could still come is not flushed away.
 - The acknowledgement: a task is closed when its downstream has taken all that it sent. A completed checkpoint that was
   triggered after the task's end says so, since downstream takes its snapshot behind the task's last batch; a task
   that did not wait for one (`NOTHING_TO_COMMIT`) waits for the ends of its downstream, or for the next checkpoint.
-- EndOfPartition: a task is closed after everything upstream is.
+- EndOfPartition: a task that has finished is closed after everything upstream is, and in a stop every task. A run that the
+  script has ended is closed by itself, and so is what an earlier epoch has drained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from .effects import CatchUp, Close, Effect, StopAtBoundary
-from .errors import StreamJobError
-from .flow import Flow, StageFlow
-from .graph import Graph, Stage, parse_task_id
+from .graph import parse_task_id
 from .lifecycle import Event, OperatorState, Scenario, TaskState, next_operator_state, next_task_state
 from .messages import Step
-from .task import EXPECTED, NOTHING, Task, restored_finished
-
-
-class UpstreamTooLate(StreamJobError):
-    """A stage starts whose downstream is being flushed, or was: what it produces would be read by nobody."""
-
-    reason = "UpstreamStartedTooLate"
-
-
-class EdgeTooLate(StreamJobError):
-    """An edge is declared to a stage that is ending: it did not wait for what is upstream of it now."""
-
-    reason = "EdgeTooLate"
+from .roster import Roster
+from .task import Task, restored_finished
 
 
 @dataclass
-class Ending:
-    """The tasks by id and the graph. Every change of a task goes through here, so that the sums stay right.
-
-    :param expected: tasks of the restored checkpoint that have not started yet.
-    :param requested: how the job is asked to end.
-    :param union: names of the operators with union state, by stage.
+class Ending(Roster):
+    """:param unacknowledged: tasks that have finished without waiting for a checkpoint, by stage.
+    :param reopened: tasks that run again to be flushed. What was triggered before has them where they are no longer.
     """
 
-    tasks: dict[str, Task]
-    expected: dict[str, None] = field(default_factory=dict)
-    requested: Scenario | None = None
-    union: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    graph: Graph = field(default_factory=Graph)
-    flow: Flow = field(init=False)
-    unacknowledged: dict[str, dict[str, None]] = field(
-        default_factory=dict
-    )  # finished without a wait, by stage
-
-    def __post_init__(self) -> None:
-        self.flow = Flow(self.graph)
-        for name in self.expected:
-            uid = parse_task_id(name)[0]
-            self.graph.expect(uid)
-            self.flow.change(uid, NOTHING, EXPECTED)
-
-    def flow_of(self, name: str) -> StageFlow:
-        return self.flow.of(parse_task_id(name)[0])
-
-    # --- tasks come -------------------------------------------------------------------------------------------
-
-    def refuse_if_too_late(self, name: str) -> None:
-        """:raises UpstreamTooLate: a stage that reads from the task's has begun to drain."""
-        uid = parse_task_id(name)[0]
-        for reader in self.graph.downstream(uid):
-            if self.flow.of(reader.uid).tally.draining:
-                raise UpstreamTooLate(
-                    f"stage {uid!r} starts when all input of stage {reader.uid!r} has ended and is being flushed: "
-                    "what it produces would never be read",
-                    remedy=f"Start {uid!r} before {reader.uid!r}; or let the next attempt of the job start both",
-                )
-
-    def put(self, name: str, task: Task, upstream: Iterable[str], union: Iterable[str] = ()) -> None:
-        """The task is new, or takes the place of its earlier run. :raises GraphCycle: see `Graph.add`."""
-        self.flow.connect(self.graph.add(name, upstream))
-        if names := tuple(union):
-            self.union[parse_task_id(name)[0]] = names
-        before = self.tasks[name].tally() if name in self.tasks else NOTHING
-        if name in self.expected:
-            del self.expected[name]
-            before = EXPECTED
-        self.tasks[name] = task
-        self.flow.change(parse_task_id(name)[0], before, task.tally())
-
-    def declare(self, uid: str, upstream: str) -> list[tuple[Stage, Stage]]:
-        """An edge to a stage that has started; the edges that exist from now on.
-
-        :raises EdgeTooLate: see there. :raises GraphCycle: see `Graph.add`.
-        """
-        stage = self.graph.stages[uid]
-        if upstream in stage.named:
-            return []
-        if any(self.tasks[t].step is not None and not self.tasks[t].can_start_again for t in stage.tasks):
-            raise EdgeTooLate(
-                f"stage {uid!r} is declared to read from {upstream!r} when its end has begun",
-                remedy="Declare the edge before either of them ends, best before they start",
-            )
-        edges = self.graph.add(next(iter(stage.tasks)), [upstream])
-        self.flow.connect(edges)
-        return edges
-
-    def expect(self, uid: str, names: Iterable[str]) -> None:
-        """The stage will have these tasks, whatever was expected of it before."""
-        self.flow.connect(self.graph.expect(uid))
-        wanted = dict.fromkeys(names)
-        for name in [n for n in wanted if n not in self.tasks and n not in self.expected]:
-            self.expected[name] = None
-            self.flow.change(uid, NOTHING, EXPECTED)
-        for name in [n for n in self.expected if parse_task_id(n)[0] == uid and n not in wanted]:
-            del self.expected[name]
-            self.flow.change(uid, EXPECTED, NOTHING)
-
-    def expect_no_more(self) -> list[Effect]:
-        """What has not started by now is no part of the job."""
-        absent, self.expected = self.expected, {}
-        uids = [parse_task_id(name)[0] for name in absent]
-        for uid in uids:
-            self.flow.change(uid, EXPECTED, NOTHING)
-        return [e for uid in dict.fromkeys(uids) for e in (*self.end_of_stage(uid), *self._stage_closed(uid))]
+    unacknowledged: dict[str, dict[str, None]] = field(default_factory=dict)
+    reopened: list[str] = field(default_factory=list)
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """A task that is not started since it has finished: it has sent all that it will ever send."""
         self.put(name, restored_finished(batch), upstream)
         return self.end_of_stage(parse_task_id(name)[0])
 
+    def expect_no_more(self) -> list[Effect]:
+        return [effect for uid in self.forget_expected() for effect in self.end_of_stage(uid)]
+
     # --- their end begins -------------------------------------------------------------------------------------
 
+    @property
+    def no_run_follows(self) -> bool:
+        """Of what has exhausted its input: so that was the end of it."""
+        return self.requested is Scenario.DRAIN or (self.requested is None and self.script_ended)
+
     def waits_for_upstream(self, name: str) -> bool:
-        """A task upstream has not sent EndOfData: it runs, it failed, or it has yet to start."""
-        return self.flow_of(name).behind_open > 0
+        """More may come from upstream: a task runs, it failed, it has yet to start, or the script may start it again."""
+        if self.flow_of(name).behind_open > 0:
+            return True
+        if self.script_ended or self.requested is not None:
+            return False
+        sources = self.sources(parse_task_id(name)[0])
+        return any(self.flow.of(stage.uid).tally.stopped for stage in sources)
+
+    def waits_for_the_script(self, name: str) -> bool:
+        """Somewhere upstream is what has yet to start."""
+        todo, seen = [parse_task_id(name)[0]], set[str]()
+        while todo:
+            for stage in self.graph.upstream(todo.pop()):
+                if self.flow.of(stage.uid).tally.expected:
+                    return True
+                if stage.uid not in seen:
+                    seen.add(stage.uid)
+                    todo.append(stage.uid)
+        return False
 
     def begin_if_due(self, name: str) -> list[Effect]:
-        """EndOfData has come from everything upstream; or nothing is upstream, and the job is asked to end."""
+        """Its end is due: the job stops; or EndOfData has come from everything upstream, and nothing else is left to read."""
+        task = self.tasks[name]
+        if self.requested is Scenario.STOP:
+            return self._stop(name)
+        if not (task.awaits_flush or (task.state is TaskState.RUNNING and task.step is None)):
+            return []
+        if self.requested is Scenario.DRAIN and self.flushed_reader(name) is not None:
+            return self._stay(name) if task.awaits_flush else self.begin(name, Scenario.STOP)
         if self.waits_for_upstream(name):
             return []
-        sources = self._sources(parse_task_id(name)[0])
-        if sources:
-            return self._catch_up([name], sources)
-        return self.begin(name, self.requested) if self.requested else []
+        sources = self.sources(parse_task_id(name)[0])
+        if self.requested is None and (
+            (task.own_sources and not task.own_ended) or not (sources or task.own_ended)
+        ):
+            return []
+        if not sources:
+            rest = task.rest and self.requested is None
+            return self._begin(name, self.requested or Scenario.END_OF_INPUT, CatchUp(name) if rest else None)
+        tallies = [self.flow.of(stage.uid).tally for stage in sources]
+        stopped = any(t.stopped for t in tallies)
+        scenario = self.requested or (Scenario.STOP if stopped else Scenario.END_OF_INPUT)
+        if task.awaits_flush and scenario is Scenario.STOP:
+            return self._stay(name)  # what is upstream may go on in another epoch
+        effects = self._begin(
+            name, scenario, CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
+        )
+        if scenario.is_drain and (stopped or any(t.behind_paused for t in tallies)):
+            with self.changing(name) as begun:
+                begun.behind_paused = True
+        return effects
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
         """The task ends where it is."""
-        return [StopAtBoundary(name)] if self._begin(name, scenario) else []
+        return self._begin(name, scenario)
 
-    def take_the_rest(self, name: str) -> list[Effect]:
-        """The task ends when it has processed what its sources hold."""
-        return [CatchUp(name)] if self._begin(name, Scenario.END_OF_INPUT) else []
-
-    def _catch_up(self, names: Iterable[str], sources: list[Stage]) -> list[Effect]:
-        stopped = any(self.flow.of(stage.uid).tally.stopped for stage in sources)
-        scenario = Scenario.STOP if stopped else self.requested or Scenario.END_OF_INPUT
-        batches = {t: self.tasks[t].batch for stage in sources for t in stage.tasks}
-        return [CatchUp(name, batches) for name in names if self._begin(name, scenario)]
-
-    def _begin(self, name: str, scenario: Scenario) -> bool:
+    def _stop(self, name: str) -> list[Effect]:
+        """Where it is: what it has begun to take of its upstream's backlog stays for the next epoch."""
         task = self.tasks[name]
+        if not (task.catching_up and task.runs_at(Step.BOUNDARY)):
+            return self.begin(name, Scenario.STOP)
+        with self.changing(name):
+            task.scenario, task.catching_up, task.behind_paused = Scenario.STOP, False, False
+        return [StopAtBoundary(name)]
+
+    def _begin(self, name: str, scenario: Scenario, catch_up: CatchUp | None = None) -> list[Effect]:
+        task = self.tasks[name]
+        if task.awaits_flush and scenario.is_drain:
+            task = self._run_again(name)
         if task.state is not TaskState.RUNNING or task.step is not None:
-            return False
-        with self._changing(name):
+            return []
+        with self.changing(name):
             task.scenario = scenario
             task.step = Step.BOUNDARY
-        return True
+            task.catching_up = catch_up is not None
+        return [catch_up or StopAtBoundary(name)]
+
+    def _stay(self, name: str) -> list[Effect]:
+        """It is not flushed after all."""
+        with self.changing(name) as task:
+            task.awaits_flush = False
+        return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
+
+    def _run_again(self, name: str) -> Task:
+        """The run that flushes it: the driver's own, behind the last one of the script."""
+        last = self.tasks[name]
+        task = replace(
+            last,
+            state=TaskState.RUNNING,
+            operator=OperatorState.RUNNING,
+            step=None,
+            scenario=None,
+            finishing=False,
+            covered=False,
+            closing=False,
+            last_transaction=None,
+            awaits_flush=False,
+        )
+        self.tasks[name] = task
+        self.flow.change(parse_task_id(name)[0], last.tally(), task.tally())
+        self.reopened.append(name)
+        return task
+
+    # --- an exhausted run becomes the end of its input ----------------------------------------------------------
+
+    def flush_exhausted(self, stages: Iterable[str] | None = None) -> list[Effect]:
+        """No other run follows of the stages that have exhausted their input: they end as what has come to the end of its input.
+
+        :param stages: upstream first; None for all.
+        """
+        uids = self.graph.upstream_first() if stages is None else stages
+        wanted = [n for uid in uids for n in self.graph.stages[uid].tasks if self._can_be_flushed(n)]
+        for name in wanted:
+            with self.changing(name) as task:
+                task.awaits_flush = True
+        return [effect for name in wanted for effect in self.begin_if_due(name)]
+
+    def _can_be_flushed(self, name: str) -> bool:
+        task = self.tasks[name]
+        return task.paused and task.exhausted and not task.awaits_flush
+
+    def waited_for(self) -> list[str]:
+        """The stages that have exhausted their input and that a running one waits for, through others or not: it comes to its end
+        when they are flushed, for it reads nothing else. Upstream first."""
+        order = self.graph.upstream_first()
+        ends: dict[str, bool] = {}  # all of the stage does
+        waits: set[str] = set()  # a task of it does, and runs
+        for uid in order:
+            upstream = all(ends[stage.uid] for stage in self.graph.upstream(uid))
+            reads = bool(self.sources(uid))
+            tasks = [(t.state, self._ends_with_its_upstream(t, reads)) for t in self._tasks_of(uid)]
+            ends[uid] = upstream and not self.flow.of(uid).tally.expected and all(it for _, it in tasks)
+            if upstream and (TaskState.RUNNING, True) in tasks:
+                waits.add(uid)
+        waited: set[str] = set()
+        for uid in reversed(order):
+            readers = {reader.uid for reader in self.graph.downstream(uid)}
+            if ends[uid] and not readers.isdisjoint(waits | waited):
+                waited.add(uid)
+        return [uid for uid in order if uid in waited]
+
+    def _tasks_of(self, uid: str) -> list[Task]:
+        return [self.tasks[t] for t in self.graph.stages[uid].tasks]
+
+    @staticmethod
+    def _ends_with_its_upstream(task: Task, reads_stages: bool) -> bool:
+        if task.state is TaskState.RUNNING:
+            return task.own_ended or (reads_stages and not task.own_sources)
+        return task.operators_finished or (task.paused and task.exhausted)
+
+    def begin_all_due(self) -> list[Effect]:
+        return [effect for name in list(self.tasks) for effect in self.begin_if_due(name)]
 
     # --- EndOfData --------------------------------------------------------------------------------------------
 
     def end_of_data(self, name: str) -> list[Effect]:
         """endInput and finish are behind the task (or not due: a stop). From here a checkpoint may be its final one."""
-        task = self.tasks[name]
-        assert task.scenario is not None
-        with self._changing(name):
+        with self.changing(name) as task:
+            assert task.scenario is not None
             task.state = next_task_state(task.state, Event.END_OF_DATA)
             task.operator = next_operator_state(task.scenario, task.operator, Event.END_OF_DATA)
             task.step = Step.SNAPSHOT
+            task.catching_up = False
             if not task.commits and task.scenario is Scenario.END_OF_INPUT and self.requested is None:
                 task.state = next_task_state(task.state, Event.NOTHING_TO_COMMIT)
                 self.unacknowledged.setdefault(parse_task_id(name)[0], {})[name] = None
+            task.awaits_flush = task.paused and task.exhausted and self.no_run_follows
+        if task.awaits_flush:
+            return self.begin_if_due(name)
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def end_of_stage(self, uid: str) -> list[Effect]:
@@ -189,53 +228,40 @@ class Ending:
             return []
         effects: list[Effect] = []
         for reader in self.graph.downstream(uid):
-            if self.flow.of(reader.uid).behind_open:
-                continue
-            if sources := self._sources(reader.uid):
-                effects += self._catch_up(reader.tasks, sources)
-            elif self.requested:  # what it waited for never came
-                effects += [e for name in reader.tasks for e in self.begin(name, self.requested)]
+            if not self.flow.of(reader.uid).behind_open:
+                effects += [e for name in list(reader.tasks) for e in self.begin_if_due(name)]
         for source in self.graph.upstream(uid):
             for name in list(self.unacknowledged.get(source.uid, ())):
                 effects += self.close_if_due(name)
         return effects
 
-    def _sources(self, uid: str) -> list[Stage]:
-        return [stage for stage in self.graph.upstream(uid) if stage.tasks]
-
-    def partly_finished_union(self) -> str:
-        """Why no checkpoint can be had: union state of which some tasks have finished (row 9). Empty if there is none."""
-        for uid, names in self.union.items():
-            finished, tasks = self.flow.of(uid).tally.finished, len(self.graph.stages[uid].tasks)
-            if 0 < finished < tasks:
-                return (
-                    f"operator {', '.join(names)} of stage {uid} has union state and has finished in {finished} of "
-                    f"{tasks} tasks: what those held is in no other task, so it would be lost"
-                )
-        return ""
-
     # --- the final checkpoint and EndOfPartition --------------------------------------------------------------
 
-    def complete(self, name: str) -> bool:
-        """A checkpoint that was triggered after the end of the task has completed. True if the task waited for it."""
-        task = self.tasks[name]
-        waited = task.state is TaskState.WAITING_FOR_FINAL_CP
-        with self._changing(name):
+    def complete(self, name: str) -> None:
+        """A checkpoint that was triggered after the end of the task has completed."""
+        with self.changing(name) as task:
             task.covered = True
-            if waited:
+            if task.state is TaskState.WAITING_FOR_FINAL_CP:
                 task.state = next_task_state(task.state, Event.FINAL_CHECKPOINT)
-        self.unacknowledged.get(parse_task_id(name)[0], {}).pop(name, None)
-        return waited
+        self._acknowledged(name)
 
     def close_if_due(self, name: str) -> list[Effect]:
         """Close it, unless something upstream is open or downstream has not taken all that it sent."""
         task, flow = self.tasks[name], self.flow_of(name)
-        if task.state is not TaskState.FINISHED or task.closing or flow.behind_unclosed:
+        if task.state is not TaskState.FINISHED or task.closing:
+            return []
+        in_order = (task.operators_finished and not task.drained_before) or self.requested is Scenario.STOP
+        if in_order and flow.behind_unclosed:
             return []
         if not task.covered and flow.ahead_open:
             return []
         task.closing = True
         return [Close(name)]
+
+    def holds_up(self, name: str) -> bool:
+        """Something downstream has ended and cannot be closed before the task is."""
+        flows = [self.flow.of(reader.uid) for reader in self.graph.downstream(parse_task_id(name)[0])]
+        return any(f.tally.unclosed and not f.tally.open for f in flows)
 
     def closed(self, name: str) -> list[Effect]:
         """close() has returned: EndOfPartition goes downstream."""
@@ -243,12 +269,15 @@ class Ending:
         if task.state is not TaskState.FINISHED or not task.closing:
             return []
         assert task.scenario is not None
-        with self._changing(name):
+        with self.changing(name):
             task.state = next_task_state(task.state, Event.CLOSE)
             task.operator = next_operator_state(task.scenario, task.operator, Event.CLOSE)
             task.step = Step.CLOSED
-        self.unacknowledged.get(parse_task_id(name)[0], {}).pop(name, None)
+        self._acknowledged(name)
         return self._stage_closed(parse_task_id(name)[0])
+
+    def _acknowledged(self, name: str) -> None:
+        self.unacknowledged.get(parse_task_id(name)[0], {}).pop(name, None)
 
     def _stage_closed(self, uid: str) -> list[Effect]:
         if self.flow.of(uid).tally.unclosed:
@@ -263,25 +292,29 @@ class Ending:
         task = self.tasks[name]
         if task.state not in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP):
             return False
-        with self._changing(name):
+        with self.changing(name):
             task.state = next_task_state(task.state, Event.FAIL)
+            task.awaits_flush = False
         return True
+
+    def after_failure(self, name: str) -> list[Effect]:
+        """What waited for the task to be closed waits no longer; what waits for its data does, until it has started again."""
+        return self._stage_closed(parse_task_id(name)[0])
+
+    def take_place_again(self, name: str) -> list[Effect]:
+        """A task that failed behind its finish() takes its place again: what has finished stays finished (V6)."""
+        with self.changing(name) as task:
+            task.state = TaskState.FINISHED if task.covered else TaskState.WAITING_FOR_FINAL_CP
+            task.step = Step.SNAPSHOT
+        return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def cancel(self) -> list[str]:
         """Every task is canceled, or closed if it is finished. The names of those that it ended."""
         live = (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED)
         names = [name for name, task in self.tasks.items() if task.state in live]
         for name in names:
-            task = self.tasks[name]
-            with self._changing(name):
+            with self.changing(name) as task:
                 task.state = next_task_state(task.state, Event.CANCEL)
                 if task.state is TaskState.CLOSED:
                     task.operator, task.step = OperatorState.CLOSED, Step.CLOSED
         return names
-
-    @contextmanager
-    def _changing(self, name: str) -> Iterator[None]:
-        task = self.tasks[name]
-        before = task.tally()
-        yield
-        self.flow.change(parse_task_id(name)[0], before, task.tally())

@@ -1,8 +1,9 @@
 """Which checkpoints are wanted, which are under way, and when one is triggered or given up.
 
-Three kinds. A *periodic* one when the driver's timer says so, at most so many at a time, with a pause between. A *savepoint*
-when somebody asks, held back by neither. The *final* one at once when the data of every task has ended. None is
-taken while a task has failed: what it would record is what the job's next epoch starts from.
+Four kinds. A *periodic* one when the driver's timer says so, at most so many at a time, with a pause between. A *savepoint*
+when somebody asks, held back by neither. A *closing* one at once when a run has ended and the script goes on: what its sink
+holds back becomes visible, and the script's wait for it is over. The *final* one when the job ends: every task has
+ended, and the script has, or the job was asked to stop. Of a run that has failed each has the last committed batch.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from .checkpoints import Checkpoint, Checkpointing, Kind, Order
 from .effects import AbortCheckpoint, Effect, RetryLater, StartTimer, Timer
 from .ending import Ending
-from .lifecycle import TaskState
-from .messages import Step, TerminationRequest
+from .lifecycle import Scenario, TaskState
+from .messages import Mode, Step, TerminationRequest
 
 WAITING_FOR_INDEX = 100  # so many durable ones are remembered; all of them but the newest will hardly matter
 
@@ -37,14 +38,18 @@ class Flight:
         self._early: dict[
             tuple[int, str], int | None
         ] = {}  # snapshots whose answer overtook that of an earlier one
+        self._closing_due = False  # a run has ended that no checkpoint was triggered after
+        self._disowned: dict[int, Checkpoint] = {}  # final ones that were given up when they were durable
+        self.ended = False  # the final checkpoint has completed
 
     @property
     def owes_savepoints(self) -> bool:
         return any(self.savepoints.values())
 
     def ends_tasks(self, c: Checkpoint) -> bool:
-        """Row 6: once the job is asked to end, only the checkpoint of that request ends a task."""
-        return self.request is None or c.kind is Kind.FINAL
+        """Row 6: once the job is asked to stop, only the checkpoint of that request ends a task. While it drains, the script goes
+        on behind each run that has ended, and its job ends when the script does: runs are closed before that."""
+        return c.kind is Kind.FINAL or self.request is None or self.request.mode is Mode.DRAIN
 
     # --- wanted -----------------------------------------------------------------------------------------------
 
@@ -59,6 +64,7 @@ class Flight:
         self.request = request
         self._due = self.backing_off = False
         self.give_up_final()
+        self._closing_due = any(self._waits_for_closing(name) for name in self._ending.tasks)
         self._back_to_snapshot()
         reason = "the job is asked to end, with a savepoint of its own"
         owed = [name for name, order in self.savepoints.items() if order is not None]
@@ -71,47 +77,77 @@ class Flight:
 
     def trigger(self) -> list[Effect]:
         """Whatever checkpoint is wanted and can be taken."""
-        total = self._ending.flow.total
-        if self.canceled or not self._ending.tasks or total.failed or total.expected:
+        if self.canceled or not self._ending.tasks or self._ending.partly_started:
             return []
-        effects = self._release()
+        effects = [*self._void_reopened(), *self._release()]
         if not self.backing_off:
             started = [c.order for c in self.under_way.values()]
             for order in [o for o in self.savepoints.values() if o is not None and o not in started]:
                 effects += self._start(order)
-        if total.running:
-            if self._due and self._pause is None and self._slot_free():
-                self._due = False
-                effects += self._start(Order(Kind.PERIODIC))
+        if self._job_ends:
+            self._due = False
+            if not (self.ended or self.backing_off or self._flying(Kind.FINAL, or_durable=True)):
+                r = self.request
+                order = Order(Kind.FINAL, r.request_id, r.savepoint) if r else Order(Kind.FINAL)
+                effects += self._start(order)
             return effects
-        self._due = False
-        if total.uncovered and not self.backing_off and not self._last_under_way():
-            r = self.request
-            effects += self._start(Order(Kind.FINAL, r.request_id, r.savepoint) if r else Order(Kind.FINAL))
+        if self._closing_due and self._closing_can_be_had:
+            self._due = False  # it serves as well
+            effects += self._start(Order(Kind.CLOSING))
+        elif self._due and self._periodic_can_be_had:
+            self._due = False
+            effects += self._start(Order(Kind.PERIODIC))
         return effects
 
-    def _slot_free(self) -> bool:
-        flying = sum(1 for c in self.under_way.values() if c.kind is Kind.PERIODIC and not c.durable)
-        return flying < self._settings.max_concurrent
+    @property
+    def _closing_can_be_had(self) -> bool:
+        """Not while a task is being flushed, which takes no snapshot. In a drain not while any task is coming to its end: its end
+        would make the checkpoint void, and that of the last one serves for all."""
+        total, drains = self._ending.flow.total, self.request is not None
+        if self.backing_off or self._ending.script_ended or self._flying(Kind.CLOSING):
+            return False
+        return not (total.ending if drains else total.flushing)
 
-    def _last_under_way(self) -> bool:
-        return any(c.last and self.ends_tasks(c) for c in self.under_way.values())
+    @property
+    def _periodic_can_be_had(self) -> bool:
+        """Not while the script still starts what was restored."""
+        free = self._flying(Kind.PERIODIC) < self._settings.max_concurrent and self._pause is None
+        return free and self._ending.flow.total.running > 0 and not self._ending.recorded
+
+    def _void_reopened(self) -> list[Effect]:
+        """They have tasks at their end that run again."""
+        names, self._ending.reopened = self._ending.reopened, []
+        return self.give_up(f"task {names[0]} runs again", again=True) if names else []
+
+    @property
+    def _job_ends(self) -> bool:
+        """Every task has ended, and nothing starts another one. A drain flushes everything, so not without what has failed."""
+        total, ending = self._ending.flow.total, self._ending
+        if total.running or not ending.fresh:
+            return False
+        if ending.requested is Scenario.STOP:
+            return True
+        return ending.script_ended and not total.failed and not total.open
+
+    def _flying(self, kind: Kind, *, or_durable: bool = False) -> int:
+        return sum(1 for c in self.under_way.values() if c.kind is kind and (or_durable or not c.durable))
 
     def _start(self, order: Order) -> list[Effect]:
         number = self.next_number
         self.next_number += 1
-        if refusal := self._ending.partly_finished_union():
-            return self._refuse(number, order, refusal)
-        c = Checkpoint.triggered(number, order, self._ending.graph, self._ending.tasks)
+        c = Checkpoint.triggered(
+            number, order, self._ending.graph, self._ending.tasks, self._ending.requested
+        )
         self.under_way[number] = c
-        if c.last and self.ends_tasks(c):
+        self._closing_due = False
+        if c.kind is Kind.FINAL:
             self.final = number
         seconds = self._seconds_for(number, order)
         return [*([StartTimer(Timer.CHECKPOINT_TIMEOUT, number, seconds)] if seconds else []), *c.begin()]
 
     def _seconds_for(self, number: int, order: Order) -> float | None:
         """The timer to start; a savepoint request has one for all of its attempts, from the first on."""
-        if order.kind is Kind.FINAL:
+        if order.kind in (Kind.FINAL, Kind.CLOSING):
             return None
         if order.kind is Kind.SAVEPOINT and order.request_id is not None:
             attempts = self._attempts.setdefault(order.request_id, [])
@@ -119,14 +155,6 @@ class Flight:
             if len(attempts) > 1:
                 return None
         return order.timeout or self._settings.timeout
-
-    def _refuse(self, number: int, order: Order, reason: str) -> list[Effect]:
-        """It cannot be had as things are. The one that the job ends with is tried again, so that somebody sees it."""
-        if order.kind is Kind.FINAL:
-            self.backing_off = True
-            return [AbortCheckpoint(number, reason), RetryLater()]
-        self._settle(order)
-        return [AbortCheckpoint(number, reason, order.request_id)]
 
     # --- under way --------------------------------------------------------------------------------------------
 
@@ -170,6 +198,7 @@ class Flight:
             self.give_up_final()
         else:
             del self.under_way[number]
+            self._closes(c)
         self.backing_off = True
         return [RetryLater()]
 
@@ -204,7 +233,14 @@ class Flight:
         for o in list(self.under_way.values()):
             if o is c or (o.durable and o.number < c.number and o.kind is not Kind.FINAL):
                 del self.under_way[o.number]
+        self.ended = self.ended or c.kind is Kind.FINAL
+        self._disowned = {n: o for n, o in self._disowned.items() if n > number}
         return c
+
+    def awaits_commit(self, task: str) -> bool:
+        """A durable checkpoint has what the task's sink pre-committed, and has not completed."""
+        durable = [c for c in self.under_way.values() if c.durable]
+        return any(task in c.live or task in c.failed for c in (*durable, *self._disowned.values()))
 
     def task_ended(self, name: str) -> list[Effect]:
         """Row 7: a checkpoint that still waits for the snapshot of this task is void, and is triggered again at once."""
@@ -214,6 +250,10 @@ class Flight:
                 effects += self._take_again(c, f"task {name} ended before its snapshot")
         return effects
 
+    def run_ended(self, name: str) -> None:
+        """Somebody may wait for it to be closed."""
+        self._closing_due = self._closing_due or self._waits_for_closing(name)
+
     def give_up(self, reason: str, *, again: bool) -> list[Effect]:
         """The tasks are not what they were when the checkpoints under way were triggered.
 
@@ -222,7 +262,6 @@ class Flight:
         self.give_up_final()
         effects: list[Effect] = []
         for c in list(self.under_way.values()):
-            c.last = False
             if not c.durable:
                 effects += self._take_again(c, reason) if again else self._abort(c, reason)
         return effects
@@ -232,6 +271,9 @@ class Flight:
         for c in list(self.under_way.values()):
             if c.kind is Kind.FINAL:
                 del self.under_way[c.number]
+                self._closes(c)
+                if c.durable:
+                    self._disowned[c.number] = c
             if c.number == self.final:
                 self.final = None
                 self._back_to_snapshot()
@@ -260,8 +302,24 @@ class Flight:
             self.savepoints[order.request_id] = None
             self._attempts.pop(order.request_id, None)
 
+    def _waits_for_closing(self, name: str) -> bool:
+        """The script may wait for the run to be closed; when it has ended nobody does. In a drain that takes a checkpoint of its
+        own only where its sink has something to commit, or something else waits for its end."""
+        task = self._ending.tasks[name]
+        if self._ending.script_ended or task.covered or not task.ended or task.closing:
+            return False
+        if self.request is None:
+            return True
+        return self.request.mode is Mode.DRAIN and (task.commits or self._ending.holds_up(name))
+
+    def _closes(self, c: Checkpoint) -> None:
+        """It is not taken: runs that have ended wait for another one."""
+        mine = (n for n, run in c.ended.items() if self._ending.tasks[n] is run)
+        self._closing_due = self._closing_due or any(self._waits_for_closing(n) for n in mine)
+
     def _abort(self, c: Checkpoint, reason: str, *, over: bool = False, again: bool = False) -> list[Effect]:
         del self.under_way[c.number]
+        self._closes(c)
         return [AbortCheckpoint(c.number, reason, c.order.request_id if over else None, again)]
 
     def _take_again(self, c: Checkpoint, reason: str) -> list[Effect]:
@@ -271,7 +329,7 @@ class Flight:
         return self._abort(c, reason, again=True)
 
     def _rest(self, c: Checkpoint) -> list[Effect]:
-        if not self._settings.min_pause or c.kind is Kind.FINAL:
+        if not self._settings.min_pause or c.kind in (Kind.FINAL, Kind.CLOSING):
             return []
         self._pause = c.number
         return [StartTimer(Timer.MIN_PAUSE, c.number, self._settings.min_pause)]

@@ -70,14 +70,17 @@ class Graph:
         :raises GraphCycle: an edge closes a circle. Nothing has changed then.
         """
         uid, _ = parse_task_id(task)
+        edges = self.connect(uid, upstream)
+        self.stages[uid].tasks[task] = None
+        return edges
+
+    def connect(self, uid: str, upstream: Iterable[str]) -> list[tuple[Stage, Stage]]:
+        """The stage, started or not, reads from these; the edges that exist from now on. :raises GraphCycle: as `add`."""
         stage = self.stages.get(uid)
         fresh = [u for u in dict.fromkeys(upstream) if stage is None or u not in stage.named]
-        self.refuse_cycle(task, fresh)
-        edges = []
-        if stage is None:
-            stage = self.stages[uid] = Stage(uid)
-            edges += [(stage, self.stages[r]) for r in self.readers.get(uid, ()) if r in self.stages]
-        stage.tasks[task] = None
+        self._refuse_cycles(fresh, uid)
+        edges = self.expect(uid)
+        stage = self.stages[uid]
         for u in fresh:
             stage.named[u] = None
             self.readers.setdefault(u, {})[uid] = None
@@ -106,10 +109,27 @@ class Graph:
                     todo += [(reader.uid, False) for reader in self.downstream(at)]
         return list(order)
 
+    def connected(self, uid: str) -> set[str]:
+        """The uids of all stages that edges lead to from this one, in either direction; with itself."""
+        found, todo = {uid}, [uid]
+        while todo:
+            at = todo.pop()
+            near = {s.uid for s in (*self.upstream(at), *self.downstream(at))} - found
+            found |= near
+            todo += near
+        return found
+
+    def upstream_first(self) -> list[str]:
+        """All stages, each behind those that it reads from."""
+        return self.downstream_first()[::-1]
+
     def refuse_cycle(self, task: str, upstream: Iterable[str]) -> None:
         """:raises GraphCycle: one of these edges would close a circle."""
+        self._refuse_cycles(upstream, parse_task_id(task)[0])
+
+    def _refuse_cycles(self, upstream: Iterable[str], uid: str) -> None:
         for source in upstream:
-            self._refuse_cycle(source, parse_task_id(task)[0])
+            self._refuse_cycle(source, uid)
 
     def _refuse_cycle(self, source: str, target: str) -> None:
         path = self._path(target, source)

@@ -78,6 +78,7 @@ class Restore:
     :param recorded: the index is lost: URI of this job's savepoint whose manifest has the record that is `latest`. `exact` then
         says only that no driver has run since.
     :param checkpoints: instead of a savepoint: checkpoint directories (URIs) of a job that no StreamJob has run, by stage.
+    :param allow_non_restored_state: the script need not start every stage that the checkpoint has.
     """
 
     latest: CheckpointRecord | None = None
@@ -86,16 +87,22 @@ class Restore:
     allow_drained: bool = False
     checkpoints: dict[str, str] = field(default_factory=dict, hash=False)
     recorded: str | None = None
+    allow_non_restored_state: bool = False
 
 
 @dataclass(frozen=True)
 class TerminationRequest:
-    """`request_id` is the same in every repetition (V8). `savepoint`: URI to write, None for no copy."""
+    """`request_id` is the same in every repetition (V8). `savepoint`: URI to write, None for no copy.
+
+    :param timeout: seconds that the script has, from the request on, to come to its own end when its queries have ended;
+        None: the grace period of the pod.
+    """
 
     request_id: str
     epoch: int
     mode: Mode
     savepoint: str | None = None
+    timeout: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,8 @@ class CheckpointSettings:
 
 @dataclass(frozen=True)
 class DriverConfig:
-    """All that a driver is told at its start, in the environment variable STREAMJOB_CONFIG. Holds no secret.
+    """All that a driver is told at its start, in the environment variable STREAMJOB_CONFIG. Holds no secret. In a pod it
+    lacks the stages of `restore.latest`, which may be too large for a variable; the driver reads them from the index.
 
     :param checkpoints: URI below which queries without a location of their own get one.
     :param eviction_savepoint: URI for the savepoint of a SIGTERM.
@@ -208,6 +216,7 @@ class TerminationStatus:
     """`progress` is one line for a person: what it waits for now, how far it is.
 
     :param flushed_rows: rows that the max-watermark batches gave to the sinks; None unless draining.
+    :param state_rows_left: rows that the operators kept after the drain; None if not known, or not draining.
     :param problem: why the step is stuck; it is tried again, and a cancel takes effect at any time.
     """
 
@@ -217,6 +226,7 @@ class TerminationStatus:
     progress: str = ""
     final_checkpoint: int | None = None
     flushed_rows: int | None = None
+    state_rows_left: int | None = None
     problem: Problem | None = None
 
 
@@ -256,7 +266,12 @@ class KnownRecords:
 @dataclass(frozen=True)
 class DriverStatus:
     """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take, and `aborted` the
-    last that was given up."""
+    last that was given up.
+
+    :param degraded: a query of the running job has failed, and the script has neither started it again nor ended.
+    :param exit_code: of the script; None while it runs.
+    :param exit_reason: one line in the final report: why the driver exits, by which query, on whose request.
+    """
 
     version: int
     job_uid: str
@@ -272,6 +287,9 @@ class DriverStatus:
     deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
     known: KnownRecords | None = None
     warnings: tuple[Problem, ...] = ()  # what a person should know though the job goes on
+    degraded: Problem | None = None
+    exit_code: int | None = None
+    exit_reason: str = ""
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:

@@ -156,7 +156,7 @@ def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StageP
         )
     if set(by_index) != {parse_task_id(n)[1] for n in names}:
         return StagePlan(uid, _redistributed(names, record))
-    _distribute(record, OperatorKind.UNION, 1)  # refuses what must not be restored even in place
+    # In place each task has what it had, also of union state that has finished in part.
     return StagePlan(uid, tuple(_in_place(uid, len(names), by_index[i]) for i in sorted(by_index)))
 
 

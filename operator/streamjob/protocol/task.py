@@ -17,28 +17,43 @@ class Tally(NamedTuple):
     failed: int = 0
     expected: int = 0  # in the restored checkpoint, not started yet
     open: int = 0  # has not sent EndOfData: more may come from it
-    unclosed: int = 0  # has not sent EndOfPartition
-    stopped: int = 0  # sent EndOfData[isDrain = false]
+    unclosed: int = 0  # has not sent EndOfPartition; a run that failed never will
+    stopped: int = 0  # its run has ended and its operators have not: the script may start it again
     draining: int = 0  # will end, or has ended, with EndOfData[isDrain = true]
     finished: int = 0  # its operators' finish() has returned
     uncovered: int = 0  # ended, and no checkpoint that was triggered after that has completed
     begun: int = 0  # its end has begun
+    ending: int = 0  # its end has begun and is not over
+    flushing: int = 0  # the same, and its max watermark fires: no snapshot can be taken
+    behind_paused: int = 0  # flushed by a drain, behind a stage that the script had stopped
 
     def plus(self, other: Tally, sign: int = 1) -> Tally:
         return Tally(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
 NOTHING = Tally()
-EXPECTED = Tally(expected=1, open=1, unclosed=1)
+EXPECTED = Tally(expected=1, open=1)
 
 _ENDED = (TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED, TaskState.CLOSED)
 
 
 @dataclass
 class Task:
-    """One query.
+    """One run of one query: a query that the script starts again is another run, and takes the place of this one.
 
     :param step: None until its end begins.
+    :param own_sources: it reads something that no stage of the job writes.
+    :param own_ended: what it reads of its own has ended, as the script has declared or its trigger says.
+    :param rest: what its own sources hold has still to be processed.
+    :param exhausted: its run ended because its trigger (availableNow, once) had taken all there was. The script may start it
+        again; if it does not, that was the end of its input.
+    :param drained_before: an earlier epoch has fired its max watermark, which cannot be taken back.
+    :param restored: the restored checkpoint says that it has finished.
+    :param behind_paused: a drain flushed it behind a stage that the script had stopped. Only the final checkpoint flags it as
+        finished: of any other one an epoch could begin in which that stage goes on.
+    :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
+    :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything upstream has ended.
+    :param catching_up: its end has begun with `CatchUp`, and it has not reached the boundary.
     :param finishing: the max watermark fired, finish() is asked for.
     :param commits: its sink has something to commit when a checkpoint completes.
     :param covered: a checkpoint that was triggered after its end has completed.
@@ -57,6 +72,16 @@ class Task:
     covered: bool = False
     closing: bool = False
     last_transaction: int | None = None
+    own_sources: bool = True
+    own_ended: bool = False
+    rest: bool = False
+    exhausted: bool = False
+    drained_before: bool = False
+    restored: bool = False
+    behind_paused: bool = False
+    flagged: bool = False
+    awaits_flush: bool = False
+    catching_up: bool = False
 
     @property
     def ended(self) -> bool:
@@ -70,11 +95,19 @@ class Task:
         return ended and self.scenario is not None and self.scenario.is_drain
 
     @property
+    def stands(self) -> bool:
+        """Its `batch` is its last: it has ended, or its run failed behind finish()."""
+        return self.ended or (self.state is TaskState.FAILED and self.operators_finished)
+
+    @property
     def can_start_again(self) -> bool:
-        """It failed, or was stopped with its operators unfinished. What has finished stays finished."""
-        if self.state is TaskState.FAILED:
-            return True
+        """Its run failed, or ended with its operators unfinished. What has finished stays finished (V6)."""
         return self.state is not TaskState.RUNNING and not self.operators_finished
+
+    @property
+    def paused(self) -> bool:
+        """Its run has ended and its operators have not: they go on in another run, or in another epoch."""
+        return self.ended and not self.operators_finished
 
     @property
     def can_snapshot(self) -> bool:
@@ -89,13 +122,16 @@ class Task:
         return Tally(
             running=self.state is TaskState.RUNNING,
             failed=failed,
-            open=self.state is TaskState.RUNNING or failed,
-            unclosed=self.state is not TaskState.CLOSED,
+            open=self.state is TaskState.RUNNING or failed or self.awaits_flush,
+            unclosed=self.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED),
             stopped=self.ended and not drains,
             draining=drains and not failed,
             finished=self.operators_finished and not failed,
             uncovered=self.ended and not self.covered,
             begun=self.step is not None,
+            ending=self.state is TaskState.RUNNING and self.step is not None,
+            flushing=self.runs_at(Step.MAX_WATERMARK),
+            behind_paused=self.behind_paused and drains and not failed,
         )
 
 
@@ -110,4 +146,6 @@ def restored_finished(batch: int | None = None) -> Task:
         finishing=True,
         covered=True,
         closing=True,
+        restored=True,
+        flagged=True,
     )

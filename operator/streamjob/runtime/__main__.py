@@ -4,7 +4,8 @@
     python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
     python -m streamjob.runtime savepoint COMMAND …     look at savepoints, check, copy and delete them
 
-The exit code of a job is 0 when every task is closed, 1 when the job failed, 2 when it could not begin.
+The exit code of a job is its script's. It is 1 when a query has failed and the script was over by then, 2 when the job could not
+begin.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from pathlib import Path
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application
-from . import signals
 
 EXAMPLES = """
 In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:
@@ -44,9 +44,6 @@ def main(arguments: list[str]) -> int:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    if options.local:
-        signals.block_interrupt()
-    # Only now: with pyspark comes numpy, whose threads would take the signal, and the script would be interrupted.
     from . import config, local, pod  # noqa: PLC0415
 
     try:

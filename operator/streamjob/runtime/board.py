@@ -6,7 +6,9 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from ..protocol.messages import DriverStatus
+from ..protocol.messages import DriverStatus, Problem
+
+WARNINGS = 20  # of the newest; each is in the log
 
 
 class StatusBoard:
@@ -29,6 +31,11 @@ class StatusBoard:
             if changed != self._status:
                 self._status = replace(changed, version=self._status.version + 1)
                 self._changed.notify_all()
+
+    def warn(self, *warnings: Problem) -> None:
+        """Tell what a person should know though the job goes on."""
+        with self._changed:
+            self.update(warnings=(*self._status.warnings, *warnings)[-WARNINGS:])
 
     def refresh(self, **figures: Any) -> None:
         """Replace fields without a new version."""

@@ -28,6 +28,7 @@ from .internals import Execution, Internals, checkpoint_root
 POLL = 0.004  # seconds between two looks at a thread that is in no place to be told
 LOCK_WAIT = 0.1  # seconds; a source that lists its input holds the lock for longer
 JOIN_WAIT = 0.25
+LOOK = 1  # seconds
 MOST_LOOKS = 100
 
 Starter = Callable[[], StreamingQuery]
@@ -169,11 +170,19 @@ def stop_at_boundary(
     return Boundary(batch, how, time.monotonic() - begun)
 
 
-def run_to_end(start: Starter) -> StreamingQuery:
-    """Start a query that ends by itself and wait for it. :raises QueryFailed: it did not get there."""
+def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> StreamingQuery:
+    """Start a query that ends by itself and wait for it.
+
+    :param unless: looked at while it runs; once true, the wait is over and the query runs on.
+    :raises QueryFailed: it did not get there.
+    """
     try:
         query = start()
-        query.awaitTermination()
+        if unless is None:
+            query.awaitTermination()
+        else:
+            while not query.awaitTermination(LOOK) and not unless():
+                pass
     except (PySparkException, Py4JError) as e:
         raise QueryFailed(
             f"the batch could not be run: {one_line(e)}",

@@ -2,11 +2,12 @@
 
 Wraps public methods of pyspark, each by the same name and signature, before the script is imported. What a script calls:
 
-    writer.start(), writer.toTable()        the query becomes a stage of the job; a ManagedQuery is returned
+    writer.start(), writer.toTable()        the query becomes a run of a stage of the job
     writer.format(), option(), queryName()  are remembered: they name the stage, its location, where it writes
-    writer.trigger(continuous=…)            refused, Spark runs no micro-batches then
-    spark.streams.active, awaitAnyTermination   speak of stages, not of the Spark queries behind them
-    spark.stop()                            waits for the end of a termination, or begins a stop
+    writer.trigger(…)                       is remembered; continuous and real-time triggers are refused
+    spark.streams, StreamingQuery           are pyspark's own, over runs instead of the JVM's queries (see `query`)
+    spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
+    builder.getOrCreate(), SparkContext()   a new one: the old one, if its end was held back, ends now
     builder.remote(…).getOrCreate()         refused, there is no JVM to hold a boundary in
 """
 
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from .. import shards
 from ..protocol.errors import StreamJobError
+from .query import ManagedJvmManager
 from .written import remember
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def install(driver: Driver) -> None:
     _wrap_start("toTable", driver)
     _wrap_manager(driver)
     _wrap_stop(driver)
+    _wrap_new_context(driver)
 
 
 def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -82,29 +85,37 @@ def _check_trigger() -> None:
 
 
 def _wrap_manager(driver: Driver) -> None:
-    def make_any(original: Callable[..., Any]) -> Callable[..., Any]:
-        def await_any(manager: StreamingQueryManager, timeout: int | None = None) -> bool | None:
-            return driver.await_any(timeout)
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(manager: StreamingQueryManager, jsqm: Any) -> None:  # noqa: N807
+            original(manager, ManagedJvmManager(jsqm, driver, lambda stage: stage.of_manager(jsqm)))
 
-        return await_any
+        return __init__
 
-    _replace(StreamingQueryManager, "awaitAnyTermination", make_any)
-    StreamingQueryManager.active = property(  # type: ignore[assignment,method-assign]
-        lambda manager: driver.active(), doc=StreamingQueryManager.active.__doc__
-    )
+    _replace(StreamingQueryManager, "__init__", make)
 
 
 def _wrap_stop(driver: Driver) -> None:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def stop(owner: Any) -> None:
-            driver.before_spark_stops()
-            original(owner)
+            driver.spark_stops(lambda: original(owner))
 
         return stop
 
     # SparkSession.stop calls SparkContext.stop; by then everything has ended and the second wait is none.
     _replace(SparkSession, "stop", make)
     _replace(SparkContext, "stop", make)
+
+
+def _wrap_new_context(driver: Driver) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def before(*args: Any, **kwargs: Any) -> Any:
+            driver.new_session()
+            return original(*args, **kwargs)
+
+        return before
+
+    _replace(SparkSession.Builder, "getOrCreate", make)
+    _replace(SparkContext, "__init__", make)
 
 
 def _refuse_connect() -> None:

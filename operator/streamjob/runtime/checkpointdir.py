@@ -23,6 +23,10 @@ from .files import HadoopFiles, NotFound
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
 )
+# Those of a drain's batches, one after the other. A timer that is set anew at "the watermark and ten minutes" fires only if the
+# next batch has a later one: a year, since nobody sets one farther ahead. A hundred, because the chains that scripts build have
+# a few links (a reminder, a second one, giving up), a batch takes seconds, and what goes on after that goes on for ever.
+MAX_WATERMARKS = range(MAX_WATERMARK_MS, MAX_WATERMARK_MS + 100 * 365 * 86_400_000, 365 * 86_400_000)
 METADATA = "metadata"  # the query's id; Spark takes a directory without it for a new one
 OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
 
@@ -108,9 +112,16 @@ class CheckpointDir:
         return int(self.entry(batch)[1]["batchWatermarkMs"])
 
     def is_drained(self) -> bool:
-        """The last planned batch has the max watermark, committed or not: that cannot be taken back."""
+        """The last planned batch has a max watermark, committed or not: that cannot be taken back."""
+        return self.drain_batches() > 0
+
+    def drain_batches(self) -> int:
+        """How many batches with a max watermark have been planned; the last one may not be committed."""
         latest = self.latest_offset()
-        return latest is not None and self.watermark(latest) == MAX_WATERMARK_MS
+        if latest is None:
+            return 0
+        watermark = self.watermark(latest)
+        return MAX_WATERMARKS.index(watermark) + 1 if watermark in MAX_WATERMARKS else 0
 
     def metadata(self) -> bytes | None:
         """The file of this name; None in a directory where no query has started."""

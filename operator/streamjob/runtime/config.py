@@ -5,23 +5,36 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
+import time
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..protocol import codec
+from ..protocol import index as indices
 from ..protocol.errors import FormatError, StreamJobError
 from ..protocol.messages import CONTROL_PORT, DriverConfig
+from ..protocol.records import CheckpointRecord
 from . import classes
 
 VARIABLE = "STREAMJOB_CONFIG"
 SECRETS, PORT, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_PORT", "STREAMJOB_TERMINATION_LOG"
+INDEX = "STREAMJOB_INDEX"
+INDEX_WAIT = 120.0  # seconds for the kubelet to bring a mounted ConfigMap up to date; it looks once a minute
+INDEX_LIMIT = 1 << 20  # bytes of a ConfigMap
 
 
 class NotConfigured(StreamJobError):
     """Not inside a driver pod, or the pod was not made by the controller."""
 
     reason = "DriverNotConfigured"
+
+
+class CheckpointNotMounted(StreamJobError):
+    """The index in the pod does not have the checkpoint that the driver is to go on from."""
+
+    reason = "CheckpointNotMounted"
+    retryable = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,12 @@ class Credentials:
 
 
 def load(environment: Mapping[str, str]) -> DriverConfig:
-    """:raises NotConfigured: the variable is missing or malformed."""
+    """The variable has all but the stages of the latest checkpoint, which may be too large for one: they are in the index, which
+    is mounted.
+
+    :raises NotConfigured: the variable is missing or malformed.
+    :raises CheckpointNotMounted: the index does not have that checkpoint, or is not there.
+    """
     text = environment.get(VARIABLE)
     if text is None:
         raise NotConfigured(
@@ -59,17 +77,50 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
             remedy="Let the StreamJob controller start this driver: kubectl apply a StreamJob",
         )
     try:
-        return codec.loads(DriverConfig, text)
+        config = codec.loads(DriverConfig, text)
     except FormatError as e:
         raise NotConfigured(
             f"{VARIABLE}: {e.message}", remedy="Use the runtime of the controller's version"
         ) from None
+    index = Path(environment.get(INDEX, f"/var/run/streamjob-index/{indices.KEY}"))
+    deadline = time.monotonic() + INDEX_WAIT
+    while True:
+        try:
+            return with_stages(config, index.read_text() if index.exists() else "")
+        except CheckpointNotMounted:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(1.0)
+
+
+def with_stages(config: DriverConfig, index: str) -> DriverConfig:
+    """The configuration with all of the latest checkpoint. :raises CheckpointNotMounted:"""
+    latest = config.restore.latest
+    if latest is None or latest.stages:
+        return config
+    try:
+        documents = codec.parse(index, "the index", INDEX_LIMIT)["checkpoints"]
+        # Of the others the format need not be known.
+        (document,) = (d for d in documents if d["checkpoint"] == latest.checkpoint)
+        found = codec.from_plain(CheckpointRecord, document)
+    except (FormatError, LookupError, TypeError, ValueError) as e:
+        raise _not_mounted(latest, str(e)) from None
+    if replace(found, stages=()) != latest:
+        raise _not_mounted(latest, "the index has another one of this number")
+    return replace(config, restore=replace(config.restore, latest=found))
+
+
+def _not_mounted(latest: CheckpointRecord, why: str) -> CheckpointNotMounted:
+    return CheckpointNotMounted(
+        f"checkpoint {latest.checkpoint} of epoch {latest.epoch} is not in the index in this pod ({why})",
+        remedy="See whether the ConfigMap of the index has been deleted or changed",
+    )
 
 
 def forget(environment: MutableMapping[str, str]) -> None:
-    """Take out what `load` and `Place.of` have read, before the JVM inherits it: it may be 100 KiB, and the JVM starts dozens of
-    processes a batch on a volume (Hadoop's `chmod`, `readlink`), each with a copy."""
-    for variable in (VARIABLE, SECRETS, PORT, TERMINATION_LOG):
+    """Take out what `load` and `Place.of` have read, before the JVM inherits it: the JVM starts dozens of processes a batch on a
+    volume (Hadoop's `chmod`, `readlink`), each with a copy."""
+    for variable in (VARIABLE, INDEX, SECRETS, PORT, TERMINATION_LOG):
         environment.pop(variable, None)
 
 

@@ -9,7 +9,7 @@ from ..protocol.asking import by_whom, why
 from ..protocol.errors import StreamJobError
 from ..protocol.manifest import Manifest
 from ..protocol.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
-from .checkpointdir import MAX_WATERMARK_MS, CheckpointDir
+from .checkpointdir import MAX_WATERMARKS, CheckpointDir
 from .files import HadoopFiles
 from .noted import noted
 from .savepointdir import read_manifest
@@ -120,7 +120,7 @@ def _task(
         task.finished,
         task.location,
         watermark or None,
-        watermark == MAX_WATERMARK_MS,
+        watermark in MAX_WATERMARKS,
         sources,
         state,
         tuple(str(place) for place in ends.sources) if ends else (),

@@ -1,4 +1,8 @@
-"""The job as its script and its controller see it: queries start and are waited for, terminations are asked for."""
+"""The job as its script and its controller see it: queries run and are waited for, terminations are asked for.
+
+The job is the script: it is over when the script is, and every query that the script has started. What a query comes to is the
+outcome of one run, and another run may follow.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +20,27 @@ from .. import job
 from ..protocol.coordinator import TerminationConflict
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
-from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
-from ..sinks.transactional import TransactionalSink
-from . import edges, signals, start
+from . import gonestages, naming
 from .board import StatusBoard
 from .declared import DeclaredStages
-from .inputend import InputEnd
 from .loop import Loop
-from .query import EndedJvmQuery, ManagedQuery, in_callback
-from .settings import starting
-from .stage import Engine, Stage, TaskName
-from .transactions import Transactions, owner_of
-from .unknown import refuse_unknown
-from .written import Written, written
+from .query import ManagedJvmQuery, in_callback
+from .sessions import Sessions
+from .stage import Stage
+from .starter import Starter
+from .waits import Waits
 
 log = logging.getLogger("streamjob")
 
-# Seconds without a new query, of a script that never waits for one: what has not started by then is no part of the job any more.
+# Seconds without a query that was not there before, of a script that never waits for one without end; then a request that came
+# early is taken up, and so it is so long after it came.
 PATIENCE = 30.0
-WARNINGS = 20  # of the newest; each is in the log
-HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing
+HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing; or a drain waits for what has failed
+
+
+class JobStopped(SystemExit):
+    """Ends the script where it waits: the job has been stopped, and its queries go on in another epoch."""
 
 
 class Driver:
@@ -47,22 +51,27 @@ class Driver:
         self.board = board
         self._loop = Loop(config, board)
         self._coordinator = self._loop.coordinator
-        self._engine: Engine | None = None
         self.stages = self._loop.stages
         self.declared = DeclaredStages(config, self._expect)
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
-        self._loop.on_settled = self._settled
+        self.sessions = Sessions()
+        self.waits = Waits(self._loop.changed)
+        self._starter = Starter(self, self._loop)
+        self._loop.on_over = self.waits.over
+        self._loop.on_sample = self._sampled
         job.watch_edges(self._edge_declared)
         # A termination that an earlier epoch was carrying out, or that comes while the script still starts its queries. It is
         # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
         # early would never read what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
         self._early_savepoint: SavepointRequest | None = None
-        self._have_all_started = False
-        self._loop.patience = lambda: (
-            HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
-        )
+        self._early_since: float | None = None  # on the clock of time.monotonic()
+        self._settled = False
+        self._script_ended = False
+        self._dead_since: float | None = None
+        self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
+        self.requested_at: float | None = None  # on the clock of time.monotonic()
 
     # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
 
@@ -73,13 +82,14 @@ class Driver:
                 raise TerminationConflict(
                     f"termination {self._early.request_id} comes first", remedy="Wait for it"
                 )
-            if not self._have_all_started:
+            if not self._settled:
                 self._early = request
                 return
         self._terminate(request)
 
     def _terminate(self, request: TerminationRequest) -> None:
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
+        self.requested_at = self.requested_at or time.monotonic()
         self._loop.take(lambda: self._coordinator.termination_requested(request))
 
     def savepoint(self, request: SavepointRequest) -> None:
@@ -92,7 +102,7 @@ class Driver:
                 raise TerminationConflict(
                     f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
                 )
-            if not self._have_all_started:
+            if not self._settled:
                 # Without those that have yet to start it would not be a savepoint of the job.
                 self._early_savepoint = request
                 self._loop.work.asked.begin(request.request_id)
@@ -149,189 +159,124 @@ class Driver:
         original: Callable[..., StreamingQuery],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> ManagedQuery:
-        """Start the writer's query as a stage of this job.
+    ) -> StreamingQuery:
+        """Start the writer's query as a run of a stage of this job.
 
         :raises StreamJobError: it cannot be one, or the state that it should start from cannot be had.
+        :raises SystemExit: the job has been stopped, or what would run has been drained.
         """
-        began = time.monotonic()
-        engine = self._prepare(writer)
-        said = written(writer, original, args, kwargs)
-        name = start.stage_name(said.name, self.stages, self.declared)
-        uid, task = name.uid, name.task
-        restart = start.restarter(writer, original, args, kwargs)
-        found = edges.Ends(
-            edges.sources_of(writer, engine.files.qualify), edges.sink_of(said, engine.files.qualify)
-        )
-        upstream, readers = self._neighbours(uid, found)
-        with self._loop.lock:
-            for reader in readers:
-                self._coordinator.reads(reader.task, uid)
-            self._coordinator.refuse_start(task, upstream)
-        _, sharded = self.declared.find(said.name) or (None, None)
-        entry = start.enter(
-            engine,
-            self.config,
-            name,
-            sharded,
-            writer,
-            said,
-            found.sink,
-            upstream=upstream,
-            reads=not self._asked_to_end,
-        )
-        self.board.update(warnings=(*self.board.status.warnings, *entry.told)[-WARNINGS:])
-        transactions = self._transactions(name, said)
-        stage = Stage(
-            name,
-            engine,
-            entry.directory,
-            restart,
-            InputEnd(said.name, entry.directory),
-            ends=found,
-            finished=entry.finished,
-            all_finished=entry.finished if sharded is None else not sharded.plan.started,
-            state=sharded.state(name.index) if sharded else None,
-            transactions=transactions,
-            keeper=entry.keeper,
-            noted_ends=entry.ends,
-        )
-        sources = self._started(upstream)
-        start.refuse_unfinished_before_finished(stage, sources, readers)
-        start.refuse_transactional_upstream(stage, sources, readers)
-        if transactions is not None:
-            start.inherit(engine.files, self.config, name, sharded, transactions.sink)
-            transactions.recover(entry.directory.latest_commit(), entry.transactions)
-        if entry.finished or entry.drained or self._asked_to_end:
-            # No new data may be read: it has ended, its last batch ran in an earlier epoch, or the end is asked for.
-            jsq: Any = EndedJvmQuery(entry.directory.query_id() or "", name.name)
-        else:
-            with starting:
-                stage.query = original(writer, *args, **kwargs)
-            jsq = stage.query._jsq
-        self._enter(stage, upstream, drained=entry.drained)
-        how = "has finished" if entry.finished else f"started in {time.monotonic() - began:.3f} s"
-        log.info("stage %s %s, from %s", task, how, entry.description)
-        for other in upstream:
-            log.info("stage %s reads what stage %s writes", task, other)
-        if stage.query is not None:
-            threading.Thread(
-                target=self._loop.watch, args=(stage,), name=f"watch-{task}", daemon=True
-            ).start()
-        return ManagedQuery(jsq, stage, self)
+        if self.stops and self.terminated.is_set():
+            raise JobStopped(0)
+        stage = self._starter.start(writer, original, args, kwargs)
+        return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
+
+    @property
+    def has_begun(self) -> bool:
+        """A query has started, or is about to."""
+        return bool(self.stages) or self._starter.busy
+
+    def script_is_called_back(self) -> None:
+        """Spark calls a function of the script's, which could start a query."""
+        self._starter.calls_back = True
+
+    def missing(self) -> list[str]:
+        """Stages that the job goes on with and the script has not started yet; those that have finished need not be."""
+        return self._starter.missing()
+
+    def warn(self, *problems: Problem) -> None:
+        """Put into the status what a person should know though the job goes on."""
+        self.board.warn(*[p for p in problems if p not in self.board.status.warnings])
 
     def _expect(self, uid: str, parallelism: int) -> None:
         """:raises DuplicateStage: the name is taken."""
         with self._loop.lock:
-            start.refuse_shards(uid, parallelism, self.stages)
+            naming.refuse_shards(uid, parallelism, self.stages)
             self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
-
-    def _prepare(self, writer: DataStreamWriter) -> Engine:
-        if self._engine is None:
-            self._engine = start.open_engine(writer)
-            signals.ignore_in_jvm(self._engine.jvm)
-            self._loop.begin()
-        self._loop.started()
-        return self._engine
-
-    def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
-        """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
-        sink = said.each_batch.given if said.each_batch else None
-        if said.each_batch is None or not isinstance(sink, TransactionalSink):
-            return None
-        start.refuse_shared(sink, name, self.stages.values())
-        said.each_batch.function = sink.write_batch
-        if not self.config.checkpointing.interval:
-            log.warning(
-                "stage %s: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
-                "only when it ends",
-                name.task,
-            )
-        return Transactions(sink, owner_of(self.config.job, name.task))
-
-    def _neighbours(self, uid: str, found: edges.Ends) -> tuple[list[str], list[Stage]]:
-        """Upstream also what is declared and has not started."""
-        others = [(s.uid, s.ends) for s in self.stages.values() if s.uid != uid]
-        upstream, readers = edges.neighbours(uid, found, others, job.edges())
-        return upstream, self._started(readers)
-
-    def _started(self, uids: list[str]) -> list[Stage]:
-        return [s for s in self.stages.values() if s.uid in uids]
 
     def _edge_declared(self, writer: str, reader: str) -> None:
         """One that has not started hears of it when it does."""
-        if found := self._started([reader]):
-            start.refuse_transactional_upstream(found[0], self._started([writer]), [])
+        if self._starter.edge_declared(writer, reader):
             self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
-    def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        task, c = stage.task, self._coordinator
-        with self._loop.lock:
-            self.stages[task] = stage
-            if stage.finished:
-                batch = stage.directory.latest_commit()
-                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
-                return
-            commits = stage.transactions is not None
-            union = stage.keeper.union if stage.keeper else ()
-            self._loop.take(lambda: c.task_started(task, upstream, commits=commits, union=union))
-            if drained:
-                self._loop.take(lambda: c.input_ended(task))
-
     # --- what the script does: stop and wait ------------------------------------------------------------------
 
+    def runs(self) -> list[Stage]:
+        """The last run of each task."""
+        return list(self.stages.values())
+
     def script_stops(self, *stages: Stage) -> None:
-        """The script ends queries; they end as in a stop. Returns when Spark's own stop() would: each stands at its boundary.
+        """The script ends queries; they end as in a stop, unless they are asked to end otherwise. Returns when Spark's own stop()
+        would: each run is over."""
+        for stage in stages:
+            with self._loop.lock:
+                if self.stages.get(stage.task) is stage and not stage.over.is_set():
+                    self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
+        if not in_callback():
+            self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
 
-        If they are the last ones, it also waits for their final checkpoint, for after it the script may end.
+    def spark_stops(self, really: Callable[[], None]) -> None:
+        """The script calls spark.stop(): its queries end at their boundaries first. What may still have to be flushed needs the
+        session: its end is put off until the script is over, or makes another one."""
+        self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
+        if in_callback() or self.sessions.ending:
+            really()
+        elif self._coordinator.may_flush:
+            log.info("the Spark session ends when the script has: its queries may have to be flushed")
+            self.sessions.put_off(really)
+        else:
+            self.sessions.end(really)
+
+    def new_session(self) -> None:
+        """The script is about to make a session, or to look for one. What was to be flushed in the one that it has stopped stays
+        as it is, for another run or another epoch."""
+        if self.sessions.put_off_is_pending and not in_callback():
+            self._loop.take(self._coordinator.flush_nothing_exhausted)
+            self.sessions.end_put_off()
+
+    def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
+        """Whether the run is over. :raises StreamJobError: the script waits for good, and something is missing."""
+        if milliseconds is None:
+            self._script_waits(not stage.exhausts)
+        return self.waits.until(stage.over.is_set, milliseconds)
+
+    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
+        """The run that has ended since the script asked to forget: see `query.ManagedJvmManager`."""
+        if milliseconds is None:
+            self._script_waits(not any(s.exhausts for s in self.runs() if not s.over.is_set()))
+        self.waits.until(lambda: self.waits.terminated(mine) is not None, milliseconds)
+        return self.waits.terminated(mine)
+
+    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None:
+        self.waits.reset(mine)
+
+    def leave_if_stopped(self, stage: Stage) -> None:
+        """A stop is no end of data: what the script does behind its wait must not run as if it were (it may delete the input).
+
+        :raises JobStopped: the job was stopped, and this run with it.
         """
-        for stage in stages:
-            self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
-        if in_callback():
-            return
-        with self._loop.changed:
-            self._loop.changed.wait_for(lambda: all(self._released(s) for s in stages))
-        for stage in stages:
-            stage.released = True
+        if stage.stopped_by_request and self.stops and not in_callback():
+            log.info("stage %s was stopped with the job: its script ends here", stage.task)
+            raise JobStopped(0)
 
-    def before_spark_stops(self) -> None:
-        """Hold spark.stop() until the job is over."""
-        if self.stages:
-            self.script_stops(*[s for s in list(self.stages.values()) if not s.over.is_set()])
-            if not in_callback():
-                self.await_end()
+    def _script_waits(self, for_good: bool) -> None:
+        """The script waits without end: what it has not started by now, nothing waits for.
 
-    def active(self) -> list[StreamingQuery]:
-        """As `StreamingQueryManager.active`."""
-        running = [s for s in self.stages.values() if s.query is not None and not s.over.is_set()]
-        return [ManagedQuery(s.query._jsq, s, self) for s in running if s.query is not None]
-
-    def await_any(self, timeout: float | None) -> bool | None:
-        """As `StreamingQueryManager.awaitAnyTermination`: the first stage that is over ends the wait."""
-        self.script_waits(timeout)
-        with self._loop.changed:
-            ended = self._loop.changed.wait_for(
-                lambda: any(s.over.is_set() for s in self.stages.values()), timeout
-            )
-        for stage in self.stages.values():
-            if stage.over.is_set() and stage.failure is not None:
-                raise stage.failure
-        return ended if timeout is not None else None
-
-    def script_waits(self, timeout: float | None) -> None:
-        """The script waits for a query, without end: it will not start another one before.
-
+        :param for_good: for what does not end by itself.
         :raises QueryNotStarted, StateNotKept, ShardMissing: it has declared something for a query that is not there.
+        :raises NonRestoredState: nothing can start what the checkpoint has state of.
         """
-        if timeout is None:
-            if not self.ending and self.failure is None:
-                self._refuse_unknown()
-            self._all_started()
+        if not self.ending and self.failure is None:
+            self._starter.refuse_unknown()
+            if for_good and not self.config.restore.allow_non_restored_state and (gone := self.missing()):
+                if self.waits.only_main_thread() and not self._starter.calls_back:
+                    raise gonestages.not_started(gone, [s.name.name for s in self.runs()])
+                self.warn(gonestages.warning(gone))
+        self._settle()
 
-    def _all_started(self) -> None:
+    def _settle(self) -> None:
         with self._loop.lock:
-            self._have_all_started = True
+            self._settled = True
             self._loop.take(self._coordinator.all_started)
             early, self._early = self._early, None
             savepoint, self._early_savepoint = self._early_savepoint, None
@@ -343,47 +288,99 @@ class Driver:
                 except TerminationConflict as e:
                     self._loop.work.asked.give_up(savepoint.request_id, e.message)
 
-    def _refuse_unknown(self) -> None:
-        start.refuse_missing(self.declared, self.stages)
-        started = list(self.stages.values())
-        refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
+    def _sampled(self) -> None:
+        """About once a second: what nobody tells."""
+        patience = HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
+        if self._early and self._early_since is None and self.stages:
+            self._early_since = time.monotonic()
+        waited = time.monotonic() - self._early_since if self._early_since else 0.0
+        if not self._settled and (self._loop.since_last_start > patience or waited > PATIENCE):
+            try:  # of a script that never waits without end, there is nobody to raise it to
+                self._starter.refuse_unknown()
+            except StreamJobError as e:
+                log.warning("%s", e)
+            self._settle()
+        with self._loop.lock:
+            ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
+            if not ends_by_itself and not self._starter.calls_back and self.waits.script_is_blocked():
+                self._loop.take(self._coordinator.script_blocked)
+        self._give_up_a_drain_of_the_dead()
 
-    def _settled(self) -> None:
-        """Of a script that never waits without end, there is nobody to raise it to."""
-        try:
-            self._refuse_unknown()
-        except StreamJobError as e:
-            log.warning("%s", e)
-        self._all_started()
+    def _give_up_a_drain_of_the_dead(self) -> None:
+        """A drain needs every query: if one is dead, the others have ended and nobody starts it again, the next epoch does."""
+        dead = bool(self._coordinator.failed) and self.drains and self.only_script_left
+        if not dead:
+            self._dead_since = None
+        elif self._dead_since is None:
+            self._dead_since = time.monotonic()
+        elif time.monotonic() - self._dead_since > HURRY and self.failure is None:
+            self._loop.fail_job(self._failure_of_runs())
 
-    def await_end(self) -> None:
-        """Wait until every stage is over and the final checkpoint has completed, or the job has failed."""
-        self.script_waits(None)
+    def _failure_of_runs(self) -> Exception:
+        failures = (s.failure for s in self.runs() if s.failure is not None)
+        return next(failures, RuntimeError("a query failed"))
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def await_queries(self) -> None:
+        """The script has come to its end: its queries are the job, until each has ended or one fails."""
+        self._settle()
+        self._script_ended = True
+        self._loop.take(self._coordinator.script_ended)
         with self._loop.changed:
-            self._loop.changed.wait_for(
-                lambda: (
-                    self.terminated.is_set()
-                    or (self.failure is not None and all(s.over.is_set() for s in self.stages.values()))
-                )
-            )
+            self._loop.changed.wait_for(lambda: self.terminated.is_set() or self._is_dead())
+        if not self.terminated.is_set() and self.failure is None:
+            self._loop.fail_job(self._failure_of_runs())
+
+    def _is_dead(self) -> bool:
+        """Nobody starts again what has failed. A stop needs it not."""
+        if self.failure is not None:
+            return all(s.over.is_set() for s in self.stages.values())
+        return bool(self._coordinator.failed) and not self.stops
+
+    def dead_query(self) -> Problem | None:
+        """Why a query failed that the script has not started again."""
+        failed = self._loop.notes.failed
+        return next((failed[task] for task in self._coordinator.failed if task in failed), None)
+
+    def abandon(self, error: Exception) -> None:
+        """The script has failed, and its queries with it: they go on in the next epoch."""
+        self._loop.fail_job(error)
+
+    @property
+    def only_script_left(self) -> bool:
+        """The job is asked to end, and every query has ended."""
+        with self._loop.lock:
+            left = self._coordinator.request is not None and all(s.over.is_set() for s in self.runs())
+            if not left:
+                self.only_script_left_since = None
+            elif self.only_script_left_since is None:
+                self.only_script_left_since = time.monotonic()
+            return left and not self._script_ended
 
     @property
     def ending(self) -> bool:
         """A termination is asked for, under way or done."""
         with self._loop.lock:
-            return self._asked_to_end or self._coordinator.terminating or self._coordinator.terminated
+            return self.asked_to_end or self._coordinator.terminating or self._coordinator.terminated
 
     @property
-    def _asked_to_end(self) -> bool:
+    def asked_to_end(self) -> bool:
         return self._early is not None or self._coordinator.request is not None
 
     @property
-    def failure(self) -> Problem | None:
-        """Why the job failed, None if no query did."""
-        return self._loop.notes.failure
+    def request(self) -> TerminationRequest | None:
+        return self._coordinator.request or self._early
 
-    def _released(self, stage: Stage) -> bool:
-        if stage.over.is_set():
-            return True
-        running = any(t.state is TaskState.RUNNING for t in self._coordinator.tasks.values())
-        return self._coordinator.tasks[stage.task].state is not TaskState.RUNNING and running
+    @property
+    def stops(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.STOP
+
+    @property
+    def drains(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.DRAIN
+
+    @property
+    def failure(self) -> Problem | None:
+        """Why the job failed, None if it has not."""
+        return self._loop.notes.failure

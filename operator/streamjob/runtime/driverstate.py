@@ -15,7 +15,7 @@ from .. import state
 from ..protocol import driverstate as formats
 from ..protocol.driverstate import Entries
 from ..protocol.errors import StreamJobError
-from ..protocol.records import OperatorKind, OperatorRecord
+from ..protocol.records import OperatorRecord
 from ..state import State
 from .checkpointdir import CheckpointDir
 from .files import HadoopFiles, NotFound, StorageError
@@ -101,11 +101,6 @@ class StateKeeper:
         self._batch = BEFORE_THE_FIRST
         self._saved: Entries = {}  # the newest file's
         self._entries: Entries = {}  # after `_batch`
-
-    @property
-    def union(self) -> tuple[str, ...]:
-        """Names of those with union state, for the coordinator."""
-        return tuple(s.name for s in self._states if s.kind is OperatorKind.UNION)
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
         return tuple(OperatorRecord(s.name, s.kind, s.name, finished) for s in self._states)

@@ -39,14 +39,23 @@ class Channel:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a query reads and where it writes."""
+    """Where a query reads and where it writes. `unknown`: how many of its sources no other query can write to."""
 
     sources: tuple[Channel, ...] = ()
     sink: Channel | None = None
+    unknown: int = 0
 
     def read(self, other: Ends) -> bool:
         """Something of what the other one writes."""
         return any(feeds(other.sink, source) for source in self.sources)
+
+    def has_own_sources(self, others: Collection[Ends], declared: int) -> bool:
+        """Whether it reads something that none of the others writes.
+
+        :param declared: how many others are declared to write what it reads, where their sinks do not show it.
+        """
+        unfed = [s for s in self.sources if not any(feeds(other.sink, s) for other in others)]
+        return self.unknown > 0 or len(unfed) > declared
 
 
 def neighbours(
@@ -93,11 +102,16 @@ def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
     return Channel("files", frozenset({qualify(options["path"])})) if "path" in options else None
 
 
-def sources_of(writer: DataStreamWriter, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
-    """Where a query reads from; sources that no other query can write to (rate, sockets) are left out."""
+def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]) -> Ends:
+    """Where a query reads from and writes to. Of sources that no other query can write to (rate, sockets) it knows how many."""
     leaves: Any = writer._df._jdf.queryExecution().analyzed().collectLeaves()
-    found = [_source(leaves.apply(i), qualify) for i in range(leaves.size())]
-    return tuple(dict.fromkeys(place for place in found if place is not None))
+    found = [_source(leaf, qualify) for leaf in map(leaves.apply, range(leaves.size())) if _is_stream(leaf)]
+    sources = tuple(dict.fromkeys(place for place in found if place is not None))
+    return Ends(sources, sink_of(written, qualify), sum(place is None for place in found))
+
+
+def _is_stream(leaf: Any) -> bool:
+    return str(leaf.getClass().getSimpleName()) in {*KNOWN, "UnresolvedRelation"}
 
 
 def _matches(kind: str, name: str, pattern: str) -> bool:
@@ -108,8 +122,6 @@ def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
     kind = str(leaf.getClass().getSimpleName())
     if kind == "UnresolvedRelation":
         return Channel("table", frozenset({str(leaf.tableName()).replace("`", "")}))
-    if kind not in KNOWN:
-        return None
     options = options_of(leaf)
     if str(leaf.sourceName()).lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
         return _kafka_source(options)

@@ -55,6 +55,7 @@ __all__ = [
 # Their files appear when they are closed, whole or not at all; their rename copies.
 OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn", "obs", "swift"})
 BUFFER = 1 << 17  # bytes
+OBJECT_LIMIT = 256 << 20  # bytes of a file that is written as one
 # Of two that write an object at once, the store refuses one (If-None-Match). Hadoop before 3.4.2 ignores it.
 CONDITIONAL = "fs.option.create.conditional.overwrite"
 
@@ -194,11 +195,13 @@ class HadoopFiles:
             return CopiedFile(size, bytes(digest.digest()).hex())
 
     def move(self, source: str, target: str) -> None:
-        """Within one file system, to a name that nothing else has; nothing if that has been done."""
+        """Within one file system, to a name that nothing else has; nothing if that has been done. Where a rename copies and then
+        deletes, one that was killed may have left both: objects appear whole, so the copy is the file."""
         with translated(source, f"move to {target}"):
             system, at, to = self._system(source), self._path(source), self._path(target)
-            moved = system.exists(to) and not system.exists(at)
-            if not moved and not system.rename(at, to):
+            if system.exists(to):
+                system.delete(at, False)
+            elif not system.rename(at, to):
                 raise StorageError(source, f"move to {target}", "the file system refused it", remedy=REMEDY)
 
     def sha256(self, uri: str) -> str:
@@ -307,7 +310,7 @@ class HadoopFiles:
             if not any(c.getClass().getSimpleName() == "RemoteFileChangedException" for c in java_causes(e)):
                 raise
             # Somebody was faster; or the answer to this very request was lost, and it was sent again.
-            if self.read_bytes(uri, len(data)) != data:
+            if self.read_bytes(uri, OBJECT_LIMIT) != data:
                 raise FileExists(uri, "write", "it exists") from None
 
     def _write(self, uri: str, path: Any, data: bytes) -> None:

@@ -9,7 +9,9 @@ DIR/epoch           the number of the last attempt
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import signal
 import sys
 import threading
 import uuid
@@ -30,10 +32,13 @@ from ..protocol.messages import (
     TerminationRequest,
 )
 from ..protocol.records import JobRef
-from . import config, signals
+from . import config
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
+from .signals import Signals
+
+log = logging.getLogger("streamjob")
 
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; what a transactional sink holds back waits no longer
 
@@ -116,13 +121,20 @@ def run(
     config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
-    signals.on_interrupt(lambda: stop(driver, place, settings.epoch), cancel)  # before any other thread
-    exits = Exit(board, driver, lambda status: None)
-    threading.Thread(target=complete, args=(board, driver, place, index), daemon=True).start()
-    threading.Thread(target=exits.after_tail, daemon=True).start()
-    print(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint", flush=True)
-    run_script(settings, driver, exits)
-    return exits.leave()
+    ours = Signals()
+    exits = Exit(board, driver, ours, lambda status: None)
+
+    def asked_to_stop() -> None:
+        stop(driver, place, settings.epoch, exits)
+
+    ours.on(signal.SIGINT, asked_to_stop, cancel)
+    ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
+    threading.Thread(
+        target=complete, args=(board, driver, place, index), name="streamjob-index", daemon=True
+    ).start()
+    threading.Thread(target=exits.watch_request, name="streamjob-tail", daemon=True).start()
+    tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
+    return run_script(settings, driver, exits)
 
 
 def settings_for(
@@ -164,7 +176,7 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         line = describe(status)
         if line and line != said:
             said = line
-            print(f"streamjob: {line}", flush=True)
+            tell(f"streamjob: {line}")
         if status.phase is DriverPhase.TERMINATED:
             index = indices.committed(index, status.epoch)
             place.write_index(index)
@@ -178,8 +190,14 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
             continue
         ended = "drained, nothing is left to resume" if record.drained else "the next start goes on from it"
         where = f", savepoint {record.savepoint}" if record.savepoint else ""
-        print(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}", flush=True)
+        tell(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}")
         driver.complete(record.checkpoint)
+
+
+def tell(line: str) -> None:
+    """In one write: the script prints, too."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def describe(status: DriverStatus) -> str:
@@ -193,18 +211,19 @@ def describe(status: DriverStatus) -> str:
     return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
 
 
-def stop(driver: Driver, place: JobFolder, epoch: int) -> None:
-    """Ctrl-C."""
+def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
+    """Ctrl-C, or SIGTERM."""
     name = f"stop-{epoch}"
     try:
         driver.terminate(TerminationRequest(name, epoch, Mode.STOP, place.uri("savepoints", name)))
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr, flush=True)
-    if not driver.stages:
-        cancel()  # nothing has begun, nothing is lost
+    if not driver.has_begun:
+        exits.leave_at_once("stopped before its first query began")
 
 
 def cancel() -> None:
     """The second Ctrl-C."""
-    print("streamjob: cancelled; the next start goes on from the checkpoint directories", flush=True)
+    tell("streamjob: cancelled; the next start goes on from the checkpoint directories")
+    log.info("the driver exits: cancelled by the second Ctrl-C; exit code 130")
     os._exit(130)

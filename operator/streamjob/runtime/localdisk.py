@@ -58,7 +58,8 @@ def write_new(path: Path, data: bytes) -> None:
         try:
             os.link(temporary, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
-            raise
+            if not path.samefile(temporary):  # NFS repeats a request whose answer was lost
+                raise
         except OSError:  # a volume without hard links
             temporary.rename(path)
     finally:

@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
-from ..protocol.effects import Cancel, Effect, StartTimer, Terminated
+from ..protocol.effects import Cancel, Effect, StartTimer, StopAtBoundary, Terminated
 from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
-from ..protocol.messages import DriverConfig
+from ..protocol.lifecycle import TaskState
+from ..protocol.messages import DriverConfig, Mode
 from .board import StatusBoard
 from .files import StorageError
-from .reporting import Notes, closed, phase, stage_statuses, termination_status
+from .reporting import Notes, phase, problem_of, stage_statuses, termination_status
 from .stage import Stage
 from .work import Work
 
@@ -31,12 +32,12 @@ SAMPLE_SECONDS = 1.0
 
 
 class Loop:
-    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_settled` is
-    called when no query has started for `patience` seconds."""
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_sample` is
+    called about once a second."""
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
-        self.stages: dict[str, Stage] = {}  # by task id
+        self.stages: dict[str, Stage] = {}  # the last run of each, by task id
         self.notes = Notes()
         self.terminated = threading.Event()
         self.lock = threading.RLock()
@@ -48,79 +49,126 @@ class Loop:
             expected(config),
         )
         self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
+        self.on_over: Callable[[Stage], None] = lambda stage: None
+        self.on_sample: Callable[[], None] = lambda: None
         self._lanes: dict[str, queue.SimpleQueue[Effect]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
-        self.on_settled: Callable[[], None] = lambda: None
-        self.patience: Callable[[], float] = lambda: math.inf
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
         """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
         come from; tasks, and what is not of a task, side by side."""
         with self.lock:
             effects = event()
-            self.publish()
             of_job = []
             for effect in effects:
                 if isinstance(effect, Terminated):
                     self.terminated.set()
-                    self.publish()
                 elif isinstance(effect, StartTimer):
                     self._start_timer(effect)
                 elif isinstance(effect, Cancel) or not hasattr(effect, "task"):
                     of_job.append(effect)  # a cancel waits for nothing
                 else:
+                    if isinstance(effect, StopAtBoundary) and self.stops:
+                        self.stages[effect.task].cut_short()
                     self._lane(effect.task).put(effect)
+            self.publish()
         if of_job:
             threading.Thread(target=self._of_job, args=(of_job,), name="work-job", daemon=True).start()
 
-    def _lane(self, task: str) -> queue.SimpleQueue[Effect]:
-        if task not in self._lanes:
-            lane: queue.SimpleQueue[Effect] = queue.SimpleQueue()
-            self._lanes[task] = lane
-            threading.Thread(
-                target=self._of_task, args=(task, lane), name=f"work-{task}", daemon=True
-            ).start()
-        return self._lanes[task]
+    @property
+    def stops(self) -> bool:
+        """The job is asked to stop, or was."""
+        request = self.coordinator.request
+        return request is not None and request.mode is Mode.STOP
+
+    # --- runs -------------------------------------------------------------------------------------------------
 
     def watch(self, stage: Stage) -> None:
-        """Wait for the stage's query to end by itself: out of input, stopped past us, or failed."""
+        """Wait for the run's query to end by itself: out of input, stopped past us, or failed."""
         assert stage.query is not None
         try:
             stage.query.awaitTermination()
         except Exception as e:  # its own, or the JVM is gone
             self.fail(stage, e)
         else:
-            self.take(lambda: self.coordinator.input_ended(stage.task))
+            # The share of a declared shard is dealt out once: when that is read, its input has ended.
+            if stage.sharded and stage.exhausts:
+                self._of_run(stage, lambda: self.coordinator.input_ended(stage.task))
+            else:
+                self._of_run(stage, lambda: self.coordinator.run_ended(stage.task, exhausted=stage.exhausts))
 
-    def fail(self, stage: Stage | None, error: Exception) -> None:
-        """The job has failed, with all its stages: they go on together from the last checkpoint, in the next epoch or when
-        the script starts them again."""
-        if stage is not None and stage.keeper is not None and stage.keeper.failure is not None:
+    def _of_run(self, stage: Stage, event: Callable[[], list[Effect]]) -> None:
+        """Unless another run has followed."""
+        with self.lock:
+            if self.stages.get(stage.task) is stage:
+                self.take(event)
+
+    def is_over(self, stage: Stage) -> bool:
+        """What its script waits for: the run is closed, or has ended and nothing of it is to be committed any more. When the
+        job stops, it is closed by the checkpoint that the stop waits for."""
+        task = self.coordinator.tasks[stage.task]
+        if task.state in (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED):
+            return True
+        return task.ended and not task.commits and not self.stops
+
+    def fail(self, stage: Stage, error: Exception) -> None:
+        """The run has failed, and with it those that it is connected with by edges: they go on together from their last batches,
+        when the script starts them again or in the next epoch. Others run on."""
+        if stage.keeper is not None and stage.keeper.failure is not None:
             error = stage.keeper.failure
         with self.lock:
-            self.notes.fail(error, stage.task if stage else "the job")
-            others = [s for s in self.stages.values() if s is not stage and not s.over.is_set()]
-            for one in [stage, *others] if stage else others:
-                self.coordinator.task_failed(one.task)
-                one.failure = one.failure or error
-                one.over.set()
+            if self.stages.get(stage.task) is not stage:
+                return
+            stage.failed_by_itself = stage.query is not None and stage.query.exception() is not None
+            taken_down = []
+            for other in self._connected(stage):
+                if not other.over.is_set() or other is stage:
+                    other.failure = other.failure or error
+                    self.notes.failed[other.task] = problem_of(error, stage.task)
+                    taken_down.append(other)
+                    self.take(lambda task=other.task: self.coordinator.task_failed(task))  # type: ignore[misc]
             self.publish()
-        for other in others:
-            threading.Thread(target=other.interrupt, name=f"interrupt-{other.task}", daemon=True).start()
+        log.error("stage %s failed: %s", stage.task, problem_of(error).message)
+        for other in taken_down:
+            if other is not stage:
+                log.warning("stage %s is interrupted: it is connected with %s", other.task, stage.task)
+                threading.Thread(target=other.interrupt, name=f"interrupt-{other.task}", daemon=True).start()
+
+    def _connected(self, stage: Stage) -> list[Stage]:
+        uids = self.coordinator.connected(stage.uid)
+        return [s for s in self.stages.values() if s.uid in uids]
+
+    def fail_job(self, error: Exception, what: str = "the job") -> None:
+        """What is wrong is no run's fault, or nobody is left who could start it again: the driver fails with all its runs."""
+        with self.lock:
+            self.notes.fail(error, what)
+            live = [s for s in self.stages.values() if not s.over.is_set()]
+            for stage in live:
+                stage.failure = stage.failure or error
+                self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
+            self.publish()
+        for stage in live:
+            threading.Thread(target=stage.interrupt, name=f"interrupt-{stage.task}", daemon=True).start()
 
     def publish(self) -> None:
         with self.lock:
-            for task, stage in self.stages.items():
-                if closed(self.coordinator, task):
+            c, notes = self.coordinator, self.notes
+            for stage in self.stages.values():
+                if not stage.over.is_set() and self.is_over(stage):
+                    stage.stopped_by_request = self.stops and stage.failure is None
                     stage.over.set()
+                    self.on_over(stage)
             self.changed.notify_all()
+            dead = [p for task, p in notes.failed.items() if task in c.failed]
             self._board.update(
-                phase=phase(self.coordinator),
-                stages=stage_statuses(self.coordinator, self.stages),
-                termination=termination_status(self.coordinator, self.notes, self.config.epoch),
-                problem=self.notes.failure,
+                phase=phase(c),
+                stages=stage_statuses(c, self.stages),
+                termination=termination_status(c, notes, self.config.epoch),
+                degraded=dead[0] if dead and notes.failure is None else None,
             )
+
+    # --- clocks -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """The first query is about to start: from now on the clock matters."""
@@ -130,6 +178,65 @@ class Loop:
 
     def started(self) -> None:
         self._last_start = time.monotonic()
+
+    @property
+    def since_last_start(self) -> float:
+        """Seconds."""
+        return time.monotonic() - self._last_start if self.stages else -math.inf
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        timer = threading.Timer(
+            effect.seconds,
+            lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number)),
+        )
+        timer.daemon, timer.name = True, "streamjob-timer"
+        timer.start()
+
+    def _checkpoint(self) -> None:
+        while not self.terminated.wait(self.config.checkpointing.interval):
+            self.take(self.coordinator.checkpoint_due)
+
+    def _sample(self) -> None:
+        """Look what a running job has come to: the figures, for people, and whether a declared input has ended."""
+        while not self.terminated.wait(SAMPLE_SECONDS):
+            for stage in list(self.stages.values()):
+                try:
+                    stage.sample()
+                except Exception as e:  # figures never end a job
+                    log.log(
+                        logging.DEBUG if stage.over.is_set() else logging.WARNING,
+                        "no figures of stage %s: %r",
+                        stage.task,
+                        e,
+                    )
+                self._look_for_end(stage)
+            with self.lock:
+                self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
+            self.on_sample()
+
+    def _look_for_end(self, stage: Stage) -> None:
+        end = stage.input_end
+        try:
+            if stage.over.is_set() or not end.reached():
+                return
+        except StorageError as e:
+            log.warning("stage %s: whether its input has ended is not known: %s", stage.task, e)
+            return
+        except StreamJobError as e:
+            self.fail(stage, e)
+            return
+        self._of_run(stage, lambda: self.coordinator.input_ended(stage.task, rest=end.leaves_rest))
+
+    # --- effects ----------------------------------------------------------------------------------------------
+
+    def _lane(self, task: str) -> queue.SimpleQueue[Effect]:
+        if task not in self._lanes:
+            lane: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+            self._lanes[task] = lane
+            threading.Thread(
+                target=self._of_task, args=(task, lane), name=f"work-{task}", daemon=True
+            ).start()
+        return self._lanes[task]
 
     def _of_job(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -145,60 +252,28 @@ class Loop:
                     lane.get()  # what was to follow does not follow: a close, after a commit that failed
 
     def _carry_out(self, task: str, effect: Effect) -> bool:
+        stage = self.stages.get(task)
         try:
             event = self.work.carry_out(effect)
         except Exception as e:  # whatever it is, somebody waits for it: say it and let go
             log.exception("%s failed", effect)
-            self.fail(self.stages.get(task), e)
+            if stage is None:
+                self.fail_job(e)
+            else:
+                self.fail(stage, e)
             return False
         self.notes.progress.pop(task, None)  # the words of a step that is behind
-        self.take(event)
-        return True
-
-    def _start_timer(self, effect: StartTimer) -> None:
-        timer = threading.Timer(
-            effect.seconds,
-            lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number)),
-        )
-        timer.daemon = True
-        timer.start()
-
-    def _checkpoint(self) -> None:
-        while not self.terminated.wait(self.config.checkpointing.interval):
-            self.take(self.coordinator.checkpoint_due)
-
-    def _sample(self) -> None:
-        """Look what a running job has come to: the figures, for people, and whether a declared input has ended."""
-        settled = False
-        while not self.terminated.wait(SAMPLE_SECONDS):
-            for stage in list(self.stages.values()):
-                try:
-                    stage.sample()
-                except Exception as e:  # figures never end a job
-                    log.warning("no figures of stage %s: %r", stage.task, e)
-                self._look_for_end(stage)
-            with self.lock:
-                self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
-            if not settled and time.monotonic() - self._last_start > self.patience():
-                settled = True
-                self.on_settled()
-
-    def _look_for_end(self, stage: Stage) -> None:
-        end = stage.input_end
         try:
-            if stage.over.is_set() or not end.reached():
-                return
-        except StorageError as e:
-            log.warning("stage %s: whether its input has ended is not known: %s", stage.task, e)
-            return
-        except StreamJobError as e:
-            self.fail(stage, e)
-            return
-        self.take(lambda: self.coordinator.input_ended(stage.task, rest=end.leaves_rest))
+            self.take(event)
+        except Exception as e:  # a bug of ours: nobody waits for ever because of it
+            log.exception("what %s has come to is no event", effect)
+            self.fail_job(e)
+            return False
+        return True
 
 
 def expected(config: DriverConfig) -> list[str]:
-    """Tasks of the checkpoint that the job goes on from. Until they have started, a new one would lose their state."""
+    """Tasks of the checkpoint that the job goes on from: until they have started, nothing that reads from them ends."""
     latest = config.restore.latest
     if latest is None:
         return []

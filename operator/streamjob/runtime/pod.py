@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -11,12 +12,13 @@ from pathlib import Path
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
-from . import config, lostindex, signals
+from . import config, lostindex
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
 from .reporting import problem_of
 from .server import ControlServer
+from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
@@ -41,12 +43,12 @@ def run(application: Application | None) -> int:
         return 1
     board = StatusBoard(status)
     driver = Driver(settings, board)
+    ours = Signals()
+    exits = Exit(board, driver, ours, lambda status: write_report(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
-    exits = Exit(board, driver, lambda status: write_report(status, place.termination_log))
-    signals.on_sigterm(lambda: evict(settings, driver, exits))
-    threading.Thread(target=exits.after_tail, name="streamjob-tail", daemon=True).start()
-    run_script(settings, driver, exits)
-    return exits.leave()
+    ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
+    threading.Thread(target=exits.watch_request, name="streamjob-tail", daemon=True).start()
+    return run_script(settings, driver, exits)
 
 
 def write_report(status: DriverStatus, termination_log: Path) -> None:
@@ -59,14 +61,15 @@ def write_report(status: DriverStatus, termination_log: Path) -> None:
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
     """SIGTERM: save what can be saved within the grace period, then go."""
     deadline = time.monotonic() + max(settings.grace - 3, 1)
+    exits.deadline = deadline
     log.info("SIGTERM: stopping with savepoint, %d s of grace", settings.grace)
     driver.evict()
-    if not driver.stages:
-        exits.leave()  # nothing has begun, nothing is lost
+    if not driver.has_begun:
+        exits.leave_at_once("SIGTERM, before its first query began")
+        return
     if driver.durable.wait(deadline - time.monotonic()):
         exits.report()
         # The index may be long in coming (the controller may be on the same node). The report stands in for it.
         driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
         driver.complete_announced()
         driver.terminated.wait(max(deadline - time.monotonic(), 0))
-        exits.leave()

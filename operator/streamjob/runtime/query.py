@@ -1,44 +1,107 @@
-"""The StreamingQuery that a script holds. While its stage ends, the script sees a query that is still active."""
+"""What pyspark's own StreamingQuery and StreamingQueryManager talk to, in place of the JVM's: argument checks, conversions and
+types stay pyspark's.
+
+A script's query is active, and a wait for it goes on, until its run is over: not when the first of the Spark queries that its
+end needs has stopped. `stop` ends the run at a boundary, by whatever door it is called.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-from pyspark.sql.streaming.query import StreamingQuery
 
 if TYPE_CHECKING:
     from .driver import Driver
     from .stage import Stage
 
+FOREVER = None
 
-class ManagedQuery(StreamingQuery):
-    """Spark's query with three calls changed, so that no script cuts a drain short:
 
-    `isActive` is true and `awaitTermination` waits until the stage is closed, not until the first of the Spark queries that
-    its end needs has stopped; `stop` waits for the boundary and the final checkpoint.
-    """
+class ManagedJvmQuery:
+    """The JVM's StreamingQuery of one run, but for how it ends."""
 
     def __init__(self, jsq: Any, stage: Stage, driver: Driver) -> None:
-        super().__init__(jsq)
+        self._jsq = jsq
         self._stage = stage
         self._driver = driver
 
-    @property
-    def isActive(self) -> bool:
-        return not (self._stage.over.is_set() or self._stage.released)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jsq, name)
 
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:
-        if timeout is not None and timeout <= 0:
-            raise ValueError(f"timeout must be a positive number, got {timeout}")
-        self._driver.script_waits(timeout)
-        ended = self._stage.released or self._stage.over.wait(timeout)
-        if ended and self._stage.failure is not None:
-            raise self._stage.failure
-        return ended if timeout is not None else None
+    def isActive(self) -> bool:
+        return not self._stage.over.is_set()
+
+    def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
+        """:raises StreamingQueryException: the run failed. :raises SystemExit: see `Driver.leave_if_stopped`."""
+        ended = self._driver.await_run(self._stage, milliseconds)
+        if ended:
+            self._raise_failure()
+            self._driver.leave_if_stopped(self._stage)
+        return None if milliseconds is FOREVER else ended
+
+    def processAllAvailable(self) -> None:
+        self._jsq.processAllAvailable()
+        if self._driver.stops and not in_callback():
+            self._driver.await_run(self._stage, FOREVER)
+            self._driver.leave_if_stopped(self._stage)
 
     def stop(self) -> None:
         self._driver.script_stops(self._stage)
+
+    def _raise_failure(self) -> None:
+        if self._stage.failure is None:
+            return
+        if self._stage.failed_by_itself:
+            self._jsq.awaitTermination()  # Spark's own exception, as pyspark makes it
+        raise self._stage.failure
+
+
+class ManagedJvmManager:
+    """The JVM's StreamingQueryManager of one session, which knows runs instead of Spark's queries.
+
+    From StreamingQueryManager.scala: `awaitAnyTermination` waits for the last query that ended since the session began or
+    `resetTerminated` was called; of those the first counts, unless a later one has failed.
+    """
+
+    def __init__(self, jsqm: Any, driver: Driver, same_session: Callable[[Stage], bool]) -> None:
+        self._jsqm = jsqm
+        self._driver = driver
+        self._mine = same_session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jsqm, name)
+
+    def active(self) -> list[Any]:
+        return [self._managed(stage) for stage in self._driver.runs() if self._is_active(stage)]
+
+    def get(self, query_id: str) -> Any:
+        for stage in self._driver.runs():
+            if self._is_active(stage) and stage.query is not None and stage.query.id == query_id:
+                return self._managed(stage)
+        return self._jsqm.get(query_id)
+
+    def awaitAnyTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
+        """:raises StreamingQueryException, SystemExit: as `ManagedJvmQuery.awaitTermination`."""
+        stage = self._driver.await_any(self._mine, milliseconds)
+        if stage is not None:
+            self._managed(stage)._raise_failure()
+            self._driver.leave_if_stopped(stage)
+        return None if milliseconds is FOREVER else stage is not None
+
+    def addListener(self, listener: Any) -> None:
+        self._driver.script_is_called_back()
+        self._jsqm.addListener(listener)
+
+    def resetTerminated(self) -> None:
+        self._driver.reset_terminated(self._mine)
+        self._jsqm.resetTerminated()
+
+    def _is_active(self, stage: Stage) -> bool:
+        return self._mine(stage) and not stage.over.is_set()
+
+    def _managed(self, stage: Stage) -> ManagedJvmQuery:
+        return ManagedJvmQuery(stage.jsq, stage, self._driver)
 
 
 def in_callback() -> bool:
@@ -53,8 +116,7 @@ def in_callback() -> bool:
 
 
 class EndedJvmQuery:
-    """Stands for the JVM's query where there is none: the stage was drained before this driver started, and only
-    its final checkpoint is missing. Answers as a query of which nothing has run yet."""
+    """Stands for the JVM's query where there is none: no new data may be read. Answers as one of which nothing has run yet."""
 
     def __init__(self, query_id: str, name: str | None) -> None:
         self._id = query_id
@@ -85,7 +147,7 @@ class EndedJvmQuery:
         return _Status()
 
     def explainInternal(self, extended: bool) -> str:
-        return "This query was drained by an earlier driver."
+        return "This query reads nothing: it has ended, or its job is asked to."
 
 
 class _Text(str):
@@ -102,4 +164,4 @@ class _Nothing:
 
 class _Status:
     def json(self) -> str:
-        return '{"message":"Drained","isDataAvailable":false,"isTriggerActive":false}'
+        return '{"message":"Ended","isDataAvailable":false,"isTriggerActive":false}'

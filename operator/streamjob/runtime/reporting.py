@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ..protocol.coordinator import Coordinator
 from ..protocol.errors import StreamJobError
-from ..protocol.lifecycle import Scenario, TaskState
+from ..protocol.lifecycle import Scenario
 from ..protocol.messages import (
     DriverPhase,
     Mode,
@@ -18,6 +19,7 @@ from ..protocol.messages import (
     TerminationStatus,
 )
 from .causes import one_line
+from .drain import DrainResult
 from .stage import Stage
 
 STEPS = list(Step)
@@ -26,14 +28,23 @@ N = TypeVar("N", int, float)
 
 @dataclass
 class Notes:
-    """What the workers know beyond the coordinator: a line of progress for each task ("" for the job), rows flushed, what
-    is stuck, what failed."""
+    """What the workers know beyond the coordinator: a line of progress for each task ("" for the job), rows flushed and rows
+    left by the drain, what is stuck, why the last run of a task failed, why the job did."""
 
     progress: dict[str, str] = field(default_factory=dict)
     flushed_rows: int | None = None
+    state_rows_left: int | None = None
     failures: int = 0
     stuck: Problem | None = None
+    failed: dict[str, Problem] = field(default_factory=dict)
     failure: Problem | None = None
+    _sums: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def drained(self, result: DrainResult) -> None:
+        """Of one task; those of a job end in threads of their own."""
+        with self._sums:
+            self.flushed_rows = _sum([self.flushed_rows, result.output_rows])
+            self.state_rows_left = _sum([self.state_rows_left, result.state_rows_left])
 
     def fail(self, error: BaseException, what: str) -> None:
         """The first failure is the cause; what fails after it is a consequence."""
@@ -109,9 +120,6 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
         progress="" if step is Step.CLOSED else progress[:300],
         final_checkpoint=coordinator.final_checkpoint,
         flushed_rows=notes.flushed_rows,
+        state_rows_left=notes.state_rows_left,
         problem=notes.stuck,
     )
-
-
-def closed(coordinator: Coordinator, task: str) -> bool:
-    return coordinator.tasks[task].state is TaskState.CLOSED

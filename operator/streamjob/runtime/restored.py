@@ -89,7 +89,7 @@ def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> Stag
         return _adopted(directory, uid, allow_drained=config.restore.allow_drained)
     record, savepoint = restored(files, config), from_savepoint(config)
     stage = stage_of(record, uid)
-    if record is not None and stage is None and savepoint is not None:
+    if stage is None and record and savepoint and not config.restore.allow_non_restored_state:
         raise StageNotInSavepoint(
             f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(s.uid for s in record.stages)}",
             remedy="Give the query the name it had, or start without restoreFrom",

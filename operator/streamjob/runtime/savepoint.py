@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -47,6 +47,7 @@ def write_savepoint(
     target: str,
     *,
     live: bool = False,
+    unsettled: Collection[tuple[str, int]] = (),
     spark: str | None = None,
     check: Callable[[], None] = lambda: None,
     threads: int = THREADS,
@@ -60,8 +61,9 @@ def write_savepoint(
     now. If the job went on after that attempt, it is written anew, for nobody was ever told of it. So is one beside the run.
 
     :param spark: its version, None: that of the session.
-    :param live: the queries run on; what belongs to their batches is copied (see `cut`). :param check: called before each
-        file; what it raises ends the copy.
+    :param live: the queries run on; what belongs to their batches is copied (see `cut`).
+    :param unsettled: tasks that do not run, and may have a batch that is planned and not committed: copied as if they ran.
+    :param check: called before each file; what it raises ends the copy.
     :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
     :raises NotAtBoundary: a directory is not, or no longer, at its batch. :raises StorageError: a copy failed.
     :raises SavepointOutrun: `live`, and a query was so fast that Spark has purged its batch meanwhile.
@@ -76,7 +78,7 @@ def write_savepoint(
     listed: list[tuple[str, FileEntry]] = []  # URI in the checkpoint directory, entry without a hash
     for (stage, task), directory in directories.items():
         batch = batches[stage, task]
-        if live:
+        if live or (stage, task) in unsettled:
             content = cut.files_of(directory, batch, [_content(files, directory.uri) for _ in range(2)])
         else:
             _check_boundary(directory, batch)
@@ -113,7 +115,7 @@ def write_savepoint(
 
     entries += _there(each(share, state, threads, counter))
     for (stage, task), directory in directories.items():
-        if live:
+        if live or (stage, task) in unsettled:
             root = manifests.stage_root(stage, task) + "/"
             paths = {e.path.removeprefix(root) for _, e in listed if e.path.startswith(root)}
             cut.refuse_outrun(directory, batches[stage, task], paths)
@@ -294,11 +296,18 @@ def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str
 
 
 def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
-    """Files of a checkpoint directory that belong to it. `.NAME.crc` are the local file system's own, which writes
-    them beside the copy again; `NAME.crc` (since Spark 4.1) belong to the state store."""
+    """Files of a checkpoint directory that belong to it; none if there is no such directory. `.NAME.crc` are the local file
+    system's own, which writes them beside the copy again; `NAME.crc` (since Spark 4.1) belong to the state store.
+
+    :raises NotAtBoundary: a folder in it has vanished while it was listed.
+    """
     try:
         found = files.list(root, recursive=True)
-    except NotFound:
+    except NotFound as e:
+        if files.exists(root):
+            raise NotAtBoundary(
+                f"{root} has changed while it was listed: {e.cause}", remedy="It is tried again"
+            ) from e
         return []
     return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
 

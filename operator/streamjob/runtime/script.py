@@ -1,12 +1,16 @@
-"""Runs the user's script as `python app.py` would, and says what is wrong with it in one sentence."""
+"""Runs the user's script as `python app.py` would: the same module, arguments, path, traceback and exit code."""
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import runpy
 import sys
-import traceback
+import types
+from dataclasses import dataclass
 from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application
@@ -34,13 +38,20 @@ class NoQuery(StreamJobError):
     reason = "NoQueryStarted"
 
 
-def run(application: Application) -> None:
-    """Run the script to its end in this thread.
+@dataclass(frozen=True)
+class Outcome:
+    """How the main thread of the script has ended. `code`: the exit code that Python would give; `error`: None if it is 0.
 
-    :raises ScriptNotFound, ScriptSyntaxError: it cannot be run.
-    :raises ScriptFailed: it raised; the traceback is on stderr, its last line in the message.
-    :raises StreamJobError: one of ours that the script let pass.
+    :param by_query: what it has let pass is the failure of a query.
     """
+
+    code: int
+    error: StreamJobError | None = None
+    by_query: bool = False
+
+
+def run(application: Application) -> Outcome:
+    """Run the script to its end in this, the main thread. What it raises is printed as Python prints it."""
     try:
         if application.file is not None:
             _run_file(application.file, application.args)
@@ -50,19 +61,17 @@ def run(application: Application) -> None:
                 raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE)
             sys.argv = [application.module, *application.args]
             runpy.run_module(application.module, run_name="__main__", alter_sys=True)
-    except StreamJobError:
-        raise
     except SystemExit as e:
-        if e.code not in (None, 0):
-            raise ScriptFailed(
-                f"{_name(application)} left with {e.code!r}", remedy="See the driver's log"
-            ) from None
-    except SyntaxError as e:
-        raise ScriptSyntaxError(
-            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
-        ) from None
+        return _left(application, e)
+    except (ScriptNotFound, ScriptSyntaxError) as e:
+        return Outcome(1, e)
     except BaseException as e:
-        raise _failed(application, e) from e
+        _print(e, application.file)
+        if isinstance(e, StreamJobError):
+            return Outcome(1, e)
+        code = 130 if isinstance(e, KeyboardInterrupt) else 1
+        return Outcome(code, _failed(application, e), isinstance(e, StreamingQueryException))
+    return Outcome(0)
 
 
 _WHERE = "Set spec.application to a script that the image or a volume of the job holds"
@@ -73,14 +82,52 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
     if not path.is_file():
         raise ScriptNotFound(f"{file} is not a file in the driver's image or volumes", remedy=_WHERE)
     # Before anything of it runs: a script that cannot be parsed has no effect at all.
-    compile(path.read_bytes(), file, "exec")
+    try:
+        code = compile(path.read_bytes(), file, "exec", dont_inherit=True)
+    except SyntaxError as e:
+        _print(e, None)
+        raise ScriptSyntaxError(
+            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
+        ) from None
     sys.argv = [file, *args]
-    sys.path.insert(0, str(path.parent))
-    runpy.run_path(file, run_name="__main__")
+    sys.path.insert(0, str(path.absolute().parent))
+    # It stays: what the script has left behind (threads, functions of queries, atexit) looks for its module here.
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path.absolute())
+    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    module.__dict__.update(__builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)  # noqa: S102
+
+
+def _left(application: Application, exit_: SystemExit) -> Outcome:
+    """As Python's own way out: None is 0, what is no number is printed and is 1."""
+    if exit_.code is None:
+        return Outcome(0)
+    if not isinstance(exit_.code, int):
+        print(exit_.code, file=sys.stderr)
+        return Outcome(1, ScriptFailed(f"{_name(application)} left with {exit_.code!r}", remedy=_LOG))
+    code = exit_.code & 0xFF
+    if code == 0:
+        return Outcome(0)
+    return Outcome(code, ScriptFailed(f"{_name(application)} left with exit code {exit_.code}", remedy=_LOG))
+
+
+_LOG = "See the driver's log"
+
+
+def _print(error: BaseException, file: str | None) -> None:
+    """By the script's own hook, if it has one; without the frames that are not the script's."""
+    trace = error.__traceback__
+    while file is not None and trace is not None and trace.tb_frame.f_code.co_filename != file:
+        trace = trace.tb_next
+    sys.stdout.flush()
+    sys.excepthook(
+        type(error), error.with_traceback(trace or error.__traceback__), trace or error.__traceback__
+    )
 
 
 def _failed(application: Application, error: BaseException) -> ScriptFailed:
-    traceback.print_exception(type(error), error, error.__traceback__)
     return ScriptFailed(
         f"{_name(application)}: {type(error).__name__}: {one_line(error)}",
         remedy="See the driver's log for the traceback",

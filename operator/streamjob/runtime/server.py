@@ -34,7 +34,7 @@ from .config import Credentials
 LONG_POLL_MAX = 60.0  # seconds
 IO_TIMEOUT = 75.0  # seconds without a byte until a connection is dropped; above the longest poll
 GREETING = 10.0  # seconds until a connection has to have shown the token, however slowly it speaks
-MAX_CONNECTIONS = 32
+MAX_CONNECTIONS = 32  # that have not shown the token
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -68,8 +68,35 @@ class Commands(Protocol):
     def complete(self, checkpoint: int) -> None: ...
 
 
+class Strangers:
+    """Connections that have not shown the token: MAX_CONNECTIONS at most, each for GREETING seconds. One more, and the oldest has
+    to go: where no NetworkPolicy is enforced any pod may connect, and must not keep the controller out by that."""
+
+    def __init__(self) -> None:
+        self._open: dict[socket.socket, threading.Timer] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    def enter(self, connection: socket.socket) -> None:
+        timer = threading.Timer(GREETING, _hang_up, [connection])
+        timer.daemon = True
+        timer.start()
+        with self._lock:
+            self._open[connection] = timer
+            while len(self._open) > MAX_CONNECTIONS:
+                oldest = next(iter(self._open))
+                self._open.pop(oldest).cancel()
+                _hang_up(oldest)
+
+    def leave(self, connection: socket.socket) -> None:
+        """It has shown the token, or is over."""
+        with self._lock:
+            timer = self._open.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+
 class ControlServer(ThreadingHTTPServer):
-    """Serves until the process ends. A connection costs a thread; more than MAX_CONNECTIONS are refused."""
+    """Serves until the process ends. A connection costs a thread."""
 
     daemon_threads = True
     request_queue_size = 16
@@ -93,22 +120,17 @@ class ControlServer(ThreadingHTTPServer):
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._tls.load_cert_chain(credentials.certificate, credentials.key)
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self._strangers = threading.local()  # `.timer`: of the connection that this thread serves
+        self._strangers = Strangers()
+        self._served = threading.local()  # `.connection`: that this thread serves
 
     def start(self) -> None:
         threading.Thread(target=self.serve_forever, name="streamjob-control", daemon=True).start()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         # The handshake happens here, in the connection's own thread: a client that stalls in it holds up nobody.
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
         # Wrapped in TLS, the socket object is another one. This one stays, to end the connection from outside.
-        handle = socket.socket(fileno=os.dup(request.fileno()))
-        self._strangers.timer = timer = threading.Timer(GREETING, _hang_up, [handle])
-        timer.daemon = True
-        timer.start()
+        self._served.connection = handle = socket.socket(fileno=os.dup(request.fileno()))
+        self._strangers.enter(handle)
         try:
             request.settimeout(IO_TIMEOUT)
             try:
@@ -118,13 +140,12 @@ class ControlServer(ThreadingHTTPServer):
                 return
             super().process_request_thread(tls, client_address)
         finally:
-            timer.cancel()
+            self._strangers.leave(handle)
             handle.close()
-            self._free.release()
 
     def knows(self) -> None:
         """The connection that this thread serves has shown the token: it may take its time."""
-        self._strangers.timer.cancel()
+        self._strangers.leave(self._served.connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news; errors of ours are answered, not printed with a trace."""

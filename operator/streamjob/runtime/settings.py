@@ -14,8 +14,42 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-# Held while a query starts: it takes a copy of what the session has at that moment.
-starting = threading.Lock()
+
+class _Starts:
+    """Entered while a query starts, which takes a copy of what its session has at that moment. Many may start at once: one may be
+    started by a listener that hears of another one's start. Only a change of the settings waits for all of them, and keeps new
+    ones out."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._closed_by: int | None = None  # the thread that has changed the settings
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed_by in (None, threading.get_ident()))
+            self._under_way += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def none(self) -> Iterator[None]:
+        """In the block no other thread starts a query."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way and self._closed_by is None)
+            self._closed_by = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._closed_by = None
+                self._changed.notify_all()
+
+
+started = _Starts()
 
 
 class Settings:
@@ -28,11 +62,12 @@ class Settings:
     @contextmanager
     def in_force(self) -> Iterator[None]:
         """The session has them in the block; nothing is changed if it has them anyway. No other query starts meanwhile."""
-        with starting:
-            now = self._now()
-            if self._then.equals(now):
+        if self._then.equals(self._now()):
+            with started:
                 yield
-                return
+            return
+        with started.none():
+            now = self._now()
             before, after = dict(self._then), dict(now)
             changed = [k for k in before.keys() | after.keys() if before.get(k) != after.get(k)]
             self._set(before, changed)

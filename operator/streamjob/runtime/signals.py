@@ -1,53 +1,92 @@
-"""SIGTERM (pod deleted, node drained) and Ctrl-C as events, whichever thread the kernel gives them to."""
+"""SIGTERM (pod deleted, node drained) and Ctrl-C as events, whatever handlers the script installs: those run as well."""
 
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
 
-def on_sigterm(callback: Callable[[], None]) -> None:
-    """Call `callback` in a thread of its own at the first SIGTERM; later ones change nothing.
+class Signals:
+    """Of this process. To be made in the main thread.
 
-    Not a plain handler: Python runs those in the main thread between two bytecodes, and the main thread belongs to the
-    user's script, which may sit in a py4j call for hours. The wake-up descriptor is written at once, in any thread.
+    The kernel's signal is taken by a handler of ours, in the main thread between two bytecodes, which wakes a thread that calls
+    back and then calls the handler that the script has installed, if it has. The main thread belongs to the user's script, and
+    may sit in a C call for long: the wake-up descriptor is written at once, in any thread.
     """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    # With no handler at all the default action would end the process before anything is written.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
 
-    def watch() -> None:
+    def __init__(self) -> None:
+        self._theirs: dict[int, Any] = {}  # what the script believes to be installed
+        self._callbacks: dict[int, list[Callable[[], None]]] = {}
+        self._arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._exit_code: int | None = None
+        self._process = os.getpid()
+        self._original = signal.signal
+        signal.signal = self._install  # type: ignore[assignment]
+        original_get = signal.getsignal
+        signal.getsignal = lambda number: self._theirs.get(number, original_get(number))  # type: ignore[assignment]
+        threading.Thread(target=self._call_back, name="streamjob-signals", daemon=True).start()
+
+    def on(self, number: int, *callbacks: Callable[[], None]) -> None:
+        """Call the first callback at the first signal, the second at the second; later ones change nothing."""
+        first = number not in self._callbacks
+        self._callbacks[number] = list(callbacks)
+        if first:
+            self._theirs[number] = signal.getsignal(number)
+            self._original(number, self._handle)
+        if number == signal.SIGTERM:
+            self._watch_descriptor()
+
+    def leave(self, code: int) -> None:
+        """Raise SystemExit in the main thread, wherever it is, and at each later signal again."""
+        self._exit_code = code
+        ident = threading.main_thread().ident
+        if ident is not None:
+            signal.pthread_kill(ident, signal.SIGTERM)
+
+    def leave_no_more(self) -> None:
+        """The script is over: what waits for its queries in the main thread is not to be ended."""
+        self._exit_code = None
+
+    def _install(self, number: int, handler: Any) -> Any:
+        if number not in self._callbacks or os.getpid() != self._process:  # a fork has signals of its own
+            return self._original(number, handler)
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("signal only works in main thread of the main interpreter")
+        before, self._theirs[number] = self._theirs[number], handler
+        return before
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if self._exit_code is not None:
+            raise SystemExit(self._exit_code)
+        self._arrived.put(number)
+        theirs = self._theirs.get(number)
+        # pyspark's cancels all Spark jobs; Python's own raises KeyboardInterrupt, where a stop has SystemExit.
+        of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
+        if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
+            theirs(number, frame)
+
+    def _watch_descriptor(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+        def watch() -> None:
+            while True:
+                if signal.SIGTERM in os.read(reader, 64) and self._exit_code is None:
+                    self._arrived.put(signal.SIGTERM)
+
+        threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
+
+    def _call_back(self) -> None:
         while True:
-            if signal.SIGTERM in os.read(reader, 64):
-                callback()
-                return
-
-    threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
-
-
-def block_interrupt() -> None:
-    """For this thread and all that come later, and Spark's processes: to be called before any other thread is there. Otherwise
-    the signal would reach the handler that a SparkContext installs, which cancels all jobs."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-
-def on_interrupt(*callbacks: Callable[[], None]) -> None:
-    """Call the first callback at the first Ctrl-C, the second at the second, in a thread of their own.
-
-    :func:`block_interrupt` has to have been called.
-    """
-
-    def watch() -> None:
-        for callback in callbacks:
-            signal.sigwait({signal.SIGINT})
-            callback()
-
-    threading.Thread(target=watch, name="streamjob-interrupt", daemon=True).start()
+            number = self._arrived.get()
+            callbacks = self._callbacks.get(number, [])
+            if callbacks:
+                threading.Thread(target=callbacks.pop(0), name="streamjob-signal", daemon=True).start()
 
 
 def ignore_in_jvm(jvm: Any) -> None:

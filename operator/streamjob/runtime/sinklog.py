@@ -13,6 +13,7 @@ without a word, and the first compaction fails for want of the batches before th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 
 from ..protocol.errors import StreamJobError
@@ -24,6 +25,7 @@ INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 COMPACT = ".compact"
 VERSION = "v1"  # the first line of an entry; all of it, if the batch wrote no file
 APPEND_INTERVAL = 10  # as Spark's default; a reader finds it out from the log
+KEPT, KEPT_SECONDS = 100, 600.0  # as Spark's minBatchesToRetain and fileSink.log.cleanupDelay
 LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder
 
 
@@ -116,25 +118,58 @@ def line(path: str, size: int, modified_ms: int) -> str:
     return json.dumps(status, separators=(",", ":"))
 
 
-def lines(files: HadoopFiles, folder: str) -> set[str]:
-    """All files that the log has, a line each."""
-    found = _entries(files, folder)
-    return {text for number in _valid(found) for text in _lines(files, _uri(folder, found[number]))}
+def newest(files: HadoopFiles, folder: str) -> int:
+    """The number of the newest entry; -1 if there is none."""
+    return max(_entries(files, folder), default=-1)
 
 
-def append(files: HadoopFiles, folder: str, added: Sequence[str]) -> None:
-    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it."""
+def has(files: HadoopFiles, folder: str, wanted: Sequence[str], *, after: int) -> bool:
+    """Whether an entry behind `after` has these lines: all or none of them, for they were appended together."""
+    return _has(files, folder, _entries(files, folder), wanted, after)
+
+
+def append(files: HadoopFiles, folder: str, added: Sequence[str], *, after: int) -> None:
+    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it.
+
+    May be repeated, also when an attempt failed whose entry is there, and by several at once.
+
+    :param after: an entry before the first attempt.
+    """
     while True:
         found = _entries(files, folder)
+        if _has(files, folder, found, added, after):
+            return
         number = max(found, default=-1) + 1
         whole = (number + 1) % APPEND_INTERVAL == 0
-        before = (
-            [text for n in _valid(found) for text in _lines(files, _uri(folder, found[n]))] if whole else []
-        )
+        before = _all_lines(files, folder, found) if whole else []
         try:
-            return _write(files, folder, f"{number}{COMPACT if whole else ''}", [*before, *added])
+            _write(files, folder, f"{number}{COMPACT if whole else ''}", [*before, *added])
         except FileExists:
             continue  # another task of the stage was faster
+        if whole:
+            _delete_expired(files, folder, number)
+        return
+
+
+def _has(
+    files: HadoopFiles, folder: str, found: Mapping[int, str], wanted: Sequence[str], after: int
+) -> bool:
+    later = {n: name for n, name in found.items() if n > after}
+    return set(wanted) <= set(_all_lines(files, folder, later))
+
+
+def _all_lines(files: HadoopFiles, folder: str, found: Mapping[int, str]) -> list[str]:
+    return [text for n in _valid(found) for text in _lines(files, _uri(folder, found[n]))]
+
+
+def _delete_expired(files: HadoopFiles, folder: str, compacted: int) -> None:
+    """Of the entries that a compacted one has too, as many are kept as Spark keeps, and for as long: readers may be at them."""
+    last = compacted - KEPT
+    limit = (time.time() - KEPT_SECONDS) * 1000
+    for entry in files.list(f"{folder}/_spark_metadata"):
+        number = entry.path.removesuffix(COMPACT)
+        if number.isdigit() and int(number) < last and entry.modified < limit:
+            files.delete(_uri(folder, entry.path))
 
 
 def _valid(found: Mapping[int, str]) -> list[int]:

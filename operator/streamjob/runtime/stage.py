@@ -1,4 +1,4 @@
-"""One stage: the query that a script started, where its checkpoint lies, and the ways to end it."""
+"""One run of a stage: the query that a script started, where its checkpoint lies, and the ways to end it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRe
 from .boundary import run_to_end, stop_at_boundary
 from .causes import one_line
 from .checkpointdir import CheckpointDir
-from .drain import DrainResult, run_max_watermark_batch, write_max_watermark
+from .drain import DrainResult, fire_timers
 from .driverstate import StateKeeper
 from .edges import Ends
 from .files import HadoopFiles
@@ -71,7 +71,8 @@ class TaskName:
 
 
 class Stage:
-    """A stage of one task (parallelism 1), or one of the tasks of a stage that the script has declared with `job.shards`.
+    """A run of a stage of one task (parallelism 1), or of one of the tasks of a stage that the script has declared with
+    `job.shards`. Where the script starts the query again, another run takes its place, in the same directory.
 
     :param restart: starts the writer again as the script did, with another trigger.
     :param finished: the checkpoint that the job goes on from says so; it is not started.
@@ -81,6 +82,8 @@ class Stage:
     :param keeper: of what its foreachBatch function remembers, None if nothing.
     :param input_end: when its input has ended, as the script has declared.
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
+    :param manager: the JVM's StreamingQueryManager of its session.
+    :param exhausts: its trigger takes what there is, and then the query ends.
     """
 
     def __init__(
@@ -98,12 +101,15 @@ class Stage:
         transactions: Transactions | None = None,
         keeper: StateKeeper | None = None,
         noted_ends: NotedEnds | None = None,
+        manager: Any = None,
+        exhausts: bool = False,
     ) -> None:
         self.name = name
         self.uid = name.uid
         self.task = name.task
         self.directory = directory
         self.ends = ends or Ends()
+        self.unnamed = self.sharded = self.volatile = False
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions
@@ -111,9 +117,14 @@ class Stage:
         self.input_end = input_end
         self._noted_ends = noted_ends
         self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
+        self.jsq: Any = None  # what the script's query object speaks of
+        self.manager = manager
+        self.exhausts = exhausts
         self.failure: Exception | None = None
-        self.over = threading.Event()  # closed, failed or abandoned: what the script waits for
-        self.released = False  # the script stopped it and has been answered
+        self.failed_by_itself = False  # not by another query that it is connected with
+        self.over = threading.Event()  # what the script waits for: see `Loop.is_over`
+        self.stopped_by_request = False
+        self._cut_short = threading.Event()
         self._engine = engine
         self._restart = restart
         self._state = dict(state or {})
@@ -122,6 +133,14 @@ class Stage:
     @property
     def files(self) -> HadoopFiles:
         return self._engine.files
+
+    def of_manager(self, manager: Any) -> bool:
+        """It was started in the session of this StreamingQueryManager."""
+        return self.manager is not None and bool(self.manager == manager)
+
+    def cut_short(self) -> None:
+        """What it takes of its upstream's backlog, or is about to, it leaves to the next epoch."""
+        self._cut_short.set()
 
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
         """Let the running batch commit and start no other; the last committed batch, None if there was none.
@@ -135,7 +154,7 @@ class Stage:
             self.files,
             self._engine.internals,
             on_wait=on_wait,
-            finish_pending=self._once,
+            finish_pending=None if self.volatile else self._once,
         )
         log.info(
             "stage %s: at the boundary after batch %s in %.3f s, %s",
@@ -153,11 +172,15 @@ class Stage:
         :raises QueryFailed: a batch failed.
         """
         batch = self.stop_at_boundary(on_wait)
-        if self.directory.is_drained():
+        if self.volatile or self.directory.is_drained():
             return batch  # by an earlier driver, when it had caught up
         on_wait(f"stage {self.task}: processing what its upstream has left")
         self.directory.drop_half_written()
-        run_to_end(lambda: self._restart(availableNow=True))
+        if self._cut_short.is_set():
+            return batch
+        run = run_to_end(lambda: self._restart(availableNow=True), self._cut_short.is_set)
+        if self._cut_short.is_set():
+            stop_at_boundary(run, self.files, self._engine.internals, finish_pending=self._once)
         return self.directory.boundary()
 
     def interrupt(self) -> None:
@@ -171,24 +194,25 @@ class Stage:
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
 
-        :raises QueryFailed: the batch failed; it is run again by the next attempt.
+        :raises QueryFailed: a batch failed; it is run again by the next attempt.
         """
-        batch = write_max_watermark(self.directory, self._engine.internals)
-        if batch is None:
-            return None
-        return run_max_watermark_batch(self._once, self.directory, batch)
+        if self.volatile:
+            return None  # the memory sink cannot go on behind a batch of another run
+        return fire_timers(self._once, self.directory, self._engine.internals)
 
     def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
         """The task's part of a checkpoint.
 
         :param finished: its operators' `finish()` ran.
-        :param noted: the batch at its snapshot, with which a transactional sink was pre-committed.
+        :param noted: the batch at its snapshot, with which a transactional sink was pre-committed; None of a run that failed.
         :param running: the last committed batch counts; otherwise it has to stand at a boundary.
         """
+        running = running or self.failure is not None
         transactions: tuple[str, ...] = ()
         batch = self.directory.latest_commit() if running else self.directory.boundary()
         if self.transactions is not None:
-            batch, transactions = noted, self.transactions.up_to(checkpoint)
+            transactions = self.transactions.up_to(checkpoint)
+            batch = batch if self.failure is not None else noted
         state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
@@ -231,8 +255,8 @@ class Stage:
     def _finish_pending(self) -> int | None:
         """Of a query that is not started: run the batch that an earlier driver left half done, and nothing else."""
         if self.directory.is_drained():
-            return self.directory.latest_commit()  # the max-watermark batch has a step of its own
-        if self.directory.latest_offset() != self.directory.latest_commit():
+            return self.directory.latest_commit()  # the max-watermark batches have a step of their own
+        if self.directory.latest_offset() != self.directory.latest_commit() and not self.volatile:
             run_to_end(self._once)
         return self.directory.boundary()
 

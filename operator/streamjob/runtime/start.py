@@ -5,6 +5,7 @@ Everything that can be refused is refused here, before Spark writes an offset.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,11 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ..job import ONLY_QUERY
 from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
 from ..protocol.messages import DriverConfig, Problem
 from ..protocol.records import TaskRecord
 from ..protocol.recovery import Start, StateCannotMove, TaskPlan, stage_plan, unfinished_before_finished
-from ..shards import Shard
 from ..sinks.transactional import TransactionalSink
 from . import driverstate, sinklog
 from .checkpointdir import CheckpointDir
@@ -29,6 +28,7 @@ from .edges import Channel
 from .filemanager import refuse_unfit
 from .files import HadoopFiles
 from .goingon import Going
+from .gonestages import refuse_renamed
 from .internals import Internals
 from .leftover import begin_behind
 from .noted import NotedEnds
@@ -45,15 +45,7 @@ from .savepoint import adopt, restore
 from .settings import Settings
 from .stage import Engine, Restart, Stage, TaskName
 from .transactions import Transactions, owner_of
-from .written import Written
-
-
-class DuplicateStage(StreamJobError):
-    reason = "DuplicateQueryName"
-
-
-class UnnamedStage(StreamJobError):
-    reason = "QueryNameMissing"
+from .written import Written, choose_location
 
 
 class ShardMissing(StreamJobError):
@@ -123,46 +115,6 @@ def restarter(
     return restart
 
 
-def stage_name(name: str | None, stages: Mapping[str, Stage], declared: DeclaredStages) -> TaskName:
-    """Which task of the job a query of this name is.
-
-    :raises DuplicateStage, UnnamedStage: it cannot be told from the job's other queries.
-    """
-    running = {s.name.name for s in stages.values() if s.failure is None}
-    if name in running:
-        raise DuplicateStage(
-            f"the script starts two queries with the name {name!r}",
-            remedy="Give each query a queryName of its own",
-        )
-    if running and (name is None or ONLY_QUERY in running):
-        raise UnnamedStage(
-            "the script starts several queries and one has no name: a savepoint could not tell them apart",
-            remedy="Give each query a queryName",
-        )
-    found = declared.find(name)
-    if found is not None:
-        shard, _ = found
-        return TaskName(shard.uid, shard.name, shard.index, shard.parallelism)
-    uid = name or ONLY_QUERY
-    if uid in declared:
-        raise DuplicateStage(
-            f"the script starts a query {uid!r} and declares shards of that name",
-            remedy="Give each shard's query the name shard.name, and others names of their own",
-        )
-    return TaskName(uid, uid)
-
-
-def refuse_shards(uid: str, parallelism: int, stages: Mapping[str, Stage]) -> None:
-    """:raises DuplicateStage: a query runs under the name of the stage, or of one of its shards."""
-    names = {uid, *(Shard(uid, index, parallelism).name for index in range(parallelism))}
-    for stage in stages.values():
-        if stage.name.name in names and stage.failure is None:
-            raise DuplicateStage(
-                f"the script declares shards of {uid!r} and has a query {stage.name.name!r} already",
-                remedy="Give each query a name of its own",
-            )
-
-
 def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> None:
     """:raises ShardMissing: nobody reads the share of a shard."""
     started = {stage.name.name for stage in stages.values()}
@@ -185,11 +137,15 @@ def enter(
     *,
     upstream: Collection[str],
     reads: bool,
+    before: Stage | None = None,
+    missing: Collection[str] = (),
 ) -> Entry:
     """Find the task's checkpoint directory and make it what it should start from.
 
     :param stage: None for a query that is a stage of its own. :param upstream: stages that write what it reads.
     :param reads: it is going to read new data; the job is not asked to end.
+    :param before: its last run in this epoch, None for the first: what the job was restored from is that one's affair.
+    :param missing: stages that the job goes on with and the script has not started yet.
     :raises StreamJobError: it is not, and cannot be made so.
     """
     if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
@@ -197,7 +153,10 @@ def enter(
             f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of each batch",
             remedy="Take the option asyncProgressTrackingEnabled away",
         )
-    plan = stage.plan.tasks[task.index] if stage else _only_task(engine.files, config, task.uid)
+    if before is not None or is_volatile(written):
+        plan = TaskPlan(task.task, Start.NEW)
+    else:
+        plan = stage.plan.tasks[task.index] if stage else _only_task(engine.files, config, task.uid)
     location, said_by = written.location, "the script's checkpointLocation"
     if stage is not None and location is not None:
         raise ShardLocation(
@@ -205,10 +164,16 @@ def enter(
             "parallelism changes",
             remedy="Take the option away; for runs without the runtime set spark.sql.streaming.checkpointLocation",
         )
+    if location is None and is_volatile(written):
+        location = f"{root_of(config, task.uid)}/volatile-{config.epoch}-{uuid.uuid4().hex[:8]}"
+        choose_location(writer, location)
     if location is None:
-        location = stage.location(task.index) if stage else f"{root_of(config, task.uid)}/0"
+        if before is not None:
+            location = before.directory.uri
+        else:
+            location = stage.location(task.index) if stage else f"{root_of(config, task.uid)}/0"
         said_by = "spec.storage.checkpoints"
-        writer.option("checkpointLocation", location)
+        choose_location(writer, location)
     # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
@@ -217,17 +182,19 @@ def enter(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
     )
     directory.drop_half_written()
-    if stage is not None:
+    if stage is not None and before is None:
         stage.begin(task.index)
         if plan.start is Start.REDISTRIBUTED and stage.like is not None:
             begin_behind(directory, stage.like)
-    source = adopted_directory(engine.files, config, task.uid)
+    source = None if before else adopted_directory(engine.files, config, task.uid)
     description = _come_to(config, task, directory, plan, source)
-    begins = from_savepoint(config) is not None or source is not None
+    begins = before is None and (from_savepoint(config) is not None or source is not None)
     going = Going(
         engine, config, task.uid, directory, writer, written.mode, sink, upstream, stage is not None
     )
     told: list[Problem] = []
+    if before is None and plan.record is None and directory.latest_offset() is None:
+        refuse_renamed(engine.files, config, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         told += going.refuse(reads=reads)
     moved = None if begins else going.moved_sink()
@@ -267,9 +234,16 @@ def inherit(
             owner = owner_of(config.job, task_id(task.uid, old.index, len(record.tasks)))
             transactions = Transactions(sink, owner)
             batch = directory_of(files, config, task.uid, old).latest_commit()
-            transactions.recover(batch, old.transactions)
+            # A new task has the name of the old one, and may have run before: its batches are not to be dropped.
+            begun = CheckpointDir(files, stage.location(task.index)).latest_commit()
+            transactions.recover(batch if begun is None else begun, old.transactions)
             transactions.pre_commit(0, batch)
             transactions.commit(0)
+
+
+def is_volatile(written: Written) -> bool:
+    """The table of Spark's memory sink is gone with its query: as under plain Python each run of it begins from nothing."""
+    return written.format == "memory" and written.location is None
 
 
 def _only_task(files: HadoopFiles, config: DriverConfig, uid: str) -> TaskPlan:

@@ -49,20 +49,31 @@ class Transactions:
     def recover(self, batch: int | None, recorded: Iterable[str]) -> None:
         """Before the query starts: what the latest completed checkpoint has is committed, anything else is aborted.
 
-        :param batch: the query goes on after it. :param recorded: TaskRecord.transactions of that checkpoint.
+        The checkpoint may be another job's, restored from its savepoint. Where that job wrote to the same place, its
+        transactions are committed here if it has not done so itself. Where it wrote elsewhere, its rows belong to that
+        place and it commits them there; this job begins behind them, and writes only what its own batches have.
+
+        :param batch: the query goes on after it.
+        :param recorded: TaskRecord.transactions of that checkpoint.
         """
         with self._lock, self._said("recover"):
             wanted = [_read(text) for text in recorded]
             left = set(self.sink.recover(self.owner, batch))
             for transaction in wanted:
-                self.sink.commit(transaction)
+                self._commit_recorded(transaction)
             for transaction in sorted(left - set(wanted)):
                 self.sink.abort(transaction)
             self._batch = max((t.batch for t in wanted if t.owner == self.owner), default=None)
         if wanted or left:
             log.info(
-                "%s: %d transactions committed, %d aborted", self.owner, len(wanted), len(left - set(wanted))
+                "%s: %d recorded transactions, %d aborted", self.owner, len(wanted), len(left - set(wanted))
             )
+
+    def _commit_recorded(self, transaction: Transaction) -> None:
+        if transaction.owner == self.owner or self.sink.knows(transaction.owner):
+            self.sink.commit(transaction)
+        else:
+            log.info("%s: %s was written to another place and is committed there", self.owner, transaction)
 
     def pre_commit(self, checkpoint: int, batch: int | None) -> None:
         """May be repeated. Nothing if no batch came since the transaction before it.

@@ -15,13 +15,17 @@ from ..protocol import effects as fx
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
+from ..protocol.graph import task_id
 from ..protocol.messages import AbortedCheckpoint, DriverConfig, Problem
 from ..protocol.records import CheckpointRecord, StageRecord
 from .asked import AskedSavepoints
 from .board import StatusBoard
+from .carried import CarriedStages
 from .catalog import delete_savepoint
 from .causes import one_line
+from .checkpointdir import CheckpointDir
 from .clock import now
+from .drain import endless
 from .files import HadoopFiles
 from .halfwritten import delete_half_written
 from .known import known_records
@@ -67,6 +71,10 @@ class Work:
         self.asked = AskedSavepoints(board)
         self._targets: dict[int, str] = {}  # of attempts of theirs
         self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
+        self.carried = CarriedStages(config)
+        self.recorded: dict[str, tuple[str, ...]] = {}  # transactions of each task in the last durable record
+        self._announcing = threading.Lock()
+        self._newest = 0  # that is durable
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
         self._how: dict[type[Any], Callable[[Any], Event]] = {
             fx.StopAtBoundary: self._stop,
@@ -110,8 +118,10 @@ class Work:
             log.info("stage %s: holds no state, nothing to fire", task)
         else:
             batch = result.batch
-            self._notes.flushed_rows = (self._notes.flushed_rows or 0) + (result.output_rows or 0)
-            log.info("stage %s: max watermark fired in batch %s", task, batch)
+            self._notes.drained(result)
+            if result.timers_left:
+                self._board.warn(endless(task, result))
+            log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return lambda: self._coordinator.max_watermark_fired(task, batch)
 
     def _finish(self, effect: fx.Finish) -> Event:
@@ -164,10 +174,9 @@ class Work:
             # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
             # gave up would throw away a job that only waits for a disk.
             log.warning("checkpoint %d: %s", number, e)
-            if effect.scenario is None:
-                self._causes[number] = e.message  # it is not tried again: the next one is
-            else:
-                self._notes.failures += 1
+            self._causes[number] = e.message  # of a periodic one: it is not tried again, the next one is
+            self._notes.failures += 1
+            if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
             return lambda: self._coordinator.checkpoint_failed(number)
         self._notes.stuck = None
@@ -274,7 +283,12 @@ class Work:
         )
         if target is None:
             return record
-        directories = {(s.uid, s.name.index): s.directory for s in self._stages.values()}
+        directories = {
+            (stage.uid, task.index): CheckpointDir(self._files, task.location)
+            for stage in record.stages
+            for task in stage.tasks
+        }
+        ended = {(s.uid, s.name.index) for s in self._stages.values() if s.failure is None}
         live, number = effect.scenario is None, effect.number
         manifest = write_savepoint(
             self._files,
@@ -283,6 +297,7 @@ class Work:
             directories,
             target,
             live=live,
+            unsettled=directories.keys() - ended,
             check=lambda: self.asked.refuse_unwanted(number),
             progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
         )
@@ -303,10 +318,20 @@ class Work:
             for uid in self._coordinator.downstream_first()
             if uid in by_uid
         }
-        return tuple(records[uid] for uid in by_uid if uid in records)
+        started = tuple(records[uid] for uid in by_uid if uid in records)
+        return started + self.carried.records(self._files, by_uid)
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
-        record = self._records.pop(effect.number)
+        with self._announcing:  # two that are durable at the same time are announced side by side
+            return self._announce_in_order(effect.number)
+
+    def _announce_in_order(self, number: int) -> Event:
+        record = self._records.pop(number)
+        if number > self._newest:
+            self._newest = number
+            for stage in record.stages:
+                for task in stage.tasks:
+                    self.recorded[task_id(stage.uid, task.index, len(stage.tasks))] = task.transactions
         if record.request_id is not None:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
@@ -314,7 +339,9 @@ class Work:
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")
             self.durable.set()
-        self._board.update(completed=record)
+        told = self._board.status.completed
+        if told is None or told.checkpoint < number:
+            self._board.update(completed=record)
         return list
 
     @property

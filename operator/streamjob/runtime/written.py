@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+LOCATION_OPTION = "checkpointLocation"
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
 _ATTRIBUTE = "_streamjob_written"
 
@@ -45,6 +46,7 @@ class Written:
     mode: str | None = None
     table: str | None = None
     each_batch: BatchFunction | None = None
+    exhausts: bool = False  # its trigger takes what there is, and the query ends
 
     @property
     def location(self) -> str | None:
@@ -59,6 +61,7 @@ def remember() -> None:
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
+    _remember_trigger()
     _remember_batch_function()
 
 
@@ -83,6 +86,12 @@ def written(
     )
 
 
+def choose_location(writer: DataStreamWriter, location: str) -> None:
+    """Set the checkpointLocation of a query whose script has chosen none. It is not remembered as the script's: when the same
+    writer is started again, the script has still chosen none."""
+    inspect.unwrap(DataStreamWriter.option)(writer, LOCATION_OPTION, location)
+
+
 def _before(method: str, change: Callable[..., Written]) -> None:
     original = getattr(DataStreamWriter, method)
     signature = inspect.signature(original)
@@ -95,6 +104,20 @@ def _before(method: str, change: Callable[..., Written]) -> None:
         return result
 
     setattr(DataStreamWriter, method, wrapped)
+
+
+def _remember_trigger() -> None:
+    original = DataStreamWriter.trigger
+
+    @functools.wraps(original)
+    def trigger(writer: DataStreamWriter, **kwargs: Any) -> DataStreamWriter:
+        result = original(writer, **kwargs)
+        said = getattr(writer, _ATTRIBUTE, Written())
+        exhausts = bool(kwargs.get("availableNow") or kwargs.get("once"))
+        setattr(writer, _ATTRIBUTE, replace(said, exhausts=exhausts))
+        return result
+
+    DataStreamWriter.trigger = trigger  # type: ignore[assignment,method-assign]
 
 
 def _remember_batch_function() -> None:

@@ -1,7 +1,7 @@
 """A PostgreSQL table whose rows become visible together: PREPARE TRANSACTION and COMMIT PREPARED.
 
     TABLE_streamjob_rows        what the batches wrote: the table's columns, owner, batch, number of the row
-    TABLE_streamjob_commits     owner, batch: the newest transaction that the owner has committed
+    TABLE_streamjob_commits     owner, batch, checkpoint: the newest transaction that the owner has committed
 
 A batch is written to the first by Spark, in parallel, and is safe there. At a checkpoint one transaction moves the batches
 into the table and is prepared: constraints are checked then, and whatever happens after that, it can be committed. A prepared
@@ -45,23 +45,24 @@ class PostgresSink(TransactionalSink):
         self._url, self._table = url, table
         self._properties = {"driver": DRIVER, **properties}
         self._rows, self._commits = f"{table}_streamjob_rows", f"{table}_streamjob_commits"
-        self._owner, self._created = "", False
+        self._owner = ""
+        self._there: set[str] = set()  # tables of ours that need not be created
 
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
         self._owner = owner
         with self._connection() as run:
-            if self._exists(run):
+            if self._exists(run, self._rows):
                 which = f"{OWNER} = ? AND {BATCH} > ?"
                 run(f"DELETE FROM {self._rows} WHERE {which}", owner, -1 if batch is None else batch)
             return [t for t in self._prepared(run) if t.owner == owner]
 
     def begin(self, batch: int) -> None:
         with self._connection() as run:
-            if self._exists(run):
+            if self._exists(run, self._rows):
                 run(f"DELETE FROM {self._rows} WHERE {OWNER} = ? AND {BATCH} = ?", self._owner, batch)
 
     def write(self, frame: DataFrame, batch: int) -> None:
-        self._create(frame.columns)
+        self._create_rows(frame.columns)
         # The number makes a part of the batch that Spark writes twice, after a lost answer, an error and not more rows.
         marked = (
             frame.withColumn(OWNER, lit(self._owner))
@@ -71,24 +72,19 @@ class PostgresSink(TransactionalSink):
         marked.write.jdbc(self._url, self._rows, mode="append", properties=self._properties)
 
     def pre_commit(self, transaction: Transaction) -> None:
+        self._create_commits()  # by itself: what creates a table locks it until it is committed
         with self._connection(commit=False) as run:
             prepared = self._prepared(run)
-            if transaction in prepared or not self._exists(run):
+            if transaction in prepared:
                 return
-            taken = max((t.batch for t in prepared if t.owner == self._owner), default=-1)
-            columns = _quoted(self._columns(run))
-            which = f"{OWNER} = ? AND {BATCH} > ? AND {BATCH} <= ?"
-            bounds = (self._owner, taken, transaction.batch)
+            if self._exists(run, self._rows):  # not before the first batch
+                taken = max((t.batch for t in prepared if t.owner == self._owner), default=-1)
+                self._publish(run, max(taken, self._committed(run, self._owner)), transaction.batch)
             run(
-                f"INSERT INTO {self._table} ({columns}) SELECT {columns} FROM {self._rows} WHERE {which} "
-                f"ORDER BY {BATCH}, {ROW}",
-                *bounds,
-            )
-            run(f"DELETE FROM {self._rows} WHERE {which}", *bounds)
-            run(
-                f"INSERT INTO {self._commits} VALUES (?, ?) ON CONFLICT DO NOTHING",
+                f"INSERT INTO {self._commits} VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 self._owner,
                 transaction.batch,
+                transaction.checkpoint,  # or one without a new batch would wait for the one before it
             )
             run(f"PREPARE TRANSACTION '{transaction}'")
 
@@ -96,22 +92,26 @@ class PostgresSink(TransactionalSink):
         with self._connection() as run:
             if transaction in self._prepared(run):
                 run(f"COMMIT PREPARED '{transaction}'")
-            elif not self._is_committed(run, transaction):
+            elif self._committed(run, transaction.owner) < transaction.batch:
                 raise TransactionLost(
                     f"transaction {transaction} of {self._table} is neither prepared nor committed: somebody has rolled "
                     "it back",
                     remedy="Restore an earlier savepoint, or write its rows by hand and give the job a new name",
                 )
-            run(
-                f"DELETE FROM {self._commits} WHERE owner = ? AND batch < ?",
-                transaction.owner,
-                transaction.batch,
-            )
+            if self._exists(run, self._commits):  # a job may commit what it had prepared for another table
+                older = "owner = ? AND batch < ?"
+                run(f"DELETE FROM {self._commits} WHERE {older}", transaction.owner, transaction.batch)
 
     def abort(self, transaction: Transaction) -> None:
         with self._connection() as run:
             if transaction in self._prepared(run):
                 run(f"ROLLBACK PREPARED '{transaction}'")
+
+    def knows(self, owner: str) -> bool:
+        with self._connection() as run:
+            waiting = f"SELECT 1 FROM {self._rows} WHERE {OWNER} = ? LIMIT 1"
+            written = self._exists(run, self._rows) and run(waiting, owner)
+            return bool(written) or self._committed(run, owner) >= 0
 
     # --- SQL --------------------------------------------------------------------------------------------------
 
@@ -120,31 +120,55 @@ class PostgresSink(TransactionalSink):
         found = [Transaction.read(str(gid)) for (gid,) in rows]
         return [t for t in found if t is not None]  # others have prepared transactions too
 
-    def _is_committed(self, run: Run, transaction: Transaction) -> bool:
-        query = f"SELECT 1 FROM {self._commits} WHERE owner = ? AND batch >= ?"
-        return bool(run(query, transaction.owner, transaction.batch))
+    def _committed(self, run: Run, owner: str) -> int:
+        """The last batch that is in a committed transaction of the owner; -1 if there is none."""
+        if not self._exists(run, self._commits):
+            return -1
+        ((batch,),) = run(f"SELECT coalesce(max(batch), -1) FROM {self._commits} WHERE owner = ?", owner)
+        return int(str(batch))
 
-    def _create(self, columns: Sequence[str]) -> None:
-        """The tables that are ours; the one for rows has the frame's columns with the types of the table's."""
-        if self._created:
-            return
-        names = _quoted(columns)
+    def _publish(self, run: Run, after: int, last: int) -> None:
+        """Move the rows of these batches into the table."""
+        columns = _quoted(self._columns(run))
+        which = f"{OWNER} = ? AND {BATCH} > ? AND {BATCH} <= ?"
+        bounds = (self._owner, after, last)
+        run(
+            f"INSERT INTO {self._table} ({columns}) SELECT {columns} FROM {self._rows} WHERE {which} "
+            f"ORDER BY {BATCH}, {ROW}",
+            *bounds,
+        )
+        run(f"DELETE FROM {self._rows} WHERE {which}", *bounds)
+
+    def _create_rows(self, columns: Sequence[str]) -> None:
+        """The frame's columns, with the types of the table's."""
         ours = f"NULL::text AS {OWNER}, NULL::bigint AS {BATCH}, NULL::bigint AS {ROW}"
         key = f"{self._rows.rpartition('.')[2]}_key"
-        with self._connection(commit=False) as run:
-            run("SELECT pg_advisory_xact_lock(hashtext(?))", self._rows)  # IF NOT EXISTS alone loses races
-            # And it locks what exists: a prepared transaction, of another shard, would hold us up.
-            if not self._exists(run):
-                run(
-                    f"CREATE TABLE IF NOT EXISTS {self._commits} (owner text, batch bigint, PRIMARY KEY (owner, batch))"
-                )
-                run(f"CREATE TABLE {self._rows} AS SELECT {names}, {ours} FROM {self._table} WITH NO DATA")
-                run(f"CREATE UNIQUE INDEX {key} ON {self._rows} ({OWNER}, {BATCH}, {ROW})")
-                run("COMMIT")
-        self._created = True
+        self._create(
+            self._rows,
+            f"CREATE TABLE {self._rows} AS SELECT {_quoted(columns)}, {ours} FROM {self._table} WITH NO DATA",
+            f"CREATE UNIQUE INDEX {key} ON {self._rows} ({OWNER}, {BATCH}, {ROW})",
+        )
 
-    def _exists(self, run: Run) -> bool:
-        return bool(run("SELECT 1 WHERE to_regclass(?) IS NOT NULL", self._rows))
+    def _create_commits(self) -> None:
+        columns = "owner text, batch bigint, checkpoint bigint"
+        key = "PRIMARY KEY (owner, batch, checkpoint)"
+        self._create(self._commits, f"CREATE TABLE {self._commits} ({columns}, {key})")
+
+    def _create(self, table: str, *statements: str) -> None:
+        """A table of ours, if it is not there."""
+        if table in self._there:
+            return
+        with self._connection(commit=False) as run:
+            run("SELECT pg_advisory_xact_lock(hashtext(?))", table)  # IF NOT EXISTS alone loses races
+            # And it locks what exists: a prepared transaction, of another shard, would hold us up.
+            if not self._exists(run, table):
+                for statement in statements:
+                    run(statement)
+                run("COMMIT")
+        self._there.add(table)
+
+    def _exists(self, run: Run, table: str) -> bool:
+        return bool(run("SELECT 1 WHERE to_regclass(?) IS NOT NULL", table))
 
     def _columns(self, run: Run) -> list[str]:
         query = "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped"
@@ -166,9 +190,11 @@ class PostgresSink(TransactionalSink):
                 connection.setAutoCommit(commit)
                 yield lambda statement, *values: _run(connection, statement, values)
             finally:
-                if not commit:
-                    connection.rollback()
-                connection.close()
+                try:
+                    if not commit:
+                        connection.rollback()
+                finally:
+                    connection.close()
 
 
 def _quoted(columns: Sequence[str]) -> str:

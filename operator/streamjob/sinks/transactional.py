@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from ..protocol.errors import StreamJobError
 
-ALONE = "alone"  # the owner where no runtime is: each batch is a transaction of its own
+ALONE = "alone"  # begins the owner where no runtime is: each batch is a transaction of its own
 _TEXT = re.compile(r"([A-Za-z0-9._-]{1,120})@(\d{1,18})\.(\d{1,18})")
 
 
@@ -61,10 +61,11 @@ class Transaction:
 
 
 class TransactionalSink(ABC):
-    """What to give to foreachBatch(). One object serves one query. All methods may be called again after a crash, and raise
-    what their system raises: the batch or the checkpoint is then tried again."""
+    """What to give to foreachBatch(). One object serves one query. All methods may be called again, after a crash or because they
+    failed at any point of what they do, and raise what their system raises: the batch or the checkpoint is then tried again.
+    """
 
-    _recovered = False
+    _next: tuple[str, int] | None = None  # without the runtime: owner and batch that follow on the last
 
     @abstractmethod
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
@@ -90,12 +91,17 @@ class TransactionalSink(ABC):
     def commit(self, transaction: Transaction) -> None:
         """Make it visible, all or nothing; nothing if it has been committed. It may be another owner's, from a savepoint.
 
-        :raises TransactionLost: it is not there.
+        :raises TransactionLost: it is neither pre-committed nor committed.
         """
 
     @abstractmethod
     def abort(self, transaction: Transaction) -> None:
         """Its batches belong to no transaction again; nothing if it is not there."""
+
+    def knows(self, owner: str) -> bool:
+        """Whether another owner has written to this very place. If not, the runtime does not commit what a savepoint has
+        of it: the savepoint was restored into another place, and the owner commits its rows where it wrote them."""
+        return True
 
     def write_batch(self, frame: DataFrame, batch: int) -> None:
         """One micro-batch under the runtime."""
@@ -104,11 +110,22 @@ class TransactionalSink(ABC):
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """One micro-batch of a script that runs without the runtime, where nobody takes checkpoints: visible at once."""
-        if not self._recovered:
-            for left in self.recover(ALONE, batch - 1):
-                self.commit(left)
-            self._recovered = True
+        owner = _alone(frame)
+        if (owner, batch) != self._next:
+            self._next = None
+            for left in self.recover(owner, batch):
+                self.abort(
+                    left
+                )  # an attempt at this batch; what is committed stays, and is not committed again
+        self._next = None
         self.write_batch(frame, batch)
-        transaction = Transaction(ALONE, batch, batch + 1)
+        transaction = Transaction(owner, batch, batch + 1)
         self.pre_commit(transaction)
         self.commit(transaction)
+        self._next = owner, batch + 1
+
+
+def _alone(frame: DataFrame) -> str:
+    """Each query is an owner; Spark's id of it stays the same as long as its checkpoint directory does."""
+    query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return f"{ALONE}.{query_id}" if query_id else ALONE

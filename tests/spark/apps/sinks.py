@@ -1,4 +1,5 @@
-"""Windows written by two queries to transactional sinks, files and a table. Arguments: input folder, home, JDBC URL."""
+"""Windows written by two queries to transactional sinks, files and a table. Arguments: input folder, home, JDBC URL,
+and the table."""
 
 import sys
 
@@ -14,10 +15,10 @@ except ImportError:
     from .windows import SCHEMA, windows
 
 
-def main(source: str, home: str, url: str) -> None:
+def main(source: str, home: str, url: str, table: str = "windows") -> None:
     killer.install()
     spark = SparkSession.builder.appName("sinks").getOrCreate()
-    for name, sink in (("files", FileSink(f"{home}/files")), ("table", PostgresSink(url, "windows"))):
+    for name, sink in (("files", FileSink(f"{home}/files")), ("table", PostgresSink(url, table))):
         events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(source)
         rows = windows(events).selectExpr("unix_seconds(window.start) AS start", "k", "n", "s")
         writer = rows.writeStream.queryName(name).outputMode("append").foreachBatch(sink)

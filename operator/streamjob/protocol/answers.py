@@ -1,0 +1,78 @@
+"""What can be asked of a job at any time. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from .ending import Ending
+from .flight import Flight
+from .lifecycle import TaskState
+from .messages import TerminationRequest
+from .task import Task
+
+
+class Answers:
+    """:param tasks: by id, each in its current run."""
+
+    def __init__(self, tasks: dict[str, Task], ending: Ending, flight: Flight) -> None:
+        self.tasks = tasks
+        self._ending = ending
+        self._flight = flight
+
+    @property
+    def request(self) -> TerminationRequest | None:
+        """The termination that is under way, or done."""
+        return self._flight.request
+
+    @property
+    def canceled(self) -> bool:
+        return self._flight.canceled
+
+    @property
+    def next_checkpoint(self) -> int:
+        """The number that the next one gets."""
+        return self._flight.next_number
+
+    @property
+    def final_checkpoint(self) -> int | None:
+        """The number of the one that the job ends with, once it has been triggered."""
+        return self._flight.final
+
+    def awaits_commit(self, task: str) -> bool:
+        """A durable checkpoint has what the task's sink pre-committed, and has not completed."""
+        return self._flight.awaits_commit(task)
+
+    def has_finished(self, task: str) -> bool:
+        """Its operators have: a run of it would have nothing to do."""
+        return task in self.tasks and self.tasks[task].operators_finished
+
+    @property
+    def may_flush(self) -> bool:
+        """What has exhausted its input, and has no other run yet, may still have to be flushed; or the job is asked to end."""
+        if self.canceled or self.terminated:
+            return False
+        return self.request is not None or any(t.paused and t.exhausted for t in self.tasks.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """Tasks whose last run failed."""
+        return [name for name, task in self.tasks.items() if task.state is TaskState.FAILED]
+
+    @property
+    def awaits_tasks(self) -> bool:
+        """Something of the restored checkpoint has yet to start."""
+        return bool(self._ending.expected)
+
+    @property
+    def terminated(self) -> bool:
+        """The final checkpoint has completed and every task is closed; or the restored one was final, and nothing has run."""
+        if not self.tasks or self._ending.flow.total.unclosed or self._flight.owes_savepoints:
+            return False
+        if self._ending.fresh:
+            return self._flight.ended
+        return self._ending.script_ended
+
+    @property
+    def terminating(self) -> bool:
+        """The job is asked to end, or its script has ended and all of its tasks are ending; and it has not come to its end."""
+        ending = bool(self.tasks) and self._ending.flow.total.begun == len(self.tasks)
+        asked = self.request is not None or (ending and self._ending.script_ended)
+        return asked and not self.terminated and not self.canceled

@@ -1,0 +1,89 @@
+"""What follows from a checkpoint: it becomes durable, cannot be written, or completes, and then tasks end by it."""
+
+from __future__ import annotations
+
+from .answers import Answers
+from .checkpoints import Checkpoint, Kind
+from .effects import AbortTransactions, AnnounceCheckpoint, Effect, NotifyComplete, Terminated, Timer
+from .lifecycle import TaskState
+from .messages import Step
+from .task import Task
+
+
+class CheckpointEvents(Answers):
+    """Each method is an event and returns the effects to carry out, see `Coordinator`."""
+
+    _said_terminated = False
+
+    def checkpoint_due(self) -> list[Effect]:
+        """The driver's timer: it is time for a periodic checkpoint. A termination takes its own instead."""
+        return self._flight.due()
+
+    def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
+        """The task has noted its state at `batch`, behind all that its upstream had at theirs, and runs on."""
+        return self._flight.snapshot_taken(task, number, batch)
+
+    def checkpoint_durable(self, number: int) -> list[Effect]:
+        """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""
+        c, effects = self._flight.durable(number)
+        if c is None:
+            return []
+        for name, run in c.ended.items():
+            if (
+                c.kind is Kind.FINAL
+                and self.tasks[name] is run
+                and run.state is TaskState.WAITING_FOR_FINAL_CP
+            ):
+                run.step = Step.COMPLETING
+        return [AnnounceCheckpoint(number), *effects, *self._flight.trigger(), *self._terminated()]
+
+    def checkpoint_failed(self, number: int) -> list[Effect]:
+        """It could not be written. A periodic one is given up; one that was asked for, or that the job ends with, is
+        triggered again when `retry` comes. Nothing has ended."""
+        return self._flight.failed(number)
+
+    def retry(self) -> list[Effect]:
+        """The wait after `checkpoint_failed` is over."""
+        self._flight.backing_off = False
+        return self._flight.trigger()
+
+    def checkpoint_completed(self, number: int) -> list[Effect]:
+        """The index has it: notifyCheckpointComplete. Late, repeated, overtaken and unknown numbers are fine."""
+        c = self._flight.completed(number)
+        if c is None:
+            return []
+        effects: list[Effect] = [NotifyComplete(name, number) for name in c.failed]
+        for name, run in c.live.items():
+            # Also of a run that has failed since, or that another one has followed: what it pre-committed is in the record.
+            now = self.tasks[name]
+            if now.state not in (TaskState.CANCELED, TaskState.CLOSED) and not (now is run and run.covered):
+                effects += [NotifyComplete(name, number), *self._complete(c, name, run)]
+        for name, run in c.ended.items():
+            effects += self._complete(c, name, run)
+        return effects + self._flight.trigger() + self._terminated()
+
+    def timer_fired(self, timer: Timer, number: int) -> list[Effect]:
+        """A `StartTimer` is over. One that nobody waits for any more changes nothing."""
+        if timer is Timer.MIN_PAUSE:
+            return self._flight.pause_over(number)
+        return self._flight.expired(number) + self._terminated()
+
+    # --- rules ------------------------------------------------------------------------------------------------
+
+    def _ends(self, c: Checkpoint, name: str, run: Task) -> bool:
+        """Rows 5 and 6: the data of this run had ended when the checkpoint was triggered, and it is one that counts."""
+        return c.ended.get(name) is run and self.tasks[name] is run and self._flight.ends_tasks(c)
+
+    def _complete(self, c: Checkpoint, name: str, run: Task) -> list[Effect]:
+        if run.covered or not self._ends(c, name, run):
+            return []
+        self._ending.complete(name)
+        later = any(o.number > c.number and name in o.live for o in self._flight.under_way.values())
+        aborted = [AbortTransactions(name, c.number)] if later else []
+        return [*aborted, *self._ending.close_if_due(name)]
+
+    def _terminated(self) -> list[Effect]:
+        if self._said_terminated or not self.terminated:
+            return []
+        self._said_terminated = True
+        return [Terminated()]

@@ -1,0 +1,213 @@
+"""The tasks of the job, the graph that they are in, and the sums over both: who joins, and what is too late to join.
+
+A stage joins when its first run starts, or when somebody says that it will: the restored checkpoint, or a declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .errors import StreamJobError
+from .flow import Flow, StageFlow
+from .graph import Graph, Stage, parse_task_id
+from .lifecycle import Scenario
+from .task import EXPECTED, NOTHING, Task
+
+
+class UpstreamTooLate(StreamJobError):
+    """A stage starts whose downstream is being flushed, or was: what it produces would be read by nobody."""
+
+    reason = "UpstreamStartedTooLate"
+
+
+class EdgeTooLate(StreamJobError):
+    """An edge is declared to a stage that is being flushed: it did not wait for what is upstream of it now."""
+
+    reason = "EdgeTooLate"
+
+
+@dataclass
+class Roster:
+    """The tasks by id and the graph. Every change of a task goes through `changing`, so that the sums stay right.
+
+    :param expected: tasks of the restored checkpoint, or declared ones, that have not started yet.
+    :param recorded: those of the restored checkpoint among them.
+    :param declared: the others, by stage.
+    :param requested: how the job is asked to end.
+    :param script_ended: the script starts no other run.
+    :param named: uids of stages that another one reads from and that have not started. Whoever names them waits for them, as for
+        what is expected.
+    :param fresh: the restored checkpoint is not the whole truth: a task has run in this epoch, or a stop wants one of its own.
+    """
+
+    tasks: dict[str, Task]
+    expected: dict[str, None] = field(default_factory=dict)
+    recorded: set[str] = field(init=False)
+    declared: dict[str, set[str]] = field(default_factory=dict)
+    requested: Scenario | None = None
+    script_ended: bool = False
+    named: dict[str, None] = field(default_factory=dict)
+    fresh: bool = False
+    graph: Graph = field(default_factory=Graph)
+    flow: Flow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.graph)
+        self.recorded = set(self.expected)
+        for name in self.expected:
+            uid = parse_task_id(name)[0]
+            self.graph.expect(uid)
+            self.flow.change(uid, NOTHING, EXPECTED)
+
+    def flow_of(self, name: str) -> StageFlow:
+        return self.flow.of(parse_task_id(name)[0])
+
+    def sources(self, uid: str) -> list[Stage]:
+        """The stages that it reads from and that have started."""
+        return [stage for stage in self.graph.upstream(uid) if stage.tasks]
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[Task]:
+        task = self.tasks[name]
+        before = task.tally()
+        yield task
+        self.flow.change(parse_task_id(name)[0], before, task.tally())
+
+    # --- tasks join -------------------------------------------------------------------------------------------
+
+    def put(self, name: str, task: Task, upstream: Iterable[str]) -> None:
+        """The task is new, or takes the place of its earlier run. :raises GraphCycle: see `Graph.add`."""
+        uid, _ = parse_task_id(name)
+        known = self.graph.stages[uid].named if uid in self.graph.stages else {}
+        fresh = [u for u in upstream if u not in known]
+        self.flow.connect(self.graph.add(name, fresh))
+        self._await(fresh)
+        self._arrives(uid)
+        before = self.tasks[name].tally() if name in self.tasks else NOTHING
+        if name in self.expected:
+            self._expects_no_more(uid, name)
+            before = EXPECTED
+        self.tasks[name] = task
+        self.flow.change(parse_task_id(name)[0], before, task.tally())
+
+    def expect(self, uid: str, names: Iterable[str]) -> None:
+        """The stage will have these tasks, whatever was expected of it before."""
+        self.flow.connect(self.graph.expect(uid))
+        self._arrives(uid)
+        wanted = dict.fromkeys(names)
+        for name in [n for n in wanted if n not in self.tasks and n not in self.expected]:
+            self.expected[name] = None
+            self.flow.change(uid, NOTHING, EXPECTED)
+        missing = {name for name in wanted if name in self.expected}
+        if missing:
+            self.declared[uid] = missing
+        for name in [n for n in self.expected if parse_task_id(n)[0] == uid and n not in wanted]:
+            self._expects_no_more(uid, name)
+            self.flow.change(uid, EXPECTED, NOTHING)
+
+    def _expects_no_more(self, uid: str, name: str) -> None:
+        del self.expected[name]
+        self.recorded.discard(name)
+        if uid in self.declared:
+            self.declared[uid].discard(name)
+            if not self.declared[uid]:
+                del self.declared[uid]
+
+    @property
+    def partly_started(self) -> bool:
+        """Some shards of a stage have started, and others are about to: a checkpoint would have it with another parallelism."""
+        return any(self.graph.stages[uid].tasks for uid in self.declared)
+
+    def forget_expected(self) -> list[str]:
+        """What has not started by now is no part of the job. The uids of its stages."""
+        uids = [*(parse_task_id(name)[0] for name in self.expected), *self.named]
+        self.expected, self.named = {}, {}
+        self.recorded.clear()
+        self.declared.clear()
+        for uid in uids:
+            self.flow.change(uid, EXPECTED, NOTHING)
+        return list(dict.fromkeys(uids))
+
+    def _await(self, uids: Iterable[str]) -> None:
+        """Somebody reads from these stages. One that has not started will be, unless the script has ended."""
+        for uid in () if self.script_ended else uids:
+            self.flow.connect(self.graph.expect(uid))
+            if not self.graph.stages[uid].tasks and not self.flow.of(uid).tally.expected:
+                self.named[uid] = None
+                self.flow.change(uid, NOTHING, EXPECTED)
+
+    def _arrives(self, uid: str) -> None:
+        if uid in self.named:
+            del self.named[uid]
+            self.flow.change(uid, EXPECTED, NOTHING)
+
+    def names_upstream(self, uid: str) -> bool:
+        """It is known to read from a stage of the job, started or not."""
+        return uid in self.graph.stages and bool(self.graph.stages[uid].named)
+
+    # --- edges join -------------------------------------------------------------------------------------------
+
+    def connect(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[tuple[Stage, Stage]]:
+        """A stage that has started reads from another one; the edges that exist from now on.
+
+        :param own_sources: it also reads something that no stage writes. :raises GraphCycle: see `Graph.add`.
+        """
+        edges = self.graph.connect(uid, [upstream])
+        self.flow.connect(edges)
+        self._await([upstream])
+        for task in self.graph.stages[uid].tasks:
+            self.tasks[task].own_sources = own_sources
+        return edges
+
+    def declare(
+        self, uid: str, upstream: str, *, own_sources: bool = False
+    ) -> list[tuple[Stage, Stage]] | None:
+        """As `connect`, of an edge that the queries did not show. None if it is known already.
+
+        :raises EdgeTooLate: see there. :raises GraphCycle: see `Graph.add`.
+        """
+        stage = self.graph.stages.get(uid)
+        if stage is not None:
+            if upstream in stage.named:
+                return None
+            if any(self._too_late_to_read(self.tasks[t], upstream) for t in stage.tasks):
+                raise EdgeTooLate(
+                    f"stage {uid!r} is declared to read from {upstream!r} when it is being flushed",
+                    remedy="Declare the edge before either of them ends, best before they start",
+                )
+        return self.connect(uid, upstream, own_sources=own_sources)
+
+    def _too_late_to_read(self, task: Task, upstream: str) -> bool:
+        """It is being flushed, and has not waited for `upstream`. What an earlier epoch has flushed is past help: it reads
+        nothing more, and that is refused only where it loses what `upstream` is about to write."""
+        if task.scenario is None or not task.scenario.is_drain or task.can_start_again or task.drained_before:
+            return False
+        if not task.restored:
+            return True
+        source = self.graph.stages.get(upstream)
+        tasks = [self.tasks[t] for t in source.tasks] if source else []
+        return not all(t.operators_finished or t.drained_before for t in tasks)
+
+    def flushed_reader(self, name: str) -> str | None:
+        """A stage that reads from the task's and is being flushed, or was in this epoch or by the restored checkpoint."""
+        for reader in self.graph.downstream(parse_task_id(name)[0]):
+            if self.flow.of(reader.uid).tally.draining:
+                tasks = [self.tasks[t] for t in reader.tasks]
+                if any(t.scenario and t.scenario.is_drain and not t.drained_before for t in tasks):
+                    return reader.uid
+        return None
+
+    def refuse_if_too_late(self, name: str) -> None:
+        """Not once the job is asked to end: what starts then reads nothing that nobody would take.
+
+        :raises UpstreamTooLate: a stage that reads from the task's is being flushed, or was.
+        """
+        uid = parse_task_id(name)[0]
+        if self.requested is None and (reader := self.flushed_reader(name)) is not None:
+            raise UpstreamTooLate(
+                f"stage {uid!r} starts when all input of stage {reader!r} has ended and is being flushed: "
+                "what it produces would never be read",
+                remedy=f"Start {uid!r} before {reader!r}, and {reader!r} again from the output of both",
+            )

@@ -1,0 +1,296 @@
+"""Scripts that start queries one after another, or that do more at their end than to wait, are stopped, drained and resumed: what
+is behind a wait runs only when the input has ended, and nothing is forgotten."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import LocalDriver
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import DriverPhase, Mode, Restore
+from streamjob.protocol.records import CheckpointRecord
+
+from .feeds import Feed, eventually
+from .scripts import Script, await_batch, files_below, latest, said
+from .terminal import Terminal, index
+
+pytestmark = pytest.mark.any_spark
+NOW = "{'availableNow': True}"
+GATE = """
+@F.udf("long")
+def gated(v):
+    while v == 15 and not Path(home, "go").exists():
+        Path(home, "reached").touch()
+        time.sleep(0.02)
+    return v
+
+
+"""
+
+
+def batches(record: CheckpointRecord) -> dict[str, int | None]:
+    return {stage.uid: stage.tasks[0].batch for stage in record.stages}
+
+
+def test_r16_an_edge_that_is_declared_after_the_starts(spark: SparkSession, tmp_path: Path) -> None:
+    """And the driver dies behind the reader's flush."""
+    script = Script(
+        tmp_path,
+        """
+        from streamjob import job
+
+        read("in").writeStream.queryName("writer").foreachBatch(into("middle")).trigger(**OFTEN).start()
+        start("reader", windows(read("middle/*")))
+        job.edge("writer", "reader")
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    for minute in range(0, 30, 10):
+        script.feed.minutes(minute, minute + 10)
+    with script.driver(answers=False) as first:
+        await_batch(first, "writer", 2)
+        await_batch(first, "reader", 0)
+        request = first.terminate(Mode.DRAIN)
+        first.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
+        first.kill()
+    assert script.values(spark, "reader") == script.windows(spark)
+    with script.next(first, termination=request, answers=True) as second:
+        record = second.finish()
+    assert record.drained
+    assert script.values(spark, "reader") == script.windows(spark)
+
+
+def refused(driver: LocalDriver, *words: str) -> None:
+    """It ends with a problem that does not pass by itself, which says all of this."""
+    assert driver.wait(100) == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert not problem.retryable
+    assert [word for word in words if word not in problem.message + problem.remedy] == []
+
+
+def test_r17_a_stage_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        for query in sys.argv[2:]:
+            name, source = query.split("=")
+            if source == "in":
+                read(source).writeStream.queryName(name).foreachBatch(into(name)).trigger(**OFTEN).start()
+            else:
+                start(name, read(source))
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    other = Feed(tmp_path / "other")
+    script.feed.minutes(0, 3)
+    other.minutes(10, 13)
+    with script.driver("orders=in", "returns=other") as first:
+        for uid in ("orders", "returns"):
+            await_batch(first, uid, 0)
+        record = first.finish(Mode.STOP)
+    other.minutes(13, 15)
+    before = files_below(tmp_path / "checkpoints", tmp_path / "in", tmp_path / "orders")
+    with script.next(first, "purchases=in", "returns=other") as renamed:
+        refused(renamed, "'orders'", "'purchases'", "allowNonRestoredState")
+    assert files_below(tmp_path / "checkpoints", tmp_path / "in", tmp_path / "orders") == before
+    assert not (tmp_path / "purchases").exists()
+    renamed.record = record
+    with script.next(renamed, "returns=other") as removed:
+        refused(removed, "'orders'", "'returns'", "allowNonRestoredState")
+    allowed = Restore(latest=record, allow_non_restored_state=True)
+    with script.next(removed, "purchases=in", "returns=other", restore=allowed) as third:
+        await_batch(third, "purchases", 0)
+        await_batch(third, "returns", 1)
+        assert set(batches(third.finish(Mode.STOP))) == {"purchases", "returns"}
+    assert script.values(spark, "purchases") == [0, 1, 2]
+    assert script.values(spark, "returns") == list(range(10, 15))
+
+
+def test_r18_a_stop_does_not_work_off_a_backlog(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        writer = start("writer", read("in"))
+        writer.processAllAvailable()
+        start("reader", windows(read("writer")), {"processingTime": "1 hour"})
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    for minute in range(0, 60, 10):
+        script.feed.minutes(minute, minute + 10)
+    with script.driver() as first:
+        await_batch(first, "reader", 0)
+        record = first.finish(Mode.STOP)
+    assert batches(record) == {"writer": 5, "reader": 0}
+    assert latest(tmp_path, "reader") == 0
+    with script.next(first) as second:
+        second.finish(Mode.DRAIN)
+    assert script.values(spark, "reader") == script.windows(spark)
+
+
+SEQUENCE = f"""{GATE}
+start("bronze", read("in").withColumn("v", gated("v")), {NOW}).awaitTermination()
+say("bronze is done")
+start("silver", windows(read("bronze")), {NOW}).awaitTermination()
+say("silver is done")
+start("gold", read("silver").where("v > 30"), {NOW}).awaitTermination()
+say("gold is done")
+"""
+
+
+def test_r24_an_interrupt_while_the_first_of_three_runs(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(tmp_path, SEQUENCE)
+    for minute in range(0, 40, 5):
+        script.feed.minutes(minute, minute + 5)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "reached").exists, "the batch in the middle")
+        first.interrupt().shows("Stop: WaitingForBoundary")
+        (tmp_path / "go").touch()
+        code, shown = first.ended()
+        assert (code, said(first.log)) == (0, []), shown
+    record = index(state).latest
+    assert record is not None
+    assert (record.scenario, batches(record)) == (Scenario.STOP, {"bronze": 3})
+    assert not (tmp_path / "silver").exists()
+    assert {f.name for f in (state / "checkpoints").iterdir()} == {"bronze"}
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as second:
+        code, shown = second.ended()
+        assert code == 0, shown
+    assert said(second.log) == [f"{name} is done" for name in ("bronze", "silver", "gold")]
+    assert script.values(spark, "bronze") == list(range(40))
+    assert script.values(spark, "silver") == script.windows(spark)
+    assert script.values(spark, "gold") == [v for v in script.windows(spark) if v > 30]
+
+
+def test_a_stop_ends_though_a_query_is_dead(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        write = into("fragile")
+
+        def fragile(frame, number):
+            if number == 2 and not Path(home, "repaired").exists():
+                raise RuntimeError("the service is away")
+            write(frame, number)
+
+        read("in").writeStream.queryName("fragile").foreachBatch(fragile).trigger(**OFTEN).start()
+        start("sound", read("in")).awaitTermination()
+        """,
+    )
+    for minute in range(4):
+        script.feed.minutes(minute, minute + 1)
+    with script.driver() as first:
+        await_batch(first, "sound", 3)
+        status = first.wait_for(lambda s: s.degraded is not None)
+        assert status.degraded is not None
+        assert "service is away" in status.degraded.message
+        script.feed.minutes(4, 5)
+        await_batch(first, "sound", 4)
+        assert first.status().phase is DriverPhase.RUNNING
+        record = first.finish(Mode.STOP)
+    assert batches(record) == {"fragile": 1, "sound": 4}
+    (tmp_path / "repaired").touch()
+    with script.next(first) as second:
+        await_batch(second, "fragile", 4)
+        second.finish(Mode.STOP)
+    assert script.values(spark, "fragile") == script.values(spark, "sound") == [0, 1, 2, 3, 4]
+
+
+def test_a_stop_ends_the_script_where_it_waits_and_a_drain_does_not(tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        atexit.register(say, "atexit")
+        query = start("only", read("in"))
+        try:
+            query.awaitTermination()
+            say("behind the wait")
+        except Exception:
+            say("an exception")
+        finally:
+            say("finally", query.isActive)
+        say("the end")
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver() as first:
+        await_batch(first, "only", 0)
+        first.finish(Mode.STOP)
+    assert said(first.log) == ["finally False", "atexit"]
+    with script.next(first) as second:
+        second.finish(Mode.DRAIN)
+    assert said(second.log) == ["behind the wait", "finally False", "the end", "atexit"]
+
+
+def test_queries_that_start_while_the_job_drains(spark: SparkSession, tmp_path: Path) -> None:
+    """What something upstream has left is consumed and flushed; nothing is read besides."""
+    script = Script(
+        tmp_path,
+        """
+        start("first", read("in")).awaitTermination()
+        say("drains")
+        reader = start("reader", windows(read("first")))
+        alone = start("alone", read("other"))
+        reader.awaitTermination()
+        alone.awaitTermination()
+        say("drained")
+        """,
+    )
+    for minute in range(0, 40, 10):
+        script.feed.minutes(minute, minute + 10)
+    Feed(tmp_path / "other").minutes(0, 10)
+    with script.driver() as driver:
+        await_batch(driver, "first", 3)
+        record = driver.finish(Mode.DRAIN)
+    assert said(driver.log) == ["drains", "drained"]
+    assert record.drained
+    assert batches(record)["alone"] is None
+    assert script.values(spark, "reader") == script.windows(spark)
+    assert not files_below(tmp_path / "alone")
+
+
+def test_sigterm_on_a_laptop_is_a_stop_and_the_scripts_handler_runs(tmp_path: Path) -> None:
+    """In the middle of a batch, and to the whole process group as systemd sends it."""
+    script = Script(
+        tmp_path,
+        f"""{GATE}
+signal.signal(signal.SIGTERM, lambda number, frame: say("handler", number))
+start("only", read("in").withColumn("v", gated("v"))).awaitTermination()
+say("behind the wait")
+""",
+    )
+    for minute in range(0, 40, 5):
+        script.feed.minutes(minute, minute + 5)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "reached").exists, "the batch in the middle")
+        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
+        (tmp_path / "go").touch()
+        code, shown = first.ended()
+        assert code == 0, shown
+    assert said(first.log) == ["handler 15"]
+    record = index(state).latest
+    assert record is not None
+    assert (record.scenario, batches(record)) == (Scenario.STOP, {"only": 3})
+    assert record.savepoint is not None
+    assert Path(record.savepoint.removeprefix("file://"), "manifest.json").exists()
+
+
+def test_a_stop_does_not_wait_for_a_thread_without_end(tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        threading.Thread(target=lambda: [time.sleep(1) for _ in iter(int, 1)]).start()
+        start("only", read("in")).awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver(grace=8) as driver:
+        await_batch(driver, "only", 0)
+        driver.finish(Mode.STOP)

@@ -1,0 +1,310 @@
+"""Scenarios that only a certain mishap shows; each has found something, or is the only one that notices a seeded bug."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .plan import Fault, Mishap, Plan, Shape, Step
+from .scenarios import APPLY, PLANS
+
+FILL = Step("fill storage", 3.0, "Running")
+
+
+def _revoked(seed: int, what: str, seconds: float) -> Plan:
+    """Rights are taken away in the middle of a stop, and given back."""
+    return Plan(
+        seed,
+        steps=(
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step(f"revoke {what}", 0.1, "Stopping"),
+            Step("grant", seconds),
+        ),
+    )
+
+
+_SPECIAL: dict[str, Plan] = {
+    # The checkpoint is in the index, and the driver dies before its sinks have committed.
+    "uncommitted": Plan(
+        8,
+        Shape(transactional=True),
+        (APPLY, Step("Stopped", 9.0, "Running")),
+        mishaps=(("NotifyComplete", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # A deleted job's driver hangs for longer than the deletion is patient.
+    "hung": Plan(
+        9, steps=(APPLY, Step("delete", 3.0, "Running")), mishaps=(("StopAtBoundary", 0, Mishap.HANGS),)
+    ),
+    # A deleted job's driver is lost with its node, and the job's policy is not to start another one.
+    "lost-deleted": Plan(
+        22,
+        Shape(policy="Never"),
+        (APPLY, Step("delete", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.NODE_LOST),),
+    ),
+    # Its directories are ahead of the newest checkpoint when it is killed.
+    "behind": Plan(14, Shape(interval="5s"), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
+    # The driver answers nobody for a while; then it is told to stop.
+    "deaf": Plan(
+        13, steps=(APPLY, Step("Stopped", 500.0, "Running")), mishaps=(("Running", 0, Mishap.HANGS),)
+    ),
+    # A savepoint is under way when the job is asked to stop: it is given up, or the index has it.
+    "savepoint-stop": Plan(
+        16, Shape(interval="5s"), (APPLY, Step("savepoint", 3.0, "Running"), Step("Stopped", 1.0))
+    ),
+    # Its driver dies: the next one is asked for the same.
+    "savepoint-killed": Plan(
+        17,
+        steps=(APPLY, Step("savepoint", 3.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_AFTER),),
+    ),
+    # Its driver answers nobody until its time is over.
+    "savepoint-cancelled": Plan(
+        18, steps=(APPLY, Step("savepoint", 3.0, "Running"), Step("Cancelled", 0.5), Step("Running", 30.0))
+    ),
+    # A driver dies while it deletes: what is left is the next one's.
+    "retained": Plan(
+        20,
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("edit", 900.0, "Running")),
+        mishaps=(("Delete", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # One every two minutes, and the job is stopped over some of them.
+    "scheduled": Plan(
+        19,
+        Shape(schedule="*/2 * * * *", retained=1),
+        (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped"), Step("edit", 400.0)),
+    ),
+    # The index is deleted by hand while nothing runs: the job goes on by the savepoint that its status names.
+    "lost-index": Plan(
+        12,
+        Shape(transactional=True),
+        (
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step("delete index", 1.0, "Stopped"),
+            Step("Running", 1.0),
+        ),
+    ),
+    # It is deleted while a driver runs, in its second epoch: that one knows what was in it.
+    "index-deleted": Plan(
+        21,
+        Shape(transactional=True, interval="5s"),
+        (
+            APPLY,
+            Step("Stopped", 12.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("savepoint", 7.0, "Running"),
+            Step("delete index", 12.0),
+            Step("Stopped", 20.0),
+            Step("Running", 20.0),
+        ),
+    ),
+    # A job is made anew under its name before the index of the one before it has been collected.
+    "again-at-once": Plan(
+        22,
+        steps=(
+            APPLY,
+            Step("Cancelled", 2.0),
+            Step("strip", 100.0),
+            Step("again", 0.3),
+            Step("Running", 40.0),
+        ),
+    ),
+    # A new script that fails in its first batch, when the driver has been Running already.
+    "throws": Plan(22, steps=(APPLY, Step("throwing script", 3.0, "Running"))),
+    # One that fails before its first query.
+    "broken": Plan(33, steps=(APPLY, Step("broken script", 3.0, "Running"))),
+    # Another one that cannot work, while the first one is tried: the job goes back behind both.
+    "twice-broken": Plan(
+        23, steps=(APPLY, Step("throwing script", 3.0, "Running"), Step("edit", 0.0, "Restarting"))
+    ),
+    # A second change while the new driver, which has run for a moment only, has yet to fail.
+    "second-thought": Plan(
+        24,
+        steps=(
+            APPLY,
+            Step("throwing script", 30.0, "Running"),
+            Step("edit", 0.0, "Starting"),
+            Step("broken script", 0.1, "Running"),
+        ),
+    ),
+    # The new driver is killed once, by chance.
+    "unlucky": Plan(
+        25,
+        steps=(APPLY, Step("edit", 3.0, "Running")),
+        mishaps=(("Started", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # The old driver dies while it stops for the new one.
+    "died-stopping": Plan(
+        26,
+        steps=(APPLY, Step("edit", 9.0, "Running")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # So does the new one, by chance, a moment after it has begun.
+    "died-twice": Plan(
+        37,
+        steps=(APPLY, Step("edit", 9.0, "Running"), Step("kill pod", 15.0, "Restarting")),
+        mishaps=(("StoreCheckpoint", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # The new one is killed once, and no driver of this job is tried again.
+    "died-once": Plan(
+        39,
+        Shape(policy="Never"),
+        (APPLY, Step("edit", 9.0, "Running"), Step("kill pod", 15.0, "Starting")),
+    ),
+    # It was rolled back; the spec is mended, and the job stopped and started in between.
+    "mended": Plan(
+        27,
+        steps=(
+            APPLY,
+            Step("bad image", 3.0, "Running"),
+            Step("Stopped", 120.0),
+            Step("Running", 3.0, "Stopped"),
+            Step("mend", 30.0, "Running"),
+        ),
+    ),
+    # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
+    "drain-to-stop": Plan(
+        28,
+        Shape(escalation=("Stop",)),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # So does the stop that it has become.
+    "drain-to-cancel": Plan(
+        29,
+        Shape(escalation=("Stop", "Cancel")),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS), ("StopAtBoundary", 1, Mishap.HANGS)),
+    ),
+    "stop-to-cancel": Plan(
+        30,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # It hangs when its savepoint is in the index.
+    "too-late-to-cancel": Plan(
+        31,
+        Shape(escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("Close", 0, Mishap.HANGS),),
+    ),
+    # It hangs when a checkpoint that it took before is in the index, and cannot be told.
+    "unheard": Plan(
+        6008619,
+        Shape(interval="60s", escalation=("Cancel",)),
+        (APPLY, Step("Stopped", 119.0, "Running")),
+        mishaps=(("AnnounceCheckpoint", 2, Mishap.HANGS),),
+        deaf="streamjobs",
+    ),
+    # There is nothing left to stop then.
+    "too-late-to-stop": Plan(
+        36,
+        Shape(escalation=("Stop",)),
+        (APPLY, Step("Drained", 3.0, "Running")),
+        mishaps=(("Close", 0, Mishap.HANGS),),
+    ),
+    # Nothing is declared: it is waited for.
+    "patient": Plan(
+        32,
+        steps=(APPLY, Step("Stopped", 3.0, "Running")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # R6: a sidecar that never ends keeps neither a stop, nor the restart after a death, nor a drain.
+    "sidecar": Plan(
+        33,
+        Shape(sidecar=True, transactional=True),
+        (
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("Drained", 120.0, "Running"),
+        ),
+        mishaps=(("Running", 1, Mishap.KILLED_BEFORE),),
+    ),
+    # It runs while the image of the driver is not there; the spec is mended.
+    "sidecar-alone": Plan(
+        34,
+        Shape(sidecar=True, image="missing:1"),
+        (APPLY, Step("good image", 60.0)),
+    ),
+    # A driver and its sidecar are evicted together.
+    "sidecar-evicted": Plan(35, Shape(sidecar=True), (APPLY, Step("delete pod", 3.0, "Running"))),
+    # The script raises when its input has ended and the index has the end: that is no Finished job. The next driver has but to
+    # run it once more.
+    "failed-end": Plan(36, Shape(bounded=10), mishaps=(("Leave", 0, Mishap.THROWS),)),
+    # While the controller is away the driver that it has made runs and is gone.
+    "unseen": Plan(
+        28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
+    ),
+    # O12: its rights are taken away in the middle of a stop, and given back.
+    **{
+        f"revoked-{what}": _revoked(15 + n, what, 90.0)
+        for n, what in enumerate(("all", "pods", "index", "status"))
+    },
+    # An API server that has just started refuses what it is asked, until it has read who may do what.
+    "revoked-for-a-moment": _revoked(52, "pods", 1.4),
+    # Nobody has been able to take charge of the job.
+    "revoked-before": Plan(19, steps=(Step("revoke pods"), APPLY, Step("grant", 60.0))),
+    # O6: a watch is dead.
+    "no-pod-events": replace(PLANS["resume"], seed=25, deaf="pods"),
+    "no-job-events": replace(PLANS["resume"], seed=26, deaf="streamjobs"),
+    # O1 to O5: each call, reads too, meets with a fault the first time.
+    **{
+        f"first-{fault.name.lower()}": replace(PLANS["resume"], seed=27, first=fault, name="")
+        for fault in Fault
+    },
+    # U6: its namespace is deleted under it: in the end everything is gone.
+    "namespace": Plan(28, steps=(APPLY, Step("delete namespace", 3.0, "Running"))),
+    "namespace-stopping": Plan(
+        29,
+        Shape(transactional=True),
+        (APPLY, Step("Stopped", 3.0, "Running"), Step("delete namespace", 0.5, "Stopping")),
+    ),
+    # Its driver hangs: nobody can be made to finish what it had begun.
+    "namespace-hung": Plan(
+        30,
+        steps=(APPLY, Step("Drained", 3.0, "Running"), Step("delete namespace", 3.0, "Draining")),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
+    ),
+    # The controller's rights are objects in it, too: nothing goes on until a person takes the finalizer away.
+    "revoked-namespace": Plan(
+        31,
+        steps=(
+            APPLY,
+            Step("delete namespace", 3.0, "Running"),
+            Step("revoke all", 0.5),
+            Step("strip", 300.0),
+            Step("grant"),
+        ),
+    ),
+    # Two jobs: one's driver hangs, or is killed, and the other one does not notice.
+    "two-jobs": Plan(
+        32,
+        Shape(transactional=True, interval="15s"),
+        (
+            APPLY,
+            Step("other", 1.0),
+            Step("Stopped", 20.0, "Running"),
+            Step("other Drained", 1.0),
+            Step("Running", 5.0, "Stopped"),
+        ),
+        mishaps=(("StopAtBoundary", 0, Mishap.HANGS), ("Running", 1, Mishap.KILLED_BEFORE)),
+    ),
+    # S5: there is no room for a savepoint; some is made when the stop is late already, or never.
+    "full": Plan(
+        20,
+        steps=(APPLY, FILL, Step("Stopped", 1.0), Step("make room", 150.0)),
+    ),
+    "full-drained": Plan(
+        21,
+        Shape(transactional=True),
+        steps=(APPLY, FILL, Step("Drained", 1.0), Step("make room", 60.0)),
+    ),
+    "full-deleted": Plan(22, steps=(APPLY, FILL, Step("delete", 1.0))),
+    "full-evicted": Plan(23, steps=(APPLY, FILL, Step("delete pod", 1.0))),
+    "full-cancelled": Plan(24, steps=(APPLY, FILL, Step("Stopped", 1.0), Step("Cancelled", 30.0))),
+}
+SPECIAL = {name: replace(plan, name=name) for name, plan in _SPECIAL.items()}

@@ -1,0 +1,5 @@
+SCHEMA = "k string, v long"
+
+
+def checkpoint(target):
+    return target + "/_checkpoint"

@@ -1,0 +1,32 @@
+"""spark.stop() in a finally block.
+
+[zoo]
+before = 4
+during = 3
+ends = false
+at_end = "waited for"
+at_stop = "finally"
+[zoo.outputs]
+counts = "windows(rows, minutes=5, delay=10, closed=closed)"
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+source, target = sys.argv[1], sys.argv[2]
+spark = SparkSession.builder.getOrCreate()
+try:
+    events = (
+        spark.readStream.schema("t timestamp, k string, v long").option("maxFilesPerTrigger", 1).json(source)
+    )
+    counts = events.withWatermark("t", "10 minutes").groupBy(F.window("t", "5 minutes").alias("w"), "k")
+    counts = counts.agg(F.count("*").alias("n"), F.sum("v").alias("s"))
+    writer = counts.select(F.col("w.start").alias("start"), "k", "n", "s").writeStream
+    writer = writer.option("checkpointLocation", f"{target}/_counts").option("path", f"{target}/counts")
+    writer.trigger(processingTime="200 milliseconds").format("json").start().awaitTermination()
+    print("waited for")
+finally:
+    spark.stop()
+    print("finally")

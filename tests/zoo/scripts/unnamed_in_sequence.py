@@ -1,0 +1,28 @@
+"""Queries without names, one after another; their checkpoint locations tell them apart.
+
+[zoo]
+at_end = "three without names"
+independent = true
+[zoo.outputs]
+k0 = "[{'v': r['v']} for r in rows if r['k'] == 'k0']"
+k1 = "[{'v': r['v']} for r in rows if r['k'] == 'k1']"
+k2 = "[{'v': r['v']} for r in rows if r['k'] == 'k2']"
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+source, target = sys.argv[1], sys.argv[2]
+spark = SparkSession.builder.getOrCreate()
+names = []
+for key in "k0", "k1", "k2":
+    events = spark.readStream.schema("k string, v long").option("maxFilesPerTrigger", 2).json(source)
+    writer = (
+        events.where(f"k = '{key}'").select("v").writeStream.option("checkpointLocation", f"{target}/_{key}")
+    )
+    query = writer.trigger(availableNow=True).start(f"{target}/{key}", format="json")
+    query.awaitTermination()
+    names.append(query.name)
+print(names)
+print("three without names")
