@@ -79,8 +79,9 @@ class RandomJob:
         self.undeclared = {(u, late) for u, s in self.world.shapes.items() for late in s.late}
         self.to_start = [t for t in self.world.tasks if parse_task_id(t)[0] not in self.refused]
         self.random.shuffle(self.to_start)
+        self.announced: Any = None  # a request that is taken up later
         if request is not None:
-            self.tell("termination_requested", request)
+            self.request(request)
 
     # --- events in, effects out -------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class RandomJob:
             self.refused.add(uid)
             return
         self.connect(uid, upstream)
-        reads = self.c.request is None and not drained and self.c.tasks[task].state.value == "Running"
+        reads = self.asked is None and not drained and self.c.tasks[task].state.value == "Running"
         self.world.start(task, self.random, reads=reads)
 
     def connect(self, uid: str, upstream: tuple[str, ...]) -> None:
@@ -200,7 +201,7 @@ class RandomJob:
     def starts_again(self) -> None:
         over = [t for t, s in self.c.tasks.items() if s.can_start_again or s.state.value == "Failed"]
         over = [t for t in over if parse_task_id(t)[0] not in self.refused]
-        if over and self.script_acts and self.random.random() < (0.2 if self.c.request else 1):
+        if over and self.script_acts and self.random.random() < (0.2 if self.asked else 1):
             self.start_again(self.random.choice(over))
 
     def start_again(self, task: str) -> None:
@@ -222,8 +223,9 @@ class RandomJob:
             t for t in self.in_state("Running") if not self.world.shapes[parse_task_id(t)[0]].available
         ]
         if endless and self.script_acts and not any(map(self.partly_started, self.world.names)):
-            if self.random.random() < 0.5:
+            if self.asked or self.random.random() < 0.5:
                 self.tell("all_started")
+                self.take_up()
             else:
                 self.awaited = self.random.choice(endless)
                 self.tell("script_blocked")
@@ -234,6 +236,7 @@ class RandomJob:
             self.end_script()
 
     def end_script(self) -> None:
+        self.take_up()
         self.script_runs, self.awaited = False, None
         self.tell("script_ended")
 
@@ -297,6 +300,7 @@ class RandomJob:
 
     def settle(self) -> None:
         """Everything is carried out and answered, and nothing is lost any more: then nobody waits in vain."""
+        self.take_up()
         for _ in range(300):
             for task in [t for t in self.to_start if self.partly_started(parse_task_id(t)[0])]:
                 if self.script_acts:  # it has declared how many there are, and starts them in one go
@@ -362,14 +366,31 @@ class RandomJob:
         self.tell("checkpoint_due")
 
     def savepoint(self) -> None:
-        ending = self.c.request or self.c.terminated or self.c.canceled
+        ending = self.asked or self.c.terminated or self.c.canceled
         if not ending and self.random.random() < 0.1:
             self.savepoints += 1
             self.tell("savepoint_requested", f"s{self.savepoints}", "file:/savepoints/s")
 
     def terminate(self) -> None:
-        if not self.c.request and not self.c.canceled and self.random.random() < 0.15:
-            self.tell("termination_requested", self.random.choice([STOP, DRAIN]))
+        if not self.asked and not self.c.canceled and self.random.random() < 0.15:
+            self.request(self.random.choice([STOP, DRAIN]))
+
+    @property
+    def asked(self) -> Any:
+        return self.c.request or self.announced
+
+    def request(self, request: Any) -> None:
+        """It may come before the script has started its queries: then it is announced, and taken up when that is done."""
+        if self.script_acts and self.to_start and self.random.random() < 0.5:
+            self.announced = request
+            self.tell("termination_announced")
+        else:
+            self.tell("termination_requested", request)
+
+    def take_up(self) -> None:
+        request, self.announced = self.announced, None
+        if request is not None and not self.c.canceled:
+            self.tell("termination_requested", request)
 
     def cancel(self) -> None:
         if self.random.random() < 0.05:
@@ -389,9 +410,7 @@ class RandomJob:
 
     def crash(self) -> None:
         if self.random.random() < 0.1:
-            self.next_attempt(
-                self.c.request if self.random.random() < 0.7 and not self.c.terminated else None
-            )
+            self.next_attempt(self.asked if self.random.random() < 0.7 and not self.c.terminated else None)
 
     def next_attempt(self, request: Any = None) -> None:
         if self.finished_for_good():
@@ -452,10 +471,10 @@ class RandomJob:
         """The script does what it still has to, and ends; the job is stopped, drained, or left to end by itself."""
         request = DRAIN if last else self.random.choice([STOP, DRAIN, None])
         late = self.random.random() < 0.5
-        if not late and request is not None and not self.c.request:
-            self.tell("termination_requested", request)
+        if not late and request is not None and not self.asked:
+            self.request(request)
         for _ in range(3):
-            while self.script_acts and self.to_start and self.c.request is not STOP:
+            while self.script_acts and self.to_start and self.asked is not STOP:
                 self.start_one()
                 if self.random.random() < 0.3:
                     self.settle()
@@ -463,7 +482,7 @@ class RandomJob:
                 if last or self.random.random() < 0.7:
                     self.start_again(task)
             self.settle()
-        if late and request is not None and not self.c.request:
+        if late and request is not None and not self.asked:
             self.tell("termination_requested", request)
             self.settle()
         if self.script_runs and not self.c.canceled:

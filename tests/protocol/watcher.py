@@ -93,6 +93,7 @@ class Watcher:
         self.named: set[str] = set()  # stages that another one reads from, that have not started, and will
         self.request: str | None = None
         self.requested_at = 0
+        self.announced = False  # a request that has yet to be taken up
         self.script_ended = False
         self.savepoints: set[str] = set()
         self.canceled = False
@@ -182,7 +183,11 @@ class Watcher:
                 run.own = own_sources
             self._disown()
 
+    def _take_termination_announced(self) -> None:
+        self.announced = self.request is None and not self.canceled
+
     def _take_termination_requested(self, request: Any) -> None:
+        self.announced = False
         if self.request is None and not self.ended:
             self.request, self.requested_at = request.mode.value.lower(), self.now
             self.fresh = self.fresh or (self.request == "stop" and not self.script_ended)
@@ -394,6 +399,7 @@ class Watcher:
         run = self.runs[task]
         if not (run.paused and run.exhausted):
             return run
+        assert not self.announced, "it may be a stop that follows"
         assert self._no_run_follows() or self.blocked_at >= (run.ended_at or 0), f"{task} may run again"
         flush = Run(
             run.stage, run.commits, run.own, own_over=True, exhausted=True, why="drain", rest=run.rest
@@ -414,6 +420,7 @@ class Watcher:
             run.why, run.catching_up, run.behind_paused = "stop", False, False  # it is cut short
             return
         if run.why is None:
+            assert not self.announced, "it may be a stop that follows"
             if self.request == "stop" or (self.request == "drain" and self._flushed_readers(run.stage)):
                 run.why = "stop"
             else:
@@ -426,6 +433,7 @@ class Watcher:
 
     def _catchup(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert self.request != "stop", "a stop works off no backlog"
+        assert not self.announced, "it may be a stop that follows"
         was_open = self.open_upstream(self.runs[effect.task].stage)
         run = self._reopened(effect.task)
         before = self.before(run.stage)

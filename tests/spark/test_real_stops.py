@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Restore
+from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
 from streamjob.protocol.records import CheckpointRecord
 
 from .feeds import Feed, eventually
@@ -130,6 +130,36 @@ def test_r18_a_stop_does_not_work_off_a_backlog(spark: SparkSession, tmp_path: P
     assert latest(tmp_path, "reader") == 0
     with script.next(first) as second:
         second.finish(Mode.DRAIN)
+    assert script.values(spark, "reader") == script.windows(spark)
+
+
+def test_a_stop_that_is_asked_for_before_the_start_flushes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Though all that is upstream has finished in an earlier epoch."""
+    script = Script(
+        tmp_path,
+        f"""{GATE}
+start("writer", read("in"), {NOW}).awaitTermination()
+start("reader", windows(read("writer").withColumn("v", gated("v")))).awaitTermination()
+""",
+    )
+    script.feed.minutes(0, 20)
+    with script.driver() as first:
+        eventually((tmp_path / "reached").exists, "the reader's batch")
+        first.wait_for(lambda s: any(o.finished for g in s.stages for o in g.operators if g.uid == "writer"))
+        first.terminate(Mode.STOP)
+        (tmp_path / "go").touch()
+        record = first.finish()
+    assert {s.uid: s.finished for s in record.stages} == {"writer": True, "reader": False}
+    at, shown = latest(tmp_path, "reader"), script.values(spark, "reader")
+    again = TerminationRequest("stop-2", 2, Mode.STOP, f"{tmp_path.as_uri()}/savepoints/stop-2")
+    with script.next(first, termination=again) as second:
+        record = second.finish()
+    assert {s.uid: s.finished for s in record.stages} == {"writer": True, "reader": False}
+    assert (latest(tmp_path, "reader"), script.values(spark, "reader")) == (at, shown)
+    with script.next(second) as third:
+        assert third.finish().drained
     assert script.values(spark, "reader") == script.windows(spark)
 
 

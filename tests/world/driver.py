@@ -67,6 +67,8 @@ class Driver:
         self._rng = Random(f"driver {world.plan.seed} {config.epoch}")
         self._work = Work(self)
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        if self._early:
+            self.coordinator.termination_announced()
         self._early_savepoint: SavepointRequest | None = None
         self._started = self._script_over = False
         self._durable = self._terminated = False
@@ -214,6 +216,7 @@ class Driver:
             return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
         if not self._started:
             self._early = request
+            self.take(self.coordinator.termination_announced)
             return None
         try:
             self.take(lambda: self.coordinator.termination_requested(request))
@@ -374,6 +377,15 @@ class Driver:
         self.update(exit_code=code, exit_reason="the script came to its end")
         truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
         truth.script_failed = not asked and (code != 0 or problem is not None)
+        closed = all(t.state is TaskState.CLOSED for t in self.coordinator.tasks.values())
+        if (
+            closed
+            and self.coordinator.tasks
+            and not asked
+            and not truth.script_failed
+            and truth.last is not None
+        ):
+            truth.ended_well = truth.last[1]
         if problem is not None:
             self.update(phase=DriverPhase.FAILED, problem=problem)
         self._end(code, report(self.status))

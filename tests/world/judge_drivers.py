@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
 
 from .apiserver import Obj
+from .plan import Mishap
 from .truth import Ledger, Truth, made_from
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Drivers(Ledger):
     def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
         """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
         truth.tried[new] += 1
+        if truth.ended_well == new and self._undisturbed and self.world.server.rights is self.world.rights:
+            self.fail("V11", f"epoch {config.epoch} starts, and the script has come to its own end")
         record = config.restore.latest
         if truth.last is not None and record is not None and record.scenario is not None:
             epoch, before = truth.last
@@ -68,6 +71,14 @@ class Drivers(Ledger):
             if in_order and before != new and record.savepoint is None and copies:
                 self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
         truth.last = (config.epoch, new)
+
+    @property
+    def _undisturbed(self) -> bool:
+        """Nothing keeps the controller from what a driver's pod says in the end."""
+        plan = self.world.plan
+        lost = {Mishap.NODE_LOST, Mishap.EVICTED} & {m for _, _, m in plan.mishaps}
+        taken = {"kill pod", "delete pod", "delete index", "delete namespace"} & {s.do for s in plan.steps}
+        return not (plan.faults or plan.first or plan.weather.until or plan.deaf or lost or taken)
 
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).queries_began = True

@@ -42,6 +42,9 @@ class Truth:
     tried: Counter[str] = field(default_factory=Counter)  # containers that have run, by `made_from`
     refused: str | None = None  # the spec, with its nonce, that was rolled back
     script_failed: bool = False  # by itself, as the newest driver knows that could say so
+    ended_well: str | None = (
+        None  # what the driver was made from whose script came to its own end, with nothing left to run
+    )
     last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 
 

@@ -125,7 +125,6 @@ class Work:
         )
         self.driver.notes.stuck = None
         if effect.savepoint is not None and self.driver.world.storage.full:
-            self.driver.notes.failures += 1
             self.driver.notes.stuck = Problem("StorageFull", f"cannot write {effect.savepoint}", "Make room")
             return lambda: self.driver.coordinator.checkpoint_failed(effect.number)
         if effect.savepoint is not None and effect.scenario is None:

@@ -263,6 +263,12 @@ class Coordinator(CheckpointEvents):
 
     # --- events: requests -------------------------------------------------------------------------------------
 
+    def termination_announced(self) -> list[Effect]:
+        """A request will follow, when the script has started its queries. A stop must not find what would have been flushed until
+        then: no end of an input begins before it. To be said before a task starts that is not to read either."""
+        self._ending.held = self.request is None and not self.canceled
+        return []
+
     def termination_requested(self, request: TerminationRequest) -> list[Effect]:
         """A stop tells every task that runs; one that is catching up with its upstream stops where it is. A drain tells those
         without anything upstream, and the others follow when their upstream has ended. Other tasks that are ending already
@@ -285,6 +291,7 @@ class Coordinator(CheckpointEvents):
             self._flight.request = request
             return []
         self._ending.requested = SCENARIO[request.mode]
+        self._ending.held = False
         if request.mode is Mode.STOP and not self._ending.script_ended:
             self._ending.fresh = True
         effects: list[Effect] = self._flight.requested(request)

@@ -29,11 +29,13 @@ from .task import Task, restored_finished
 @dataclass
 class Ending(Roster):
     """:param unacknowledged: tasks that have finished without waiting for a checkpoint, by stage.
+    :param held: a request is announced: no end begins before it is known what it wants.
     :param reopened: tasks that run again to be flushed. What was triggered before has them where they are no longer.
     """
 
     unacknowledged: dict[str, dict[str, None]] = field(default_factory=dict)
     reopened: list[str] = field(default_factory=list)
+    held: bool = False
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """A task that is not started since it has finished: it has sent all that it will ever send."""
@@ -74,6 +76,8 @@ class Ending(Roster):
     def begin_if_due(self, name: str) -> list[Effect]:
         """Its end is due: the job stops; or EndOfData has come from everything upstream, and nothing else is left to read."""
         task = self.tasks[name]
+        if self.held:
+            return []
         if self.requested is Scenario.STOP:
             return self._stop(name)
         if not (task.awaits_flush or (task.state is TaskState.RUNNING and task.step is None)):

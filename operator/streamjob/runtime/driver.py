@@ -65,6 +65,8 @@ class Driver:
         # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
         # early would never read what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        if self._early:
+            self._coordinator.termination_announced()
         self._early_savepoint: SavepointRequest | None = None
         self._early_since: float | None = None  # on the clock of time.monotonic()
         self._settled = False
@@ -84,6 +86,7 @@ class Driver:
                 )
             if not self._settled:
                 self._early = request
+                self._loop.take(self._coordinator.termination_announced)
                 return
         self._terminate(request)
 

@@ -15,7 +15,17 @@ from collections.abc import Callable
 
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
-from ..protocol.effects import Cancel, Effect, StartTimer, StopAtBoundary, Terminated
+from ..protocol.effects import (
+    Cancel,
+    CatchUp,
+    Close,
+    Effect,
+    Finish,
+    FireMaxWatermark,
+    StartTimer,
+    StopAtBoundary,
+    Terminated,
+)
 from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
 from ..protocol.lifecycle import TaskState
@@ -29,6 +39,11 @@ from .work import Work
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
+# The end of one run. Asked of a run that another has followed since, they would end that one.
+OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
+
+
+Lane = queue.SimpleQueue[tuple[Effect, "Stage | None"]]
 
 
 class Loop:
@@ -51,7 +66,7 @@ class Loop:
         self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
         self.on_over: Callable[[Stage], None] = lambda stage: None
         self.on_sample: Callable[[], None] = lambda: None
-        self._lanes: dict[str, queue.SimpleQueue[Effect]] = {}  # by task
+        self._lanes: dict[str, Lane] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
 
@@ -60,18 +75,19 @@ class Loop:
         come from; tasks, and what is not of a task, side by side."""
         with self.lock:
             effects = event()
-            of_job = []
+            of_job: list[tuple[Effect, Stage | None]] = []
             for effect in effects:
+                stage = self.stages.get(getattr(effect, "task", ""))
                 if isinstance(effect, Terminated):
                     self.terminated.set()
                 elif isinstance(effect, StartTimer):
                     self._start_timer(effect)
                 elif isinstance(effect, Cancel) or not hasattr(effect, "task"):
-                    of_job.append(effect)  # a cancel waits for nothing
+                    of_job.append((effect, stage))  # a cancel waits for nothing
                 else:
-                    if isinstance(effect, StopAtBoundary) and self.stops:
-                        self.stages[effect.task].cut_short()
-                    self._lane(effect.task).put(effect)
+                    if isinstance(effect, StopAtBoundary) and self.stops and stage is not None:
+                        stage.cut_short()
+                    self._lane(effect.task).put((effect, stage))
             self.publish()
         if of_job:
             threading.Thread(target=self._of_job, args=(of_job,), name="work-job", daemon=True).start()
@@ -229,32 +245,33 @@ class Loop:
 
     # --- effects ----------------------------------------------------------------------------------------------
 
-    def _lane(self, task: str) -> queue.SimpleQueue[Effect]:
+    def _lane(self, task: str) -> Lane:
         if task not in self._lanes:
-            lane: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+            lane: Lane = queue.SimpleQueue()
             self._lanes[task] = lane
-            threading.Thread(
-                target=self._of_task, args=(task, lane), name=f"work-{task}", daemon=True
-            ).start()
+            threading.Thread(target=self._of_task, args=(lane,), name=f"work-{task}", daemon=True).start()
         return self._lanes[task]
 
-    def _of_job(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if not self._carry_out("", effect):
+    def _of_job(self, effects: list[tuple[Effect, Stage | None]]) -> None:
+        for effect, stage in effects:
+            if not self._carry_out(effect, stage):
                 return
 
-    def _of_task(self, task: str, lane: queue.SimpleQueue[Effect]) -> None:
+    def _of_task(self, lane: Lane) -> None:
         while True:
-            if self._carry_out(task, lane.get()):
+            effect, stage = lane.get()
+            if self._carry_out(effect, stage):
                 continue
             with self.lock:
                 while not lane.empty():
                     lane.get()  # what was to follow does not follow: a close, after a commit that failed
 
-    def _carry_out(self, task: str, effect: Effect) -> bool:
-        stage = self.stages.get(task)
+    def _carry_out(self, effect: Effect, stage: Stage | None) -> bool:
+        """:param stage: the run of the effect's task that was the last one when the effect was wanted."""
+        if self._is_stale(effect, stage):
+            return True
         try:
-            event = self.work.carry_out(effect)
+            event = self.work.carry_out(effect, stage)
         except Exception as e:  # whatever it is, somebody waits for it: say it and let go
             log.exception("%s failed", effect)
             if stage is None:
@@ -262,14 +279,21 @@ class Loop:
             else:
                 self.fail(stage, e)
             return False
-        self.notes.progress.pop(task, None)  # the words of a step that is behind
         try:
-            self.take(event)
+            with self.lock:
+                if stage is not None:
+                    self.notes.progress.pop(stage.task, None)  # the words of a step that is behind
+                if not self._is_stale(effect, stage):
+                    self.take(event)
         except Exception as e:  # a bug of ours: nobody waits for ever because of it
             log.exception("what %s has come to is no event", effect)
             self.fail_job(e)
             return False
         return True
+
+    def _is_stale(self, effect: Effect, stage: Stage | None) -> bool:
+        """It was asked of a run that another one has followed."""
+        return isinstance(effect, OF_RUN) and self.stages.get(effect.task) is not stage
 
 
 def expected(config: DriverConfig) -> list[str]:

@@ -34,7 +34,6 @@ class Notes:
     progress: dict[str, str] = field(default_factory=dict)
     flushed_rows: int | None = None
     state_rows_left: int | None = None
-    failures: int = 0
     stuck: Problem | None = None
     failed: dict[str, Problem] = field(default_factory=dict)
     failure: Problem | None = None

@@ -70,8 +70,15 @@ def script_threads() -> list[threading.Thread]:
         for thread in threading.enumerate()
         if thread is not threading.main_thread()
         and not thread.name.startswith(OURS)
+        and not _is_at_its_end(thread)
         and not _is_of_py4j(thread)
     ]
+
+
+def _is_at_its_end(thread: threading.Thread) -> bool:
+    """`Thread.run` deletes what it was to call when that has returned, a moment before the thread is gone. Whose it was cannot be
+    told any more, and it starts nothing."""
+    return not hasattr(thread, "_target")
 
 
 def _is_of_py4j(thread: threading.Thread) -> bool:

@@ -73,16 +73,19 @@ class Work:
         self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
         self.carried = CarriedStages(config)
         self.recorded: dict[str, tuple[str, ...]] = {}  # transactions of each task in the last durable record
+        self._retries = 0  # in a row; a periodic checkpoint is not tried again
         self._announcing = threading.Lock()
         self._newest = 0  # that is durable
         self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
-        self._how: dict[type[Any], Callable[[Any], Event]] = {
+        self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
             fx.FireMaxWatermark: self._fire,
             fx.Finish: self._finish,
             fx.Close: self._close,
             fx.Cancel: self._cancel,
+        }
+        self._of_job: dict[type[Any], Callable[[Any], Event]] = {
             fx.Snapshot: self._snapshot,
             fx.StoreCheckpoint: self._store,
             fx.RetryLater: self._wait,
@@ -92,27 +95,33 @@ class Work:
             fx.AbortTransactions: self._abort_transactions,
         }
 
-    def carry_out(self, effect: Effect) -> Event:
-        """:raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable."""
-        return self._how[type(effect)](effect)
+    def carry_out(self, effect: Effect, run: Stage | None) -> Event:
+        """:param run: of the effect's task, None for what is the job's.
+
+        :raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable.
+        """
+        if type(effect) in self._of_run:
+            assert run is not None
+            return self._of_run[type(effect)](effect, run)
+        return self._of_job[type(effect)](effect)
 
     # --- the end of a task ------------------------------------------------------------------------------------
 
-    def _stop(self, effect: fx.StopAtBoundary) -> Event:
-        batch = self._stages[effect.task].stop_at_boundary(self._say(effect.task))
+    def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
+        batch = run.stop_at_boundary(self._say(effect.task))
         return lambda: self._coordinator.boundary_reached(effect.task, batch)
 
-    def _catch_up(self, effect: fx.CatchUp) -> Event:
-        batch = self._stages[effect.task].catch_up(self._say(effect.task))
+    def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
+        batch = run.catch_up(self._say(effect.task))
         log.info(
             "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
         )
         return lambda: self._coordinator.boundary_reached(effect.task, batch)
 
-    def _fire(self, effect: fx.FireMaxWatermark) -> Event:
+    def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
         task = effect.task
         self._say(task)(f"stage {task}: firing all event-time timers")
-        result = self._stages[task].fire_max_watermark()
+        result = run.fire_max_watermark()
         if result is None:
             batch = self._coordinator.tasks[task].batch
             log.info("stage %s: holds no state, nothing to fire", task)
@@ -124,18 +133,18 @@ class Work:
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return lambda: self._coordinator.max_watermark_fired(task, batch)
 
-    def _finish(self, effect: fx.Finish) -> Event:
-        self._call(effect.task, Moment.END_OF_DATA)
-        self._call(effect.task, Moment.FINISH)
+    def _finish(self, effect: fx.Finish, run: Stage) -> Event:
+        self._call(run, Moment.END_OF_DATA)
+        self._call(run, Moment.FINISH)
         return lambda: self._coordinator.finished(effect.task)
 
-    def _close(self, effect: fx.Close) -> Event:
-        self._call(effect.task, Moment.CLOSE)
+    def _close(self, effect: fx.Close, run: Stage) -> Event:
+        self._call(run, Moment.CLOSE)
         return lambda: self._coordinator.closed(effect.task)
 
-    def _call(self, task: str, moment: Moment) -> None:
+    def _call(self, run: Stage, moment: Moment) -> None:
         """:raises HookFailed: what it should do may not have been done, so the task does not go on."""
-        name = self._stages[task].name
+        name, task = run.name, run.task
         try:
             # A shard's own hooks come after those of the stage, which each of its tasks calls.
             if called := sum(job.call(n, moment) for n in dict.fromkeys((name.uid, name.name))):
@@ -147,8 +156,8 @@ class Work:
                 remedy="See the driver's log; the next attempt calls it again",
             ) from e
 
-    def _cancel(self, effect: fx.Cancel) -> Event:
-        self._stages[effect.task].interrupt()
+    def _cancel(self, _: fx.Cancel, run: Stage) -> Event:
+        run.interrupt()
         return list
 
     # --- checkpoints ------------------------------------------------------------------------------------------
@@ -175,11 +184,10 @@ class Work:
             # gave up would throw away a job that only waits for a disk.
             log.warning("checkpoint %d: %s", number, e)
             self._causes[number] = e.message  # of a periodic one: it is not tried again, the next one is
-            self._notes.failures += 1
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
             return lambda: self._coordinator.checkpoint_failed(number)
-        self._notes.stuck = None
+        self._notes.stuck, self._retries = None, 0
         self._begun.pop(number, None)
         log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
         return lambda: self._coordinator.checkpoint_durable(number)
@@ -203,9 +211,9 @@ class Work:
                 self._discard(number)
             return list
         if problem is not None:
-            self._notes.failures += 1
             self.asked.stuck(request_id, problem)
             return lambda: self._coordinator.checkpoint_failed(number)
+        self._retries = 0
         log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
         return lambda: self._coordinator.checkpoint_durable(number)
 
@@ -251,7 +259,8 @@ class Work:
             log.warning("the checkpoints that are known cannot be told: %s", e)
 
     def _wait(self, effect: fx.RetryLater) -> Event:
-        wait = RETRY_SECONDS[min(self._notes.failures, len(RETRY_SECONDS)) - 1]
+        wait = RETRY_SECONDS[min(self._retries, len(RETRY_SECONDS) - 1)]
+        self._retries += 1
         log.info("the next attempt follows in %.0f s", wait)
         time.sleep(wait)
         return self._coordinator.retry

@@ -28,7 +28,7 @@ def install(stage: str = "totals") -> None:
     left = int(times or 1) if when in ("before", "after") else 0
     original = Work.carry_out
 
-    def carry_out(work: Work, asked: Any) -> Any:
+    def carry_out(work: Work, asked: Any, run: Any) -> Any:
         nonlocal left
         Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith(stage)
         hit = type(asked).__name__ == effect
@@ -36,7 +36,7 @@ def install(stage: str = "totals") -> None:
         last = hit and left == 0  # others may be carried out meanwhile
         if last and when == "before":
             now()
-        event = original(work, asked)
+        event = original(work, asked, run)
         if last and when == "after":
             now()
         return event
