@@ -324,3 +324,84 @@ def test_a_stop_does_not_wait_for_a_thread_without_end(tmp_path: Path) -> None:
     with script.driver(grace=8) as driver:
         await_batch(driver, "only", 0)
         driver.finish(Mode.STOP)
+
+
+def test_r17_a_stage_that_is_gone_from_a_script_with_callbacks(spark: SparkSession, tmp_path: Path) -> None:
+    """A foreachBatch function and a thread could start it; but the main thread had, beside the one that it waits for."""
+    script = Script(
+        tmp_path,
+        """
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+        for name in sys.argv[2:]:
+            read("in").writeStream.queryName(name).foreachBatch(into(name)).trigger(**OFTEN).start()
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver("orders", "returns") as first:
+        for uid in ("orders", "returns"):
+            await_batch(first, uid, 0)
+        record = first.finish(Mode.STOP)
+    for left, gone in (("returns", "orders"), ("orders", "returns")):
+        with script.next(first, left) as removed:
+            refused(removed, f"'{left}'", f"'{gone}'", "allowNonRestoredState")
+        first = removed
+        first.record = record
+
+
+def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """A thread ends the first one, and then the main thread starts the second: nobody knows that of the next epoch."""
+    script = Script(
+        tmp_path,
+        """
+        first = start("first", read("in"))
+
+        def end():
+            await_batch(first, 4 if Path(home, "again").exists() else 2)
+            first.stop()
+
+        threading.Thread(target=end).start()
+        first.awaitTermination()
+        start("second", read("in")).awaitTermination()
+        """,
+    )
+    for minute in range(3):
+        script.feed.minutes(minute, minute + 1)
+    with script.driver() as before:
+        await_batch(before, "second", 2)
+        before.finish(Mode.STOP)
+    (tmp_path / "again").touch()
+    with script.next(before) as again:
+        status = again.wait_for(lambda s: bool(s.warnings))
+        assert [w.reason for w in status.warnings] == ["StateWithoutStage"]
+        for minute in range(3, 6):
+            script.feed.minutes(minute, minute + 1)
+        await_batch(again, "second", 5)
+        again.finish(Mode.STOP)
+    assert script.values(spark, "second") == list(range(6))
+
+
+def test_a_query_that_is_added_is_none_under_another_name(spark: SparkSession, tmp_path: Path) -> None:
+    """It reads what others read, and all write with functions, or to memory, of which nobody knows where that goes."""
+    script = Script(
+        tmp_path,
+        """
+        def audit(frame, batch):
+            into("audit")(frame, batch)
+
+        if len(sys.argv) > 2:
+            read("in").writeStream.queryName("audit").foreachBatch(audit).trigger(**OFTEN).start()
+        read("in").writeStream.queryName("table").format("memory").trigger(**OFTEN).start()
+        read("in").writeStream.queryName("counted").format("memory").trigger(**OFTEN).start()
+        read("in").writeStream.queryName("orders").foreachBatch(into("orders")).trigger(**OFTEN).start()
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver() as before:
+        await_batch(before, "orders", 0)
+        before.finish(Mode.STOP)
+    with script.next(before, "audited") as again:
+        await_batch(again, "audit", 0)
+        again.finish(Mode.STOP)
+    assert script.values(spark, "audit") == script.values(spark, "orders") == [0, 1, 2]

@@ -44,7 +44,7 @@ class Reader:
         sources = sources_of_plan(frame._jdf.queryExecution().analyzed())
         assert sources is not None
         sink = Channel("files", frozenset({str(self.home / "out")}))
-        noted.note(self.directory, noted.ends(sources, sink, self.files.qualify))
+        noted.note(self.directory, noted.ends(sources, sink, None, self.files.qualify))
 
     def told(self, path: str, *, written: str = "", **options: str) -> list[Problem]:
         """:param written: by another stage of the job, as far as that is known."""
@@ -144,7 +144,7 @@ def test_other_brokers_are_told(spark: SparkSession, files: HadoopFiles, tmp_pat
     directory, frame = subscribed(spark, files, tmp_path, **topics)
     sources = sources_of_plan(frame._jdf.queryExecution().analyzed())
     assert sources is not None
-    noted.note(directory, noted.ends(sources, None, files.qualify))
+    noted.note(directory, noted.ends(sources, None, None, files.qualify))
     for brokers, number in (("b:1,c:1", 0), ("c:1", 1)):
         _, frame = subscribed(spark, files, tmp_path, **topics, **{"kafka.bootstrap.servers": brokers})
         told = refuse_changed(frame.writeStream, None, directory, None)

@@ -27,6 +27,7 @@ from .running import LEFT_BECAUSE, PATIENCE, Ended, Home, Process
 
 STOPS = 2  # of a script, by which it is started again
 STOPPED = "the next start goes on from it"  # what local mode says of a stop
+DRAINED = "AlreadyDrained"  # what it says where nothing is left
 SIGTERM_SHARE = 0.4  # of the stops
 BEFORE_ANY_QUERY = "before its first query began"  # what the log says where there was nothing to stop
 
@@ -153,6 +154,7 @@ def _interrupted(job: Job, way: str) -> list[str]:
     script, home = job.script, job.home
     chance = random.Random(f"{script.name} {way} {job.seed}")
     problems: list[str] = []
+    said: list[str] = []  # by those that did not come to their end
     for number in range(1, STOPS + 1):
         with running.local(script, home, number) as process:
             process.says("streamjob: epoch")
@@ -162,12 +164,18 @@ def _interrupted(job: Job, way: str) -> list[str]:
             ended = process.ended()
         if _by_itself(ended):
             return problems + _told(_over(job, way, ended), ended)
+        said += ended.stdout
         if way == "stops":
             problems += _told(_stopped(script, ended), ended)
     if script.ends:
         with running.local(script, home, STOPS + 1) as process:
             ended = process.ended()
-        return problems + _told(_over(job, way, ended), ended)
+        over = (
+            _over_before(job, said)
+            if any(DRAINED in line for line in ended.stdout)
+            else _over(job, way, ended)
+        )
+        return problems + _told(over, ended)
     with running.local(script, home, STOPS + 1) as process:
         process.says("streamjob: epoch")
         job.feeder.release()
@@ -223,6 +231,13 @@ def _over(job: Job, way: str, ended: Ended) -> list[str]:
     if script.at_end and script.at_end not in ended.stdout:
         problems.append(f"it did not print {script.at_end!r}")
     return problems
+
+
+def _over_before(job: Job, said: list[str]) -> list[str]:
+    """It was killed when it had nothing left to do but to leave."""
+    script = job.script
+    missed = [f"it did not print {script.at_end!r}"] if script.at_end and script.at_end not in said else []
+    return job.judge("kills", EITHER) + missed
 
 
 def _raised(script: Script, ended: Ended) -> bool:

@@ -68,9 +68,13 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class StageRecord:
+    """:param beside: uids of the stages that ran when the script's main thread started this one; None if another thread did. A
+    script that waits for one of them without end has this one behind it, unless it has been changed."""
+
     uid: str
     tasks: tuple[TaskRecord, ...]
     operators: tuple[OperatorRecord, ...]
+    beside: tuple[str, ...] | None = None
 
     @property
     def finished(self) -> bool:

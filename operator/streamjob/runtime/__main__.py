@@ -11,7 +11,6 @@ begin.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
@@ -39,13 +38,10 @@ def main(arguments: list[str]) -> int:
 
         return savepointcli.main(arguments[1:])
     options = parser().parse_args(arguments)
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr
-    )
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each connection
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    from . import config, local, pod  # noqa: PLC0415
+    from . import config, local, logs, pod  # noqa: PLC0415
 
+    logs.begin()
     try:
         if not options.local:
             return pod.run(application)

@@ -240,13 +240,14 @@ class Driver:
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
         """Whether the run is over. :raises StreamJobError: the script waits for good, and something is missing."""
         if milliseconds is None:
-            self._script_waits(not stage.exhausts)
+            self._script_waits([stage], not stage.exhausts)
         return self.waits.until(stage.over.is_set, milliseconds)
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
         """The run that has ended since the script asked to forget: see `query.ManagedJvmManager`."""
         if milliseconds is None:
-            self._script_waits(not any(s.exhausts for s in self.runs() if not s.over.is_set()))
+            active = [s for s in self.runs() if not s.over.is_set()]
+            self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
         self.waits.until(lambda: self.waits.terminated(mine) is not None, milliseconds)
         return self.waits.terminated(mine)
 
@@ -262,20 +263,27 @@ class Driver:
             log.info("stage %s was stopped with the job: its script ends here", stage.task)
             raise JobStopped(0)
 
-    def _script_waits(self, for_good: bool) -> None:
+    def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
         """The script waits without end: what it has not started by now, nothing waits for.
 
-        :param for_good: for what does not end by itself.
+        :param waited: the runs of which it awaits one. :param for_good: for what does not end by itself.
         :raises QueryNotStarted, StateNotKept, ShardMissing: it has declared something for a query that is not there.
         :raises NonRestoredState: nothing can start what the checkpoint has state of.
         """
         if not self.ending and self.failure is None:
             self._starter.refuse_unknown()
-            if for_good and not self.config.restore.allow_non_restored_state and (gone := self.missing()):
-                if self.waits.only_main_thread() and not self._starter.calls_back:
-                    raise gonestages.not_started(gone, [s.name.name for s in self.runs()])
-                self.warn(gonestages.warning(gone))
+            if for_good:
+                self._refuse_gone(waited)
         self._settle()
+
+    def _refuse_gone(self, waited: list[Stage]) -> None:
+        gone = [] if self.config.restore.allow_non_restored_state else self.missing()
+        if not gone:
+            return
+        only_main = self.waits.only_main_thread() and not self._starter.calls_back
+        if never := gone if only_main else self._starter.left_out(gone, waited):
+            raise gonestages.not_started(never, [s.name.name for s in self.runs()])
+        self.warn(gonestages.warning(gone))
 
     def _settle(self) -> None:
         with self._loop.lock:
@@ -302,6 +310,8 @@ class Driver:
                 self._starter.refuse_unknown()
             except StreamJobError as e:
                 log.warning("%s", e)
+            if not self.config.restore.allow_non_restored_state and (gone := self.missing()):
+                self.warn(gonestages.warning(gone))
             self._settle()
         with self._loop.lock:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())

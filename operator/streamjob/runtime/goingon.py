@@ -19,13 +19,14 @@ from .rehearsal import refuse_changed
 from .restored import directory_of, restored
 from .sources import Source, sources_of_plan
 from .stage import Engine
+from .written import Written
 
 log = logging.getLogger("streamjob")
 
 
 @dataclass(frozen=True)
 class Going:
-    """:param mode: output mode, None if the script has not said one. :param sink: None if it is not known.
+    """:param written: what the script has said of its output. :param sink: None if it is not known.
     :param upstream: stages that write what it reads. :param dealt: its input is a share of what its stage reads."""
 
     engine: Engine
@@ -33,7 +34,7 @@ class Going:
     uid: str
     directory: CheckpointDir
     writer: DataStreamWriter
-    mode: str | None
+    written: Written
     sink: Channel | None
     upstream: Collection[str]
     dealt: bool
@@ -46,7 +47,7 @@ class Going:
     def ends(self) -> NotedEnds | None:
         """None: its sources are not all of a kind that is known."""
         qualify = self.engine.files.qualify
-        return None if self.sources is None else noted.ends(self.sources, self.sink, qualify)
+        return None if self.sources is None else noted.ends(self.sources, self.sink, self.written.by, qualify)
 
     def refuse(self, *, reads: bool) -> list[Problem]:
         """What should be told of it. :param reads: it is going to read new data; the job is not asked to end.
@@ -54,7 +55,7 @@ class Going:
         :raises QueryChanged: it is another query. :raises SourceGone: what it reads next is gone.
         """
         fed = None if self.dealt else self._moved_along
-        told = refuse_changed(self.writer, self.mode, self.directory, self.engine.internals, fed=fed)
+        told = refuse_changed(self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed)
         return told + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
     def moved_sink(self) -> Problem | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from ..protocol.messages import DriverConfig, Problem
+from ..protocol.records import StageRecord
 from ..protocol.recovery import NonRestoredState
 from . import noted
 from .files import HadoopFiles
 from .noted import NotedEnds
 from .restored import directory_of, stage_to_restore
+from .stage import Stage
 
 REMEDY = (
     "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the state of the "
@@ -36,11 +38,11 @@ def refuse_renamed(
         before = (
             [noted.noted(directory_of(files, config, other, task)) for task in stage.tasks] if stage else []
         )
-        if any(theirs is not None and _same(theirs, ends) for theirs in before):
+        if any(theirs is not None and theirs.same_as(ends) for theirs in before):
             raise NonRestoredState(
                 f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the checkpoint has state "
                 f"of {other!r} only: it would begin from nothing",
-                remedy=REMEDY,
+                remedy=f"{REMEDY}. If it is another query, let the script start it behind {other!r}",
             )
 
 
@@ -54,6 +56,27 @@ def not_started(missing: Collection[str], started: Collection[str]) -> NonRestor
     )
 
 
+def left_out(
+    missing: Collection[StageRecord], waited: Collection[Stage], before: Callable[[str], StageRecord | None]
+) -> list[str]:
+    """Those of the missing stages that the script's main thread will not start any more: it waits without end, and when it
+    started them the last time it had not waited for any of these.
+
+    :param waited: the runs of which it awaits one. :param before: what the checkpoint has of a stage.
+    """
+
+    def together(gone: StageRecord, stage: Stage) -> bool:
+        record = before(stage.uid)
+        later = record is not None and record.beside is not None and gone.uid in record.beside
+        return later or (gone.beside is not None and stage.uid in gone.beside)
+
+    return [
+        gone.uid
+        for gone in missing
+        if gone.beside is not None and waited and all(together(gone, stage) for stage in waited)
+    ]
+
+
 def warning(missing: Collection[str]) -> Problem:
     """It may start them yet."""
     names = ", ".join(map(repr, missing))
@@ -62,9 +85,3 @@ def warning(missing: Collection[str]) -> Problem:
         f"the script has not started {names}, of which the checkpoint has state; each checkpoint keeps it as it is",
         "Nothing has to be done if the script starts them later",
     )
-
-
-def _same(theirs: NotedEnds, ours: NotedEnds) -> bool:
-    if theirs.sink is not None or ours.sink is not None:
-        return theirs.sink == ours.sink
-    return bool(ours.sources) and theirs.sources == ours.sources

@@ -1,6 +1,6 @@
 """What a query read and wrote when it started last, noted beside Spark's own files in its checkpoint directory.
 
-    streamjob-ends.json     {"format":"streamjob.ends","version":1,"sources":[…],"sink":…}
+    streamjob-ends.json     {"format":"streamjob.ends","version":1,"sources":[…],"sink":…,"writer":…}
 
 A savepoint copies it with the rest, so its manifest has its hash, and what is restored is compared with what it was. Spark's own
 files say what was read, but not where a query writes or which brokers it asked. A directory without it (of a bare PySpark
@@ -43,18 +43,30 @@ class Place:
 
 @dataclass(frozen=True)
 class NotedEnds:
+    """:param writer: what writes, where it is not known to which place: the name of a foreachBatch function, or of a format."""
+
     format: str
     version: int
     sources: tuple[Place, ...]
     sink: Place | None = None
+    writer: str | None = None
+
+    def same_as(self, other: NotedEnds) -> bool:
+        """Both could be one query."""
+        if self.sink is not None or other.sink is not None:
+            return self.sink == other.sink
+        return bool(self.sources) and (self.sources, self.writer) == (other.sources, other.writer)
 
 
-def ends(sources: Sequence[Source], sink: Channel | None, qualify: Callable[[str], str]) -> NotedEnds:
+def ends(
+    sources: Sequence[Source], sink: Channel | None, writer: str | None, qualify: Callable[[str], str]
+) -> NotedEnds:
     return NotedEnds(
         FORMAT,
         VERSION,
         tuple(_place(s, qualify) for s in sources),
         Place(sink.kind, ",".join(sorted(sink.names)), tuple(sorted(sink.brokers))) if sink else None,
+        writer if sink is None else None,
     )
 
 

@@ -110,6 +110,7 @@ class Stage:
         self.directory = directory
         self.ends = ends or Ends()
         self.unnamed = self.sharded = self.volatile = False
+        self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions
@@ -272,4 +273,4 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
     all_finished = all(r.finished for r in records)
     # A task that has not run a batch yet shows no stateful operator, and tasks may remember different things.
     operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
-    return StageRecord(ordered[0].uid, records, tuple(operators.values()))
+    return StageRecord(ordered[0].uid, records, tuple(operators.values()), ordered[0].beside)

@@ -189,11 +189,9 @@ def enter(
     source = None if before else adopted_directory(engine.files, config, task.uid)
     description = _come_to(config, task, directory, plan, source)
     begins = before is None and (from_savepoint(config) is not None or source is not None)
-    going = Going(
-        engine, config, task.uid, directory, writer, written.mode, sink, upstream, stage is not None
-    )
+    going = Going(engine, config, task.uid, directory, writer, written, sink, upstream, stage is not None)
     told: list[Problem] = []
-    if before is None and plan.record is None and directory.latest_offset() is None:
+    if not (before or plan.record or is_volatile(written)) and directory.latest_offset() is None:
         refuse_renamed(engine.files, config, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         told += going.refuse(reads=reads)

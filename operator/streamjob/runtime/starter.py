@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from .. import job
 from ..protocol.messages import Problem
 from ..sinks.transactional import TransactionalSink
-from . import edges, naming, signals, start
+from . import edges, gonestages, naming, signals, start
 from .edges import Ends
 from .inputend import InputEnd
 from .loop import Loop
 from .query import EndedJvmQuery
+from .restored import restored, stage_of
 from .settings import started
 from .stage import Engine, Stage, TaskName
 from .start import Entry
@@ -173,6 +174,7 @@ class Starter:
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         task, c = stage.task, self._coordinator
         with self._loop.lock:
+            stage.beside = self._beside(stage)
             self._stages[task] = stage
             self._loop.notes.failed.pop(task, None)
             if stage.finished:
@@ -189,6 +191,15 @@ class Starter:
                     drained=drained,
                 )
             )
+
+    def _beside(self, stage: Stage) -> tuple[str, ...] | None:
+        """See `StageRecord`. What its first run in this epoch began beside."""
+        for other in self._stages.values():
+            if other.uid == stage.uid:
+                return other.beside
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        return tuple(sorted({s.uid for s in self._stages.values() if not s.over.is_set()}))
 
     # --- which stage it is ------------------------------------------------------------------------------------
 
@@ -243,6 +254,14 @@ class Starter:
         return [
             u for u in self._loop.work.carried.uids(known.files) if u not in started and u not in finished
         ]
+
+    def left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+        """Those of the missing stages that the calling thread will not start any more: see `gonestages.left_out`."""
+        if threading.current_thread() is not threading.main_thread() or not waited:
+            return []
+        record = restored(next(iter(waited)).files, self._config)
+        gone = [s for uid in missing if (s := stage_of(record, uid)) is not None]
+        return gonestages.left_out(gone, waited, lambda uid: stage_of(record, uid))
 
     # --- what it is connected with ----------------------------------------------------------------------------
 

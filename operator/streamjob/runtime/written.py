@@ -49,6 +49,14 @@ class Written:
     exhausts: bool = False  # its trigger takes what there is, and the query ends
 
     @property
+    def by(self) -> str | None:
+        """What writes: a function or a format, by name."""
+        if self.each_batch is None:
+            return self.format
+        given = self.each_batch.given
+        return str(getattr(given, "__qualname__", None) or type(given).__qualname__)
+
+    @property
     def location(self) -> str | None:
         """The checkpointLocation that the script chose, None if it chose none."""
         return self.options.get(LOCATION)
