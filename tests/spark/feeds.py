@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socketserver
+import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +68,28 @@ def eventually(fact: Callable[[], object], what: str, seconds: float = 300) -> N
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     """All rows in an order that does not depend on how they were computed."""
     return sorted((tuple(r) for r in frame.collect()), key=repr)
+
+
+class Words(socketserver.ThreadingTCPServer):
+    """Sends lines to whoever connects, as `nc -lk` of Spark's guide does. `at`: host and port, as arguments."""
+
+    daemon_threads = True
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self.at = ("127.0.0.1", str(self.server_address[1]))
+        self._lines = lines or ("apache spark", "apache hadoop", "hello world")
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        with suppress(OSError):
+            for line in cycle(self._lines):
+                request.sendall(f"{line}\n".encode())
+                time.sleep(0.05)
+
+    def __enter__(self) -> Words:
+        threading.Thread(target=self.serve_forever, name="words", daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.shutdown()
+        self.server_close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,7 +15,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
 from streamjob.protocol.records import CheckpointRecord
 
-from .feeds import Feed, eventually
+from .feeds import Feed, Words, eventually
 from .scripts import Script, await_batch, files_below, latest, said
 from .terminal import Terminal, index
 
@@ -405,3 +406,17 @@ def test_a_query_that_is_added_is_none_under_another_name(spark: SparkSession, t
         await_batch(again, "audit", 0)
         again.finish(Mode.STOP)
     assert script.values(spark, "audit") == script.values(spark, "orders") == [0, 1, 2]
+
+
+def test_a_socket_begins_from_nothing_at_each_start(spark: SparkSession, tmp_path: Path) -> None:
+    """The first example of Spark's guide, as its package has it."""
+    guide = Path(pyspark.__file__).parent / "examples/src/main/python/sql/streaming"
+    with Words() as words:
+        with LocalDriver(tmp_path, guide / "structured_network_wordcount.py", *words.at) as first:
+            first.running()
+            first.finish(Mode.STOP)
+        with first.next_epoch(guide / "structured_network_wordcount.py", *words.at) as second:
+            status = second.running()
+            assert [w.reason for w in status.warnings] == ["SourceNotReplayable"]
+            assert second.finish(Mode.DRAIN).drained
+    assert "|spark|" in "".join(second.log.read_text().split())

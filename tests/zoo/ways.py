@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 
 from dev.localdriver import LocalDriver
@@ -26,6 +27,7 @@ from .oracles import Row
 from .running import LEFT_BECAUSE, PATIENCE, Ended, Home, Process
 
 STOPS = 2  # of a script, by which it is started again
+STOPPING = "streamjob: Stop"  # what local mode says first of it
 STOPPED = "the next start goes on from it"  # what local mode says of a stop
 DRAINED = "AlreadyDrained"  # what it says where nothing is left
 SIGTERM_SHARE = 0.4  # of the stops
@@ -213,7 +215,9 @@ def _stopped(script: Script, ended: Ended) -> list[str]:
     if _before_any_query(ended):
         return []
     problems = _code(ended, 0) + _reason(ended)
-    if script.at_end and script.at_end in ended.stdout:
+    # One that was just at its end when it was asked to stop has printed that before.
+    asked = dropwhile(lambda line: not line.startswith(STOPPING), ended.stdout)
+    if script.at_end and script.at_end in asked:
         problems.append(f"it was stopped, and yet printed {script.at_end!r}")
     if script.at_stop and script.at_stop not in ended.stdout:
         problems.append(f"it was stopped, and did not print {script.at_stop!r}")

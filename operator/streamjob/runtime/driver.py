@@ -29,6 +29,7 @@ from .query import ManagedJvmQuery, in_callback
 from .sessions import Sessions
 from .stage import Stage
 from .starter import Starter
+from .stopped import JobStopped
 from .waits import Waits
 
 log = logging.getLogger("streamjob")
@@ -37,10 +38,6 @@ log = logging.getLogger("streamjob")
 # early is taken up, and so it is so long after it came.
 PATIENCE = 30.0
 HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing; or a drain waits for what has failed
-
-
-class JobStopped(SystemExit):
-    """Ends the script where it waits: the job has been stopped, and its queries go on in another epoch."""
 
 
 class Driver:

@@ -25,6 +25,7 @@ from .reporting import problem_of
 from .script import Outcome
 from .sessions import stop_spark
 from .signals import Signals
+from .stopped import end_joiners
 from .waits import script_threads
 
 log = logging.getLogger("streamjob")
@@ -39,6 +40,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
     end = MainEnd()
     try:
         capture.install(driver)
+        end_joiners()
         outcome = script.run(settings.application)
     except StreamJobError as e:  # of ours, before the script began
         outcome = Outcome(1, e)

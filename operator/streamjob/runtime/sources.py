@@ -32,6 +32,11 @@ class Source:
         return {"kafka": "Kafka", "rate": "rate"}.get(self.name.lower())
 
     @property
+    def replayable(self) -> bool:
+        """What a query has read of it, another one can read again. From Spark's guide: a socket is for tests."""
+        return self.name.lower() != "socket"
+
+    @property
     def path(self) -> str | None:
         """Of files: as the script has said it, maybe a pattern."""
         return self.options.get("path") if self.kind == "files" else None

@@ -5,6 +5,7 @@ Everything that can be refused is refused here, before Spark writes an offset.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -43,9 +44,12 @@ from .restored import (
 )
 from .savepoint import adopt, restore
 from .settings import Settings
+from .sources import sources_of_plan
 from .stage import Engine, Restart, Stage, TaskName
 from .transactions import Transactions, owner_of
 from .written import Written, choose_location
+
+log = logging.getLogger("streamjob")
 
 
 class ShardMissing(StreamJobError):
@@ -82,7 +86,8 @@ class Entry:
     :param transactions: that checkpoint's, to be committed if they are not.
     :param keeper: of the driver-side state that the script has declared for it.
     :param told: what a person should know of it, though it goes on.
-    :param ends: what it reads and writes, as far as that is known."""
+    :param ends: what it reads and writes, as far as that is known.
+    :param volatile: each run of it begins from nothing, and no other one can follow it to flush it."""
 
     directory: CheckpointDir
     drained: bool
@@ -92,6 +97,7 @@ class Entry:
     keeper: StateKeeper | None = None
     told: tuple[Problem, ...] = ()
     ends: NotedEnds | None = None
+    volatile: bool = False
 
 
 def open_engine(writer: DataStreamWriter) -> Engine:
@@ -153,7 +159,12 @@ def enter(
             f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of each batch",
             remedy="Take the option asyncProgressTrackingEnabled away",
         )
-    if before is not None or is_volatile(written):
+    sockets = [
+        s.name for s in sources_of_plan(writer._df._jdf.queryExecution().analyzed()) or () if not s.replayable
+    ]
+    volatile = bool(sockets) or _writes_to_memory(written)
+    afresh = volatile and written.location is None
+    if before is not None or afresh:
         plan = TaskPlan(task.task, Start.NEW)
     else:
         plan = stage.plan.tasks[task.index] if stage else _only_task(engine.files, config, task.uid)
@@ -164,7 +175,7 @@ def enter(
             "parallelism changes",
             remedy="Take the option away; for runs without the runtime set spark.sql.streaming.checkpointLocation",
         )
-    if location is None and is_volatile(written):
+    if afresh:
         location = f"{root_of(config, task.uid)}/volatile-{config.epoch}-{uuid.uuid4().hex[:8]}"
         choose_location(writer, location)
     if location is None:
@@ -191,7 +202,7 @@ def enter(
     begins = before is None and (from_savepoint(config) is not None or source is not None)
     going = Going(engine, config, task.uid, directory, writer, written, sink, upstream, stage is not None)
     told: list[Problem] = []
-    if not (before or plan.record or is_volatile(written)) and directory.latest_offset() is None:
+    if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, config, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         told += going.refuse(reads=reads)
@@ -209,8 +220,9 @@ def enter(
         description,
         transactions,
         keeper,
-        (*told, *([moved] if moved else [])),
+        (*told, *([moved] if moved else []), *([_not_replayable(task.name)] if sockets else [])),
         going.ends,
+        volatile,
     )
 
 
@@ -239,9 +251,18 @@ def inherit(
             transactions.commit(0)
 
 
-def is_volatile(written: Written) -> bool:
+def _writes_to_memory(written: Written) -> bool:
     """The table of Spark's memory sink is gone with its query: as under plain Python each run of it begins from nothing."""
     return written.format == "memory" and written.location is None
+
+
+def _not_replayable(name: str) -> Problem:
+    text = (
+        f"query {name!r} reads from a socket, which nobody can read again: without a checkpointLocation of its own it begins "
+        "from nothing at each start, and a drain does not emit its last windows"
+    )
+    log.warning("%s", text)
+    return Problem("SourceNotReplayable", text, "Use a socket for tests only; read files or Kafka instead")
 
 
 def _only_task(files: HadoopFiles, config: DriverConfig, uid: str) -> TaskPlan:

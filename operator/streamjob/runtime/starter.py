@@ -154,7 +154,7 @@ class Starter:
         stage.unnamed, stage.sharded, stage.volatile = (
             said.name is None,
             sharded is not None,
-            start.is_volatile(said),
+            entry.volatile,
         )
         sources = self._started(upstream)
         start.refuse_unfinished_before_finished(stage, sources, readers)

@@ -345,12 +345,12 @@ class Work:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
             return list  # it has a place of its own in the status, where no later checkpoint comes before the index has it
-        if record.scenario is not None:
-            self._say("")("waiting for the checkpoint index")
-            self.durable.set()
         told = self._board.status.completed
         if told is None or told.checkpoint < number:
             self._board.update(completed=record)
+        if record.scenario is not None:
+            self._say("")("waiting for the checkpoint index")
+            self.durable.set()  # whoever waits for it reports what is on the board
         return list
 
     @property

@@ -1,0 +1,39 @@
+"""How a stop of the job ends the script: where it waits, and where it waits for a thread of its own that waited."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+
+_told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which the script has met with it
+
+
+class JobStopped(SystemExit):
+    """Ends the script where it waits: the job has been stopped, and its queries go on in another epoch."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__(code)
+        _told.add(threading.current_thread())
+
+
+def end_joiners() -> None:
+    """Whoever joins a thread that has ended by JobStopped must not go on as if that had done its work: it is ended likewise.
+    Only once, since the joins of its `finally` blocks are to end as ever. To be called before the script runs."""
+    ended: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+    excepthook, join = threading.excepthook, threading.Thread.join
+
+    def note(args: threading.ExceptHookArgs) -> None:
+        if args.thread is not None and issubclass(args.exc_type, JobStopped):
+            ended.add(args.thread)  # Python's own hook is silent for SystemExit, but not for kinds of it
+        else:
+            excepthook(args)
+
+    @functools.wraps(join)
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        join(thread, timeout)
+        if thread in ended and threading.current_thread() not in _told:
+            raise JobStopped
+
+    threading.excepthook = note
+    setattr(threading.Thread, "join", joined)  # noqa: B010  mypy takes its signature for another

@@ -1,0 +1,49 @@
+"""Threads that a stop has ended, and those who wait for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+SCRIPT = """
+import threading
+from streamjob.runtime.stopped import JobStopped, end_joiners
+
+end_joiners()
+
+def stopped():
+    raise JobStopped
+
+def worker():
+    threads = [threading.Thread(target=stopped) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        threads[0].join()
+        print("joined a stopped thread")
+    finally:
+        threads[1].join()
+        print("finally")
+
+sound = threading.Thread(target=print, args=("sound",))
+sound.start()
+sound.join()
+main = threading.Thread(target=worker)
+main.start()
+try:
+    while main.is_alive():
+        main.join(0.01)
+    print("joined a stopped thread")
+finally:
+    main.join()
+    print("finally of main")
+"""
+
+
+def test_who_joins_a_thread_that_was_stopped_is_stopped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(SCRIPT)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines() == ["sound", "finally", "finally of main"]
+    assert (done.returncode, done.stderr) == (0, "")
