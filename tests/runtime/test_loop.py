@@ -15,7 +15,7 @@ from streamjob.runtime.board import StatusBoard
 from streamjob.runtime.files import StorageError
 from streamjob.runtime.loop import Loop
 from streamjob.runtime.stage import Figures, TaskName
-from streamjob.runtime.waits import script_threads
+from streamjob.runtime.threads import script_threads
 from streamjob.runtime.work import RETRY_SECONDS
 
 PATIENCE = 20.0

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 SCRIPT = """
 import threading
 from streamjob.runtime.stopped import JobStopped, end_joiners
@@ -47,3 +49,42 @@ def test_who_joins_a_thread_that_was_stopped_is_stopped() -> None:
     )
     assert done.stdout.splitlines() == ["sound", "finally", "finally of main"]
     assert (done.returncode, done.stderr) == (0, "")
+
+
+POOLS = """
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+from streamjob.runtime.stopped import JobStopped, end_joiners
+
+end_joiners()
+
+def stopped(n):
+    if n:
+        raise JobStopped
+
+def waits():
+    pool = ThreadPoolExecutor(2)
+    futures.wait([pool.submit(stopped, n) for n in range(2)])
+
+def leaves():
+    with ThreadPoolExecutor(2) as pool:
+        pool.map(stopped, range(2))
+
+def sound():
+    with ThreadPoolExecutor(2) as pool:
+        futures.wait([pool.submit(stopped, 0)])
+
+sound()
+print("sound")
+KIND()
+print("waited for what was stopped")
+"""
+
+
+@pytest.mark.parametrize("kind", ["waits", "leaves"])
+def test_who_waits_for_a_pool_is_stopped(kind: str) -> None:
+    script = dedent(POOLS).replace("KIND", kind)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode, done.stderr) == ("sound\n", 0, "")

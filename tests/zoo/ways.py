@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
-from itertools import dropwhile
 from pathlib import Path
 
 from dev.localdriver import LocalDriver
@@ -27,7 +26,6 @@ from .oracles import Row
 from .running import LEFT_BECAUSE, PATIENCE, Ended, Home, Process
 
 STOPS = 2  # of a script, by which it is started again
-STOPPING = "streamjob: Stop"  # what local mode says first of it
 STOPPED = "the next start goes on from it"  # what local mode says of a stop
 DRAINED = "AlreadyDrained"  # what it says where nothing is left
 SIGTERM_SHARE = 0.4  # of the stops
@@ -168,7 +166,7 @@ def _interrupted(job: Job, way: str) -> list[str]:
             return problems + _told(_over(job, way, ended), ended)
         said += ended.stdout
         if way == "stops":
-            problems += _told(_stopped(script, ended), ended)
+            problems += _told(_stopped(job, way, ended), ended)
     if script.ends:
         with running.local(script, home, STOPS + 1) as process:
             ended = process.ended()
@@ -185,7 +183,7 @@ def _interrupted(job: Job, way: str) -> list[str]:
         process.wait(job.moment(chance))
         process.interrupt()
         ended = process.ended()
-    problems += _told(job.judge(way, CLOSED) + _stopped(script, ended), ended)
+    problems += _told(job.judge(way, CLOSED) + _stopped(job, way, ended), ended)
     with running.local(script, home, STOPS + 2, "--drain") as process:
         ended = process.ended()
     return problems + _told(job.judge(way, ALL) + _left(script, ended), ended)
@@ -210,14 +208,14 @@ def _before_any_query(ended: Ended) -> bool:
     return ended.code == 0 and BEFORE_ANY_QUERY in ended.stderr
 
 
-def _stopped(script: Script, ended: Ended) -> list[str]:
+def _stopped(job: Job, way: str, ended: Ended) -> list[str]:
     """Of a start that was asked to stop."""
+    script = job.script
     if _before_any_query(ended):
         return []
     problems = _code(ended, 0) + _reason(ended)
-    # One that was just at its end when it was asked to stop has printed that before.
-    asked = dropwhile(lambda line: not line.startswith(STOPPING), ended.stdout)
-    if script.at_end and script.at_end in asked:
+    # One that was just at its end when it was asked to stop has done it all.
+    if script.at_end and script.at_end in ended.stdout and job.judge(way, EITHER):
         problems.append(f"it was stopped, and yet printed {script.at_end!r}")
     if script.at_stop and script.at_stop not in ended.stdout:
         problems.append(f"it was stopped, and did not print {script.at_stop!r}")

@@ -36,6 +36,10 @@ class UnsupportedTrigger(StreamJobError):
     reason = "UnsupportedTrigger"
 
 
+class QueryInFork(StreamJobError):
+    reason = "QueryInForkedProcess"
+
+
 class ConnectUnsupported(StreamJobError):
     reason = "SparkConnectUnsupported"
 
@@ -54,18 +58,30 @@ def install(driver: Driver) -> None:
 
 
 def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, functools.wraps(original)(make(original)))
+    """Not for a process that the script forks: there pyspark is pyspark's own."""
+    original, process = getattr(owner, name), os.getpid()
+    changed = make(original)
+
+    @functools.wraps(original)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        return (changed if os.getpid() == process else original)(*args, **kwargs)
+
+    setattr(owner, name, either)
 
 
 def _wrap_start(name: str, driver: Driver) -> None:
-    def make(original: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
-        def start(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
-            return driver.start_query(writer, original, args, kwargs)
+    original, process = getattr(DataStreamWriter, name), os.getpid()
 
-        return start
+    @functools.wraps(original)
+    def start(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
+        if os.getpid() != process:
+            raise QueryInFork(
+                "a query is started in a process that the script has forked: nobody could stop it, or resume it",
+                remedy="Start it in the script's own process; it may be in a thread",
+            )
+        return driver.start_query(writer, original, args, kwargs)
 
-    _replace(DataStreamWriter, name, make)
+    setattr(DataStreamWriter, name, start)
 
 
 def _check_trigger() -> None:

@@ -7,7 +7,6 @@ outcome of one run, and another run may follow.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +20,7 @@ from ..protocol.coordinator import TerminationConflict
 from ..protocol.effects import Effect
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
-from . import gonestages, naming
+from . import gonestages, naming, threads
 from .board import StatusBoard
 from .declared import DeclaredStages
 from .loop import Loop
@@ -120,15 +119,11 @@ class Driver:
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Delete savepoints that are not kept any longer; at once, the rest is in the status."""
         if self.stages:
-            threading.Thread(
-                target=self._loop.work.delete, args=(savepoints,), name="delete-savepoints", daemon=True
-            ).start()
+            threads.start(self._loop.work.delete, "delete-savepoints", savepoints)
 
     def tell_records(self, reached: int) -> None:
         """The index is lost: put into the status which checkpoints are known."""
-        threading.Thread(
-            target=self._loop.work.tell_records, args=(reached,), name="known-records", daemon=True
-        ).start()
+        threads.start(self._loop.work.tell_records, "known-records", reached)
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the index has it."""

@@ -13,8 +13,9 @@ import logging
 import os
 import signal
 import sys
-import threading
 import uuid
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -32,7 +33,7 @@ from ..protocol.messages import (
     TerminationRequest,
 )
 from ..protocol.records import JobRef
-from . import config
+from . import config, threads
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
@@ -129,10 +130,8 @@ def run(
 
     ours.on(signal.SIGINT, asked_to_stop, cancel)
     ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
-    threading.Thread(
-        target=complete, args=(board, driver, place, index), name="streamjob-index", daemon=True
-    ).start()
-    threading.Thread(target=exits.watch_request, name="streamjob-tail", daemon=True).start()
+    threads.start(complete, "streamjob-index", board, driver, place, index)
+    threads.start(exits.watch_request, "streamjob-tail")
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
     return run_script(settings, driver, exits)
 
@@ -194,10 +193,16 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         driver.complete(record.checkpoint)
 
 
+@cache
+def _out() -> int:
+    """Standard output as the process had it at its start: what the script does with `sys.stdout` is its own affair."""
+    return os.dup(1)
+
+
 def tell(line: str) -> None:
-    """In one write: the script prints, too."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """In one write: the script prints, too. Nobody may read it: that ends nothing."""
+    with suppress(OSError):
+        os.write(_out(), f"{line}\n".encode())
 
 
 def describe(status: DriverStatus) -> str:

@@ -30,6 +30,7 @@ from ..protocol.errors import StreamJobError
 from ..protocol.graph import task_id
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages import DriverConfig, Mode
+from . import threads
 from .board import StatusBoard
 from .files import StorageError
 from .reporting import Notes, phase, problem_of, stage_statuses, termination_status
@@ -90,7 +91,7 @@ class Loop:
                     self._lane(effect.task).put((effect, stage))
             self.publish()
         if of_job:
-            threading.Thread(target=self._of_job, args=(of_job,), name="work-job", daemon=True).start()
+            threads.start(self._of_job, "work-job", of_job)
 
     @property
     def stops(self) -> bool:
@@ -149,7 +150,7 @@ class Loop:
         for other in taken_down:
             if other is not stage:
                 log.warning("stage %s is interrupted: it is connected with %s", other.task, stage.task)
-                threading.Thread(target=other.interrupt, name=f"interrupt-{other.task}", daemon=True).start()
+                threads.start(other.interrupt, f"interrupt-{other.task}")
 
     def _connected(self, stage: Stage) -> list[Stage]:
         uids = self.coordinator.connected(stage.uid)
@@ -165,7 +166,7 @@ class Loop:
                 self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
             self.publish()
         for stage in live:
-            threading.Thread(target=stage.interrupt, name=f"interrupt-{stage.task}", daemon=True).start()
+            threads.start(stage.interrupt, f"interrupt-{stage.task}")
 
     def publish(self) -> None:
         with self.lock:
@@ -188,9 +189,9 @@ class Loop:
 
     def begin(self) -> None:
         """The first query is about to start: from now on the clock matters."""
-        threading.Thread(target=self._sample, name="streamjob-sample", daemon=True).start()
+        threads.start(self._sample, "streamjob-sample")
         if self.config.checkpointing.interval:
-            threading.Thread(target=self._checkpoint, name="streamjob-checkpoint", daemon=True).start()
+            threads.start(self._checkpoint, "streamjob-checkpoint")
 
     def started(self) -> None:
         self._last_start = time.monotonic()
@@ -201,12 +202,8 @@ class Loop:
         return time.monotonic() - self._last_start if self.stages else -math.inf
 
     def _start_timer(self, effect: StartTimer) -> None:
-        timer = threading.Timer(
-            effect.seconds,
-            lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number)),
-        )
-        timer.daemon, timer.name = True, "streamjob-timer"
-        timer.start()
+        fired = lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number))  # noqa: E731
+        threads.own(threading.Timer(effect.seconds, fired)).start()
 
     def _checkpoint(self) -> None:
         while not self.terminated.wait(self.config.checkpointing.interval):
@@ -249,7 +246,7 @@ class Loop:
         if task not in self._lanes:
             lane: Lane = queue.SimpleQueue()
             self._lanes[task] = lane
-            threading.Thread(target=self._of_task, args=(lane,), name=f"work-{task}", daemon=True).start()
+            threads.start(self._of_task, f"work-{task}", lane)
         return self._lanes[task]
 
     def _of_job(self, effects: list[tuple[Effect, Stage | None]]) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
-from . import config, lostindex
+from . import config, lostindex, threads
 from .board import StatusBoard
 from .driver import Driver
 from .process import Exit, run_script
@@ -47,7 +46,7 @@ def run(application: Application | None) -> int:
     exits = Exit(board, driver, ours, lambda status: write_report(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
-    threading.Thread(target=exits.watch_request, name="streamjob-tail", daemon=True).start()
+    threads.start(exits.watch_request, "streamjob-tail")
     return run_script(settings, driver, exits)
 
 

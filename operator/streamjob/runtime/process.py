@@ -10,10 +10,10 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages import DriverConfig, DriverPhase, DriverStatus, Mode, Problem
@@ -26,7 +26,7 @@ from .script import Outcome
 from .sessions import stop_spark
 from .signals import Signals
 from .stopped import end_joiners
-from .waits import script_threads
+from .threads import script_threads
 
 log = logging.getLogger("streamjob")
 
@@ -37,13 +37,15 @@ SPARK_STOPS = 10.0  # seconds
 
 def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
     """The user's script in this, the main thread, until it and every query it started is over; the exit code."""
-    end = MainEnd()
+    end, process = MainEnd(), os.getpid()
     try:
         capture.install(driver)
         end_joiners()
         outcome = script.run(settings.application)
     except StreamJobError as e:  # of ours, before the script began
         outcome = Outcome(1, e)
+    if os.getpid() != process:
+        _leave_fork(outcome)
     end.come()
     _uninterrupted(lambda: _join_threads(driver))
     exits.script_is_over()
@@ -74,6 +76,16 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
     elif driver.stages and outcome.error is not None:
         driver.abandon(outcome.error)
     return exits.leave(code, None if driver.terminated.is_set() else problem)
+
+
+def _leave_fork(outcome: Outcome) -> NoReturn:
+    """The script has forked, and this is the end of the child: it leaves as Python does, and is no driver."""
+    for thread in script_threads():
+        if not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    script.flush()
+    os._exit(outcome.code)
 
 
 def _uninterrupted(wait: Callable[[], None]) -> None:
@@ -107,6 +119,7 @@ class Exit:
         self._script_over = threading.Event()
         self._left = threading.Event()
         self._gone = threading.Event()
+        self._process = os.getpid()
         self.deadline: float | None = None  # of SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # of an end before the first query
         atexit.register(self._at_exit)
@@ -192,8 +205,9 @@ class Exit:
 
     def _at_exit(self) -> None:
         """After all that the script has registered."""
+        if os.getpid() != self._process:
+            return  # a fork's end is not the driver's
         self._driver.sessions.end_put_off()
         stop_spark(SPARK_STOPS)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        script.flush()
         self._gone.set()

@@ -6,7 +6,9 @@ import importlib.machinery
 import importlib.util
 import runpy
 import sys
+import traceback
 import types
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,19 +85,19 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
         raise ScriptNotFound(f"{file} is not a file in the driver's image or volumes", remedy=_WHERE)
     # Before anything of it runs: a script that cannot be parsed has no effect at all.
     try:
-        code = compile(path.read_bytes(), file, "exec", dont_inherit=True)
+        code = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
     except SyntaxError as e:
         _print(e, None)
         raise ScriptSyntaxError(
             f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
         ) from None
     sys.argv = [file, *args]
-    sys.path.insert(0, str(path.absolute().parent))
+    sys.path.insert(0, str(path.resolve().parent))  # where a link leads, as Python does
     # It stays: what the script has left behind (threads, functions of queries, atexit) looks for its module here.
     module = types.ModuleType("__main__")
     module.__file__ = str(path.absolute())
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
-    module.__dict__.update(__builtins__=__builtins__, __cached__=None)
+    module.__dict__.update(__builtins__=__builtins__, __cached__=None, __annotations__={})
     sys.modules["__main__"] = module
     exec(code, module.__dict__)  # noqa: S102
 
@@ -119,12 +121,26 @@ _LOG = "See the driver's log"
 def _print(error: BaseException, file: str | None) -> None:
     """By the script's own hook, if it has one; without the frames that are not the script's."""
     trace = error.__traceback__
-    while file is not None and trace is not None and trace.tb_frame.f_code.co_filename != file:
+    own = str(Path(file).absolute()) if file is not None else None
+    while own is not None and trace is not None and trace.tb_frame.f_code.co_filename != own:
         trace = trace.tb_next
-    sys.stdout.flush()
-    sys.excepthook(
-        type(error), error.with_traceback(trace or error.__traceback__), trace or error.__traceback__
-    )
+    shown = type(error), error.with_traceback(trace or error.__traceback__), trace or error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = shown
+    flush()
+    try:
+        sys.excepthook(*shown)
+    except Exception:  # as Python does: that of the hook, and then the one that it was given
+        print("Error in sys.excepthook:", file=sys.stderr)
+        traceback.print_exc()
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(*shown)
+
+
+def flush() -> None:
+    """What the script has printed. It may have closed the streams, taken them away or lost who reads them."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):
+            stream.flush()
 
 
 def _failed(application: Application, error: BaseException) -> ScriptFailed:

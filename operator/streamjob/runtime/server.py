@@ -28,6 +28,7 @@ from ..protocol.messages import (
     SavepointRequest,
     TerminationRequest,
 )
+from . import threads
 from .board import StatusBoard
 from .config import Credentials
 
@@ -77,8 +78,7 @@ class Strangers:
         self._lock = threading.Lock()
 
     def enter(self, connection: socket.socket) -> None:
-        timer = threading.Timer(GREETING, _hang_up, [connection])
-        timer.daemon = True
+        timer = threads.own(threading.Timer(GREETING, _hang_up, [connection]))
         timer.start()
         with self._lock:
             self._open[connection] = timer
@@ -124,7 +124,7 @@ class ControlServer(ThreadingHTTPServer):
         self._served = threading.local()  # `.connection`: that this thread serves
 
     def start(self) -> None:
-        threading.Thread(target=self.serve_forever, name="streamjob-control", daemon=True).start()
+        threads.start(self.serve_forever, "streamjob-control")
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         # The handshake happens here, in the connection's own thread: a client that stalls in it holds up nobody.

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from . import threads
+
 
 class Sessions:
     def __init__(self) -> None:
@@ -59,5 +61,5 @@ def stop_spark(seconds: float) -> None:
             inspect.unwrap(SparkContext.stop)(context)
         done.set()
 
-    threading.Thread(target=stop, name="stop-spark", daemon=True).start()
+    threads.start(stop, "stop-spark")
     done.wait(seconds)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from . import threads
+
 
 class Signals:
     """Of this process. To be made in the main thread.
@@ -23,12 +25,12 @@ class Signals:
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._exit_code: int | None = None
-        self._process = os.getpid()
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
-        original_get = signal.getsignal
-        signal.getsignal = lambda number: self._theirs.get(number, original_get(number))  # type: ignore[assignment]
-        threading.Thread(target=self._call_back, name="streamjob-signals", daemon=True).start()
+        self._original_get = signal.getsignal
+        signal.getsignal = lambda number: self._theirs.get(number, self._original_get(number))  # type: ignore[assignment]
+        os.register_at_fork(after_in_child=self._forked)
+        threads.start(self._call_back, "streamjob-signals")
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
         """Call the first callback at the first signal, the second at the second; later ones change nothing."""
@@ -51,8 +53,17 @@ class Signals:
         """The script is over: what waits for its queries in the main thread is not to be ended."""
         self._exit_code = None
 
+    def _forked(self) -> None:
+        """A process that the script has forked has the signals that it believes to have; the descriptor is its parent's."""
+        signal.signal, signal.getsignal = self._original, self._original_get
+        if self._callbacks:
+            signal.set_wakeup_fd(-1)
+        for number in self._callbacks:
+            theirs = self._theirs[number]
+            self._original(number, signal.SIG_DFL if theirs is None else theirs)
+
     def _install(self, number: int, handler: Any) -> Any:
-        if number not in self._callbacks or os.getpid() != self._process:  # a fork has signals of its own
+        if number not in self._callbacks:
             return self._original(number, handler)
         if threading.current_thread() is not threading.main_thread():
             raise ValueError("signal only works in main thread of the main interpreter")
@@ -79,14 +90,14 @@ class Signals:
                 if signal.SIGTERM in os.read(reader, 64) and self._exit_code is None:
                     self._arrived.put(signal.SIGTERM)
 
-        threading.Thread(target=watch, name="streamjob-sigterm", daemon=True).start()
+        threads.start(watch, "streamjob-sigterm")
 
     def _call_back(self) -> None:
         while True:
             number = self._arrived.get()
             callbacks = self._callbacks.get(number, [])
             if callbacks:
-                threading.Thread(target=callbacks.pop(0), name="streamjob-signal", daemon=True).start()
+                threads.start(callbacks.pop(0), "streamjob-signal")
 
 
 def ignore_in_jvm(jvm: Any) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from .. import job
 from ..protocol.messages import Problem
 from ..sinks.transactional import TransactionalSink
-from . import edges, gonestages, naming, signals, start
+from . import edges, gonestages, naming, signals, start, threads
 from .edges import Ends
 from .inputend import InputEnd
 from .loop import Loop
@@ -85,9 +85,7 @@ class Starter:
         for other in upstream:
             log.info("stage %s reads what stage %s writes", stage.task, other)
         if stage.query is not None:
-            threading.Thread(
-                target=self._loop.watch, args=(stage,), name=f"watch-{stage.task}", daemon=True
-            ).start()
+            threads.start(self._loop.watch, f"watch-{stage.task}", stage)
         return stage
 
     def _prepare(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
+from collections.abc import Iterable
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 _told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which the script has met with it
 
@@ -18,10 +22,12 @@ class JobStopped(SystemExit):
 
 
 def end_joiners() -> None:
-    """Whoever joins a thread that has ended by JobStopped must not go on as if that had done its work: it is ended likewise.
-    Only once, since the joins of its `finally` blocks are to end as ever. To be called before the script runs."""
+    """Whoever joins a thread that has ended by JobStopped, or waits for a pool in which something has, must not go on as if that
+    had done its work: it is ended likewise. Only once, since the joins of its `finally` blocks are to end as ever. To be called
+    before the script runs."""
     ended: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
     excepthook, join = threading.excepthook, threading.Thread.join
+    wait, shutdown = futures.wait, ThreadPoolExecutor.shutdown
 
     def note(args: threading.ExceptHookArgs) -> None:
         if args.thread is not None and issubclass(args.exc_type, JobStopped):
@@ -35,5 +41,23 @@ def end_joiners() -> None:
         if thread in ended and threading.current_thread() not in _told:
             raise JobStopped
 
+    def stopped(future: Future[Any]) -> bool:
+        return future.done() and not future.cancelled() and isinstance(future.exception(), JobStopped)
+
+    @functools.wraps(futures.wait)
+    def waited(fs: Iterable[Future[Any]], *args: Any, **kwargs: Any) -> Any:
+        result = wait(fs, *args, **kwargs)
+        if any(map(stopped, result.done)) and threading.current_thread() not in _told:
+            raise JobStopped
+        return result
+
+    @functools.wraps(shutdown)
+    def shut_down(pool: ThreadPoolExecutor, wait: bool = True, **kwargs: Any) -> None:
+        shutdown(pool, wait, **kwargs)
+        if wait and threading.current_thread() not in _told and any(t in _told for t in pool._threads):
+            raise JobStopped
+
     threading.excepthook = note
+    futures.wait = waited
+    setattr(ThreadPoolExecutor, "shutdown", shut_down)  # noqa: B010
     setattr(threading.Thread, "join", joined)  # noqa: B010  mypy takes its signature for another

@@ -6,10 +6,9 @@ import threading
 from collections.abc import Callable
 
 from .stage import Stage
+from .threads import script_threads
 
 Until = Callable[[], bool]
-
-OURS = ("streamjob", "work-", "watch-", "interrupt-", "delete-savepoints", "known-records", "stop-spark")
 
 
 class Waits:
@@ -61,27 +60,3 @@ class Waits:
     def only_main_thread() -> bool:
         """The script has no other thread."""
         return not script_threads()
-
-
-def script_threads() -> list[threading.Thread]:
-    """Threads that are the script's own, apart from the main one."""
-    return [
-        thread
-        for thread in threading.enumerate()
-        if thread is not threading.main_thread()
-        and not thread.name.startswith(OURS)
-        and not _is_at_its_end(thread)
-        and not _is_of_py4j(thread)
-    ]
-
-
-def _is_at_its_end(thread: threading.Thread) -> bool:
-    """`Thread.run` deletes what it was to call when that has returned, a moment before the thread is gone. Whose it was cannot be
-    told any more, and it starts nothing."""
-    return not hasattr(thread, "_target")
-
-
-def _is_of_py4j(thread: threading.Thread) -> bool:
-    target = getattr(thread, "_target", None)
-    modules = (type(thread).__module__, getattr(target, "__module__", None) or "")
-    return any(module.split(".")[0] in ("py4j", "pyspark", "socketserver", "streamjob") for module in modules)
