@@ -88,3 +88,31 @@ def test_who_waits_for_a_pool_is_stopped(kind: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.returncode, done.stderr) == ("sound\n", 0, "")
+
+
+ASYNCIO = """
+import asyncio
+from streamjob.runtime.stopped import JobStopped, end_joiners
+
+end_joiners()
+
+def stopped():
+    raise JobStopped
+
+async def main():
+    results = await asyncio.gather(asyncio.to_thread(stopped), return_exceptions=True)
+    print("behind", results)
+
+asyncio.run(main())
+print("over")
+"""
+
+
+def test_asyncio_comes_to_its_end() -> None:
+    """As it does with any SystemExit."""
+    script = dedent(ASYNCIO)
+    done = [
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        for text in (script, script.replace("raise JobStopped", "raise SystemExit(0)"))
+    ]
+    assert (done[0].stdout, done[0].returncode) == (done[1].stdout, done[1].returncode)

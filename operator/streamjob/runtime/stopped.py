@@ -54,10 +54,17 @@ def end_joiners() -> None:
     @functools.wraps(shutdown)
     def shut_down(pool: ThreadPoolExecutor, wait: bool = True, **kwargs: Any) -> None:
         shutdown(pool, wait, **kwargs)
-        if wait and threading.current_thread() not in _told and any(t in _told for t in pool._threads):
+        if not wait or threading.current_thread() in _told or _of_asyncio(threading.current_thread()):
+            return
+        if any(thread in _told for thread in pool._threads):
             raise JobStopped
 
     threading.excepthook = note
     futures.wait = waited
     setattr(ThreadPoolExecutor, "shutdown", shut_down)  # noqa: B010
     setattr(threading.Thread, "join", joined)  # noqa: B010  mypy takes its signature for another
+
+
+def _of_asyncio(thread: threading.Thread) -> bool:
+    """It ends the pool of a loop, which waits until it says so. What was awaited there has raised already."""
+    return getattr(getattr(thread, "_target", None), "__name__", "") == "_do_shutdown"
