@@ -84,8 +84,10 @@ def test_a_child_has_signals_of_its_own() -> None:
 
 def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs() -> None:
     blocking = (
-        "threading.Thread(target=lambda: (seen.wait(), ours.leave(5)), daemon=True).start()\n"
+        "inside = threading.Event()\n"
+        "threading.Thread(target=lambda: (seen.wait(), inside.wait(), ours.leave(5)), daemon=True).start()\n"
         "try:\n"
+        "    inside.set()\n"
         "    threading.Event().wait()\n"
         "finally:\n"
         "    print('finally', flush=True)"

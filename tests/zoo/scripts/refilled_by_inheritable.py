@@ -2,6 +2,7 @@
 
 [zoo]
 ends = false
+during = 1
 [zoo.outputs]
 silver = "fields(rows, 'v')"
 """
