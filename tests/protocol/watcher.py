@@ -494,7 +494,8 @@ class Watcher:
         assert seen.failed == {t for t, r in self.runs.items() if r.failed}
         assert set(self.runs) == seen.ended | seen.taken | seen.failed, "a snapshot is missing"
         assert set(effect.batches) == seen.ended | seen.taken
-        assert set(effect.pre_commit) == seen.uncovered, "what has ended is pre-committed"
+        failed = {t for t in seen.failed if self.runs[t].commits}
+        assert set(effect.pre_commit) == seen.uncovered | failed, "what has ended or failed is pre-committed"
         seen.stored, seen.request_id, seen.final = True, effect.request_id, effect.scenario is not None
         self._flags(seen, effect)
         if seen.final:

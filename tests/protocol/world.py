@@ -247,8 +247,6 @@ class World:
         assert {t: c.batch for t, c in cuts.items()} == dict(effect.batches)
         for task in self.tasks:
             if task not in cuts:  # it has failed, or has not started in this epoch: its last committed batch
-                if task in self.epoch:
-                    self.actors[task].pre_commit(n)
                 cuts[task] = replace(self.actors[task].cut(), loose=bool(self.actors[task].begun))
             else:
                 snapshot = n in self.actors[task].cuts

@@ -50,7 +50,8 @@ def test_savepoints_that_are_whole_and_the_jobs_own(query: Query) -> None:
     query.batch()
     (lost,) = (e.shared for e in query.save("lost").files if e.shared and e.path.endswith("0/2.delta"))
     (query.root / "shared" / str(lost)).unlink()
-    assert known_records(query.files, config(query), 7, ()).records == (one.checkpoint,)
+    found = known_records(query.files, config(query, periodic(7)), 7, ())
+    assert found.records == (one.checkpoint, periodic(7))
 
 
 def test_what_it_began_with_and_what_it_took(query: Query) -> None:
@@ -58,6 +59,16 @@ def test_what_it_began_with_and_what_it_took(query: Query) -> None:
     found = known_records(query.files, config(query, periodic(5)), 7, [periodic(6), periodic(7)])
     assert found.asked == 7
     assert found.records == (first, periodic(5), periodic(6), periodic(7))
+
+
+def test_a_savepoint_that_its_epoch_died_with_never_was_in_the_index(query: Query) -> None:
+    """The job has gone on from what was before it; put into the index now, it would turn the job back."""
+    first = query.save("stop-1").checkpoint
+    orphan = query.save("eviction-2").checkpoint
+    assert orphan.checkpoint == 2
+    assert known_records(query.files, config(query, first), 1, ()).records == (first,)
+    own = replace(orphan, epoch=3)
+    assert known_records(query.files, config(query, first), 1, [own]).records == (first, own)
 
 
 def test_without_any_savepoint(query: Query) -> None:

@@ -9,14 +9,22 @@ from typing import Any
 import pytest
 
 from streamjob.protocol import effects as fx
-from streamjob.protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.messages import (
+    Application,
+    DriverConfig,
+    DriverPhase,
+    DriverStatus,
+    Mode,
+    TerminationRequest,
+)
+from streamjob.protocol.records import CheckpointRecord, JobRef
 from streamjob.runtime.board import StatusBoard
 from streamjob.runtime.files import StorageError
 from streamjob.runtime.loop import Loop
 from streamjob.runtime.stage import Figures, TaskName
 from streamjob.runtime.threads import script_threads
 from streamjob.runtime.work import RETRY_SECONDS
+from streamjob.sinks.transactional import TransactionLost
 
 PATIENCE = 20.0
 
@@ -49,6 +57,8 @@ class Run:
 
     def interrupt(self) -> None:
         """There is no query."""
+
+    cut_short = interrupt
 
 
 @pytest.fixture
@@ -125,6 +135,59 @@ def test_a_final_checkpoint_is_tried_again_soon_whatever_came_before(
     for _ in range(5):
         loop.work.carry_out(fx.RetryLater(), None)
     assert waits == [*RETRY_SECONDS, RETRY_SECONDS[-1]]
+
+
+class Transactions:
+    """Stands in for those of a sink whose transaction somebody has rolled back by hand."""
+
+    committed = 0
+
+    def pre_commit(self, *_: Any) -> None: ...
+
+    def up_to(self, _: int) -> tuple[str, ...]:
+        return ()
+
+    def commit(self, _: int) -> None:
+        self.committed += 1
+        raise TransactionLost("it is neither there nor committed", remedy="Look for it")
+
+
+def ended_run(loop: Loop) -> Run:
+    """Its script has ended, its input too; its final checkpoint is about to be in the index, and its sink has to commit."""
+    run = start(loop)
+    run.transactions = Transactions()  # type: ignore[assignment]
+    loop.work._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
+    loop.take(loop.coordinator.script_ended)
+    loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.STOP, None)))
+    with loop.changed:
+        announced = lambda: loop._board.status.completed is not None  # noqa: E731
+        assert loop.changed.wait_for(announced, PATIENCE)
+    return run
+
+
+def periodic(number: int) -> CheckpointRecord:
+    return CheckpointRecord(number, 1, None, None, None, "2026-01-01T00:00:00Z", ())
+
+
+def test_a_commit_that_is_lost_at_the_end_is_the_jobs_failure(loop: Loop) -> None:
+    """It was said to have ended well, with rows that nobody ever saw."""
+    run = ended_run(loop)
+    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    assert run.over.wait(PATIENCE), "whoever waits for it goes on"
+    assert run.transactions.committed == 1  # type: ignore[attr-defined]
+    assert loop.notes.failure is not None
+    assert loop.notes.failure.reason == "TransactionLost"
+    assert isinstance(run.failure, TransactionLost)
+    assert not loop.terminated.is_set()
+
+
+def test_a_close_that_throws_has_closed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ended_run(loop)
+    run.transactions = None
+    monkeypatch.setattr(loop.work, "_call", lambda *_: 1 / 0)
+    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    assert loop.terminated.wait(PATIENCE)
+    assert loop.notes.failure is None
 
 
 def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:

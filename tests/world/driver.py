@@ -26,14 +26,14 @@ from streamjob.protocol.messages import (
     TerminationRequest,
     report,
 )
-from streamjob.protocol.records import OperatorKind, OperatorRecord
-from streamjob.protocol.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.loop import expected
+from streamjob.runtime.known import known
+from streamjob.runtime.loop import OF_SINK, expected
 from streamjob.runtime.pod import INDEX_WAIT
 from streamjob.runtime.reporting import Notes, phase, stage_statuses, termination_status
 
-from .plan import Mishap
-from .query import BATCH, Figures, Query
+from .plan import Mishap, Scripted
+from .query import BATCH, Query
+from .script import Script
 from .work import Work
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ class Driver:
         if self._early:
             self.coordinator.termination_announced()
         self._early_savepoint: SavepointRequest | None = None
-        self._started = self._script_over = False
+        self._started = False
+        self.script = Script(self)
         self._durable = self._terminated = False
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
-        self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self._script))
+        self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self.script.begin))
 
     # --- time and chance --------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Driver:
         if mishap is Mishap.KILLED_BEFORE:
             return self.kill()
         if mishap is Mishap.THROWS:
-            return self.fail(task)
+            return self.fail(task, moment)
         if mishap is Mishap.HANGS:
             self.hanging_until = self.world.loop.time() + HANG
             return self.later(0.0, go_on)
@@ -121,56 +122,16 @@ class Driver:
     def me(self) -> str:
         return f"driver {self.config.epoch}"
 
-    # --- its script -------------------------------------------------------------------------------------------
+    # --- what its script asks for -----------------------------------------------------------------------------
 
-    def _script(self) -> None:
-        root, latest = self.config.checkpoints, self.config.restore.latest
-        shape = self.world.plan.shape
-        known = {s.uid: s for s in latest.stages} if latest else {}
-        if latest is not None and latest.drained and self.config.restore.exact and not latest.uncommitted:
-            problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
-            return self._leave(1, problem)
-        if self.config.spark_conf.get("script") == "broken":
-            return self._leave(1, Problem("ScriptFailed", "boom", "Mend the script", retryable=True))
-        upstream: tuple[str, ...] = ()
-        for uid in shape.stages:
-            plan = stage_plan(uid, 1, known.get(uid)).tasks[0]
-            directory = self.world.storage.directory(root, uid)
-            sink = self.world.storage.sink(root, uid) if shape.transactional else None
-            operators = (OperatorRecord(f"{uid}/source-0", OperatorKind.SOURCE, "model", False),)
-            query = Query(uid, directory, sink, Figures(operators))
-            if sink is not None:
-                sink.recover(plan.record.transactions if plan.record else ())
-            self.queries[uid] = query
-            up, upstream = upstream, (uid,)
-            if plan.start is Start.FINISHED:
-                query.finished = True
-                batch = directory.batch if directory.batch >= 0 else None
-                self.take(
-                    lambda q=query, u=up, b=batch: self.coordinator.task_restored_finished(q.task, u, b)
-                )
-                continue
-            self.take(
-                lambda q=query, u=up, s=sink: self.coordinator.task_started(q.task, u, commits=s is not None)
-            )
-            self.world.oracle.query_started(self, query)
-            if directory.drained or self._early is not None:
-                if directory.drained:
-                    self.take(lambda q=query: self.coordinator.input_ended(q.task))
-                continue
-            query.since = self.world.loop.time()
-            if shape.bounded is not None and not up:
-                left = max(shape.bounded - 1 - directory.batch, 0) * BATCH
-                self.later(left, lambda q=query: self._input_ended(q))
-        self.meet("Started", lambda: self.later(self.some(0.1, 2.0), self._all_started))
-        if self.config.checkpointing.interval:
-            self.later(self.config.checkpointing.interval, self._checkpoint_due)
-        return None
+    def enter(self, query: Query) -> None:
+        """A run begins, and takes the place of the last one of its stage."""
+        self.queries[query.uid] = query
+        self.notes.failed.pop(query.task, None)
 
-    def _all_started(self) -> None:
+    def all_started(self) -> None:
         self._started = True
         self.take(self.coordinator.all_started)
-        self.take(self.coordinator.script_ended)  # it falls off its end: its queries are the job
         early, self._early = self._early, None
         savepoint, self._early_savepoint = self._early_savepoint, None
         if early is not None:
@@ -182,18 +143,24 @@ class Driver:
             self.savepoint(savepoint)
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
-            self.later(self.some(2.0, 5.0), lambda: self.fail(next(iter(self.queries))))
+            self.later(self.some(2.0, 5.0), lambda: self.fail_job(next(iter(self.queries))))
 
-    def _input_ended(self, query: Query) -> None:
-        if query.since is not None:
-            self.settle(query)
-            query.since = None
-            self.take(lambda: self.coordinator.input_ended(query.task))
-
-    def _checkpoint_due(self) -> None:
+    def checkpoint_due(self) -> None:
         if not self._terminated:
             self.take(self.coordinator.checkpoint_due)
-            self.later(self.config.checkpointing.interval, self._checkpoint_due)
+            self.later(self.config.checkpointing.interval, self.checkpoint_due)
+
+    @property
+    def request(self) -> TerminationRequest | None:
+        return self.coordinator.request or self._early
+
+    @property
+    def stops(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.STOP
+
+    @property
+    def drains(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.DRAIN
 
     def settle(self, query: Query) -> int | None:
         """The last batch that the query has committed by now."""
@@ -259,17 +226,11 @@ class Driver:
             self.later(self.some(0.1, 3.0), lambda s=savepoint: self.meet("Delete", lambda: delete(s)))
 
     def tell_records(self, reached: int) -> None:
-        found = {
-            r.checkpoint: r
-            for uri, r in self.world.storage.savepoints.items()
-            if self.config.eviction_savepoint
-            and uri.startswith(self.config.eviction_savepoint.rpartition("/")[0])
-        }
-        if self.config.restore.latest is not None:
-            found[self.config.restore.latest.checkpoint] = self.config.restore.latest
-        found |= {r.checkpoint: r for r in self.status.durable}
-        known = KnownRecords(reached, tuple(found[n] for n in sorted(found)))
-        self.later(self.some(0.1, 2.0), lambda: self.update(known=known))
+        folder = (self.config.eviction_savepoint or "").rpartition("/")[0]
+        there = [r for uri, r in self.world.storage.savepoints.items() if folder and uri.startswith(folder)]
+        found = known(self.config, there, self.status.durable)
+        told = KnownRecords(reached, tuple(found[n] for n in sorted(found)))
+        self.later(self.some(0.1, 2.0), lambda: self.update(known=told))
 
     def complete(self, announced: int) -> None:
         self.take(lambda: self.coordinator.checkpoint_completed(self._work.numbers.get(announced, announced)))
@@ -288,7 +249,7 @@ class Driver:
             TerminationRequest(request_id, self.config.epoch, Mode.STOP, self.config.eviction_savepoint)
         )
         if not self.queries:
-            return self._leave(0, None)
+            return self.leave(0, None)
         self._if_durable()
         return None
 
@@ -315,33 +276,26 @@ class Driver:
                 self._publish()
                 # What a script does after its end was asked for decides the exit code, and nothing else.
                 code = self._rng.choice((0, 0, 3)) if self.coordinator.request else 0
-                leave = lambda code=code: self._leave(code, None)  # noqa: E731
+                leave = lambda code=code: self.leave(code, None)  # noqa: E731
                 self.later(self.some(0.1, 1.0), lambda leave=leave: self.meet("Leave", leave))
             elif isinstance(effect, fx.StartTimer):
                 fired = lambda e=effect: self.take(lambda: self.coordinator.timer_fired(e.timer, e.number))  # noqa: E731
                 self.later(effect.seconds, fired)
             else:
                 self._work.put(effect)
-        self._script_goes_on()
-
-    def _script_goes_on(self) -> None:
-        """It waits for its queries, and ends when they are over."""
-        draining = self.coordinator.request is not None and self.coordinator.request.mode is Mode.DRAIN
-        tasks = self.coordinator.tasks.values()
-        over = all(t.state is TaskState.CLOSED or (draining and t.ended and not t.commits) for t in tasks)
-        if self._started and not self._script_over and over and self.notes.failure is None:
-            self._script_over = True
-            self.later(self.some(0.05, 0.5), lambda: self.take(self.coordinator.script_ended))
+        self.script.look()
 
     # --- what it says, and its end ----------------------------------------------------------------------------
 
     def _publish(self) -> None:
         c = self.coordinator
+        dead = [p for task, p in self.notes.failed.items() if task in c.failed]
         self.update(
             phase=phase(c),
             stages=stage_statuses(c, self.queries),  # type: ignore[arg-type]
             termination=termination_status(c, self.notes, self.config.epoch),
             problem=self.notes.failure,
+            degraded=dead[0] if dead and self.notes.failure is None else None,
         )
 
     def update(self, **changes: Any) -> None:
@@ -358,8 +312,30 @@ class Driver:
             self._text = (self.status.version, codec.dumps(self.status))
         return self._text[1]
 
-    def fail(self, task: str) -> None:
-        """A query dies: the job fails with all its stages."""
+    def fail(self, task: str, moment: str) -> None:
+        """A query dies, and with it those that it is connected with. Whether the job does is for its script to say. What an end
+        that is in the index has left to a sink is the next driver's."""
+        self._work.thrown(task)
+        if moment == "Close":
+            return self.take(lambda: self.coordinator.closed(task))
+        if moment in [e.__name__ for e in OF_SINK] and not self.coordinator.tasks[task].can_fail:
+            return self.fail_job(task)
+        live = [q for q in self.queries.values() if q.since is not None]
+        if self.script.kind not in (Scripted.RETRY, Scripted.CARELESS) or not (task in self.queries or live):
+            return self.fail_job(task)
+        uid = task or live[0].uid
+        for other in self.queries.values():
+            can_fail = self.coordinator.tasks[other.task].can_fail and not self.script.is_over(other)
+            if other.uid in self.coordinator.connected(uid) and can_fail:
+                self.settle(other)
+                other.since = None
+                boom = Problem("QueryFailed", f"{uid}: boom", "See the driver's log", retryable=True)
+                self.notes.failed[other.task] = boom
+                self.take(lambda t=other.task: self.coordinator.task_failed(t))
+        return None
+
+    def fail_job(self, task: str) -> None:
+        """The script fails, and the job with all its stages."""
         self.notes.failure = Problem("QueryFailed", f"{task}: boom", "See the driver's log", retryable=True)
         for query in self.queries.values():
             self.settle(query)
@@ -368,9 +344,9 @@ class Driver:
         self._publish()
         # The script may handle the exception and leave with 0.
         code = self._rng.choice((0, 1, 3))
-        self.later(self.some(0.1, 1.0), lambda: self._leave(code, self.notes.failure))
+        self.later(self.some(0.1, 1.0), lambda: self.leave(code, self.notes.failure))
 
-    def _leave(self, code: int, problem: Problem | None) -> None:
+    def leave(self, code: int, problem: Problem | None) -> None:
         if problem is not None and self._terminated and self.coordinator.request is not None:
             problem = None
             self.update(problem=None)
@@ -387,7 +363,7 @@ class Driver:
         ):
             truth.ended_well = truth.last[1]
         if problem is not None:
-            self.update(phase=DriverPhase.FAILED, problem=problem)
+            self.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
         self._end(code, report(self.status))
 
     def kill(self) -> None:

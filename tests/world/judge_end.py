@@ -66,6 +66,9 @@ class End(Ledger):
         if conditions["Ready"]["status"] != "True":
             return f"phase {phase} is not ready: {conditions['Ready']['message']}"
         if phase == "Running":
+            dead = any(d.status.degraded for d in drivers)
+            if dead != ("Degraded" in conditions):
+                return f"a query of its driver is {'dead' if dead else 'alive'}, and nobody says so"
             for (root, task), sink in self.world.storage.sinks.items():
                 if root == truth.root and any(number in truth.index for number, _ in sink.pending.values()):
                     return f"{task}'s sink has not committed what a completed checkpoint has"

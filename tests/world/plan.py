@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
@@ -30,9 +30,21 @@ class Mishap(str, Enum):
     EVICTED = "evicted"
 
 
+class Scripted(str, Enum):
+    """What the job's script does beside starting its queries."""
+
+    TOGETHER = "together"  # starts them all, and falls off its end
+    IN_TURN = "in turn"  # each when the one before is over: their triggers take what there is
+    REFRESH = "refresh"  # stops the last one again and again, and starts it again
+    RETRY = "retry"  # starts again what has failed
+    CARELESS = "careless"  # what has failed stays dead
+
+
 @dataclass(frozen=True)
 class Shape:
-    """The job: its stages (each reads from the one before), and its spec where it matters here.
+    """The job: its stages, and its spec where it matters here.
+
+    :param chained: each stage reads from the one before; otherwise they have nothing to do with each other.
 
     :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
     :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
@@ -53,6 +65,8 @@ class Shape:
     escalation: tuple[str, ...] = ()
     upgrade: str = "Savepoint"
     sidecar: bool = False
+    script: Scripted = Scripted.TOGETHER
+    chained: bool = True
 
 
 @dataclass(frozen=True)
@@ -152,6 +166,7 @@ def random_plan(seed: int) -> Plan:
         upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
         sidecar=Random(f"sidecar {seed}").random() < 0.2,
     )
+    shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
     mishaps: tuple[tuple[str, int, Mishap], ...] = ()
@@ -170,6 +185,14 @@ def random_plan(seed: int) -> Plan:
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, steps, faults, mishaps, weather, skews, deaf, first)
+
+
+def _scripted(shape: Shape, rng: Random) -> Shape:
+    """One half of the scripts only start their queries. What takes its queries in turn needs them to end."""
+    script = rng.choice((Scripted.TOGETHER, rng.choice(list(Scripted))))
+    stages = ("events", "sums") if script is Scripted.IN_TURN or rng.random() < 0.3 else shape.stages
+    bounded = shape.bounded or (10 if script is Scripted.IN_TURN else None)
+    return replace(shape, script=script, stages=stages, bounded=bounded, chained=rng.random() < 0.7)
 
 
 def _steps(rng: Random) -> list[Step]:

@@ -25,9 +25,9 @@ class Figures:
     state_rows: int | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Query:
-    """A stage of one task. `since`: when its query was started, None if it does not run."""
+    """A run of a stage of one task. `since`: when its query was started, None if it does not run."""
 
     uid: str
     directory: Directory

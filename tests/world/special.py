@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .plan import Fault, Mishap, Plan, Shape, Step
+from .plan import Fault, Mishap, Plan, Scripted, Shape, Step
 from .scenarios import APPLY, PLANS
 
+TWO = ("events", "sums")
+DIES = ("Running", 0, Mishap.THROWS)
 FILL = Step("fill storage", 3.0, "Running")
 
 
@@ -235,6 +237,50 @@ _SPECIAL: dict[str, Plan] = {
     # The script raises when its input has ended and the index has the end: that is no Finished job. The next driver has but to
     # run it once more.
     "failed-end": Plan(36, Shape(bounded=10), mishaps=(("Leave", 0, Mishap.THROWS),)),
+    # One of two queries dies, and its script does not notice: the job says so as long as it is so.
+    "careless": Plan(40, Shape(TWO, script=Scripted.CARELESS, chained=False), mishaps=(DIES,)),
+    "careless-stopped": Plan(
+        41,
+        Shape(TWO, transactional=True, interval="5s", script=Scripted.CARELESS, chained=False),
+        (APPLY, Step("Stopped", 60.0, "Running"), Step("Running", 3.0, "Stopped")),
+        mishaps=(DIES,),
+    ),
+    # What is dead cannot be drained: the next driver does it.
+    "careless-drained": Plan(
+        42,
+        Shape(TWO, script=Scripted.CARELESS, chained=False),
+        (APPLY, Step("Drained", 60.0, "Running")),
+        mishaps=(DIES,),
+    ),
+    # It is started again; then nobody says so any more.
+    "retry": Plan(43, Shape(TWO, script=Scripted.RETRY), mishaps=(DIES,)),
+    # Backfill first: the driver dies while the second query runs, which goes on behind a stage that has ended.
+    "in-turn": Plan(
+        44,
+        Shape(TWO, transactional=True, bounded=10, script=Scripted.IN_TURN),
+        mishaps=(("Snapshot", 2, Mishap.KILLED_BEFORE),),
+    ),
+    "in-turn-stopped": Plan(
+        45,
+        Shape(TWO, bounded=10, script=Scripted.IN_TURN),
+        (APPLY, Step("Stopped", 6.0, "Running"), Step("Running", 3.0, "Stopped")),
+    ),
+    # A query is stopped and started again until the job stops, in the middle of it or between.
+    "refresh": Plan(
+        46,
+        Shape(TWO, transactional=True, interval="15s", script=Scripted.REFRESH),
+        (APPLY, Step("Stopped", 200.0, "Running"), Step("Running", 3.0, "Stopped"), Step("Drained", 90.0)),
+    ),
+    # What a sink has to commit is lost when everything has ended, so nothing has come to its end.
+    "lost-commit": Plan(
+        47, Shape(transactional=True, bounded=10), mishaps=(("NotifyComplete", 0, Mishap.THROWS),)
+    ),
+    "lost-commit-stopped": Plan(
+        48,
+        Shape(transactional=True),
+        (APPLY, Step("Stopped", 9.0, "Running")),
+        mishaps=(("NotifyComplete", 0, Mishap.THROWS),),
+    ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
         28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)

@@ -14,6 +14,7 @@ from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.runtime.loop import OF_RUN
 
 from .query import BATCH, Query
 
@@ -38,25 +39,33 @@ class Work:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.numbers: dict[int, int] = {}
-        self._lanes: dict[str, deque[Any]] = {}  # by task
+        self._lanes: dict[str, deque[tuple[Any, Query | None]]] = {}  # by task
         self._busy: set[str] = set()
         self._records: dict[int, CheckpointRecord] = {}
         self._targets: dict[int, str] = {}  # of savepoints beside the run
 
     def put(self, effect: Any) -> None:
         lane = getattr(effect, "task", "")
-        self._lanes.setdefault(lane, deque()).append(effect)
+        self._lanes.setdefault(lane, deque()).append((effect, self.driver.queries.get(lane)))
         self._next(lane)
+
+    def thrown(self, lane: str) -> None:
+        """What was under way has failed, and what was to follow does not."""
+        self._lanes.pop(lane, None)
+        self._busy.discard(lane)
 
     def _next(self, lane: str) -> None:
         if lane in self._busy or not self._lanes.get(lane):
             return
         self._busy.add(lane)
-        effect = self._lanes[lane].popleft()
+        effect, run = self._lanes[lane].popleft()
+
+        def is_stale() -> bool:
+            """As `Loop._is_stale`."""
+            return isinstance(effect, OF_RUN) and self.driver.queries.get(lane) is not run
 
         def done() -> None:
-            event = getattr(self, f"_{type(effect).__name__.lower()}")(effect)
-            answer(event)
+            answer(None if is_stale() else getattr(self, f"_{type(effect).__name__.lower()}")(effect))
 
         def answer(event: Event | None) -> None:
             self._busy.discard(lane)
@@ -78,12 +87,15 @@ class Work:
     _catchup = _stopatboundary
 
     def _firemaxwatermark(self, effect: fx.FireMaxWatermark) -> Event | None:
-        directory = self.driver.queries[effect.task].directory
+        run = self.driver.queries[effect.task]
+        directory = run.directory
         if not directory.drained:
             directory.drained = True
             directory.batch += 1  # its offsets; the commit follows
 
         def fired() -> list[Any]:
+            if self.driver.queries[effect.task] is not run:
+                return []
             directory.flushed = True
             return self.driver.coordinator.max_watermark_fired(effect.task, directory.batch)
 

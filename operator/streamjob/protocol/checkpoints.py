@@ -66,7 +66,7 @@ class Checkpoint:
 
     :param finished: the tasks whose operators had finished when it was triggered.
     :param live: the runs that take part: those that ran, and those that waited for their final checkpoint.
-    :param failed: tasks whose run had failed: what their sinks had pre-committed is in the record, too.
+    :param failed: tasks whose run had failed: what their sinks have of committed batches is in the record, too.
     :param ended: the runs whose data had ended and of which no completed checkpoint says so.
     :param pre_commit: see `StoreCheckpoint`.
     :param scenario: what it ends; None unless it is the final one.
@@ -98,10 +98,12 @@ class Checkpoint:
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
         scenario = _ended_by(tasks.values(), requested) if order.kind is Kind.FINAL else None
         stand = {n: t for n, t in tasks.items() if t.stands}
-        pre_commit = {}
+        pre_commit: dict[str, int] = {}
         for name, task in stand.items():
             if not task.covered:
                 pre_commit[name] = task.last_transaction = task.last_transaction or number
+        failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
+        pre_commit = dict.fromkeys(failed, number) | pre_commit
         over = scenario is not None and scenario.is_drain  # nobody goes on from it
         finished = [
             n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
@@ -119,7 +121,7 @@ class Checkpoint:
                 for n, t in tasks.items()
                 if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
             },
-            failed=tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits),
+            failed=failed,
             ended={n: t for n, t in stand.items() if t.ended and not t.covered},
             pre_commit=pre_commit,
             barriers=Barriers(graph, running),

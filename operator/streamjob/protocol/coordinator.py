@@ -254,12 +254,13 @@ class Coordinator(CheckpointEvents):
     def task_failed(self, task: str) -> list[Effect]:
         """The query died, or a step of its end cannot be had. Others run on; what is durable stays.
 
-        After its final checkpoint a task has nothing left to lose: a close() that throws has closed it all the same.
+        After its final checkpoint a task has nothing left that could fail; what is left to commit is committed by this driver or
+        the next one, and a close() that throws has closed it all the same.
         """
-        if self._ending.fail(task):
-            effects = self._flight.give_up(f"task {task} failed", again=True)
-            return effects + self._ending.after_failure(task) + self._flight.trigger()
-        return self.closed(task)
+        if not self._ending.fail(task):
+            return []
+        effects = self._flight.give_up(f"task {task} failed", again=True)
+        return effects + self._ending.after_failure(task) + self._flight.trigger()
 
     # --- events: requests -------------------------------------------------------------------------------------
 

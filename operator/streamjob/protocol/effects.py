@@ -88,8 +88,8 @@ class StoreCheckpoint:
     → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`.
 
     :param batches: of every task of the job, but for those that have failed: theirs is the last one that they committed.
-    :param pre_commit: tasks that stand at their end; what their sinks have left is pre-committed first (unless that
-        has been done), for the checkpoint named here. It may be an earlier one that is still under way: were it
+    :param pre_commit: tasks that stand at their end, or whose run has failed; what their sinks have left is pre-committed first
+        (unless that has been done), for the checkpoint named here. It may be an earlier one that is still under way: were it
         this one, and the earlier one completed first, it would be aborted.
     :param scenario: what it ends, None if the job runs on.
     :param request_id: of the termination or savepoint request that asked for it, with the `savepoint` to write.

@@ -293,10 +293,9 @@ class Ending(Roster):
 
     def fail(self, name: str) -> bool:
         """False if it has nothing left to lose: its final checkpoint has completed, or it is gone already."""
-        task = self.tasks[name]
-        if task.state not in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP):
+        if not self.tasks[name].can_fail:
             return False
-        with self.changing(name):
+        with self.changing(name) as task:
             task.state = next_task_state(task.state, Event.FAIL)
             task.awaits_flush = False
         return True

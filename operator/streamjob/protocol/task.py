@@ -105,6 +105,11 @@ class Task:
         return self.state is not TaskState.RUNNING and not self.operators_finished
 
     @property
+    def can_fail(self) -> bool:
+        """Something of it is in no checkpoint that its end waits for."""
+        return self.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
+
+    @property
     def paused(self) -> bool:
         """Its run has ended and its operators have not: they go on in another run, or in another epoch."""
         return self.ended and not self.operators_finished

@@ -18,18 +18,27 @@ log = logging.getLogger("streamjob")
 LIMIT = 600 << 10  # bytes of a status' answer
 
 
+def known(
+    config: DriverConfig, savepoints: Iterable[CheckpointRecord], own: Iterable[CheckpointRecord]
+) -> dict[int, CheckpointRecord]:
+    """By number: the checkpoint that this epoch began with, those of the job's savepoints, and the driver's `own`.
+
+    A savepoint of an earlier epoch that is newer than what this one began with never was in the index: its driver died with
+    it, and the job has gone on from what was before it.
+    """
+    latest = config.restore.latest
+    before = latest.checkpoint if latest is not None else 0
+    found = {r.checkpoint: r for r in savepoints if r.checkpoint <= before or r.epoch == config.epoch}
+    if latest is not None:
+        found[latest.checkpoint] = latest
+    return found | {r.checkpoint: r for r in own}
+
+
 def known_records(
     files: HadoopFiles, config: DriverConfig, asked: int, own: Iterable[CheckpointRecord]
 ) -> KnownRecords:
-    """The checkpoint that this epoch began with, those of the savepoints in the job's folder, and the driver's `own`; the newest
-    ones, as far as an answer holds them.
-
-    :raises StorageError: the folder cannot be listed.
-    """
-    found = {r.checkpoint: r for r in _of_savepoints(files, config)}
-    if config.restore.latest is not None:
-        found[config.restore.latest.checkpoint] = config.restore.latest
-    found |= {r.checkpoint: r for r in own}
+    """What `known` says; the newest ones, as far as an answer holds them. :raises StorageError: the folder cannot be listed."""
+    found = known(config, _of_savepoints(files, config), own)
     kept: list[CheckpointRecord] = []
     size = 0
     for number in sorted(found, reverse=True):

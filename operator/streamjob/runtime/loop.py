@@ -16,12 +16,14 @@ from collections.abc import Callable
 from ..protocol.checkpoints import Checkpointing
 from ..protocol.coordinator import Coordinator
 from ..protocol.effects import (
+    AbortTransactions,
     Cancel,
     CatchUp,
     Close,
     Effect,
     Finish,
     FireMaxWatermark,
+    NotifyComplete,
     StartTimer,
     StopAtBoundary,
     Terminated,
@@ -42,6 +44,11 @@ log = logging.getLogger("streamjob")
 SAMPLE_SECONDS = 1.0
 # The end of one run. Asked of a run that another has followed since, they would end that one.
 OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
+
+
+OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
+# What a completed checkpoint owes to a sink.
+OF_SINK = (NotifyComplete, AbortTransactions)
 
 
 Lane = queue.SimpleQueue[tuple[Effect, "Stage | None"]]
@@ -123,9 +130,9 @@ class Loop:
 
     def is_over(self, stage: Stage) -> bool:
         """What its script waits for: the run is closed, or has ended and nothing of it is to be committed any more. When the
-        job stops, it is closed by the checkpoint that the stop waits for."""
+        job stops, it is closed by the checkpoint that the stop waits for. When the job has failed, nothing more comes of it."""
         task = self.coordinator.tasks[stage.task]
-        if task.state in (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED):
+        if self.notes.failure is not None or task.state in OVER:
             return True
         return task.ended and not task.commits and not self.stops
 
@@ -140,7 +147,8 @@ class Loop:
             stage.failed_by_itself = stage.query is not None and stage.query.exception() is not None
             taken_down = []
             for other in self._connected(stage):
-                if not other.over.is_set() or other is stage:
+                concerned = other is stage or not other.over.is_set()
+                if concerned and self.coordinator.tasks[other.task].can_fail:
                     other.failure = other.failure or error
                     self.notes.failed[other.task] = problem_of(error, stage.task)
                     taken_down.append(other)
@@ -161,8 +169,9 @@ class Loop:
         with self.lock:
             self.notes.fail(error, what)
             live = [s for s in self.stages.values() if not s.over.is_set()]
-            for stage in live:
+            for stage in live:  # first: whoever waits for one of them goes on with the first event
                 stage.failure = stage.failure or error
+            for stage in live:
                 self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
             self.publish()
         for stage in live:
@@ -271,7 +280,9 @@ class Loop:
             event = self.work.carry_out(effect, stage)
         except Exception as e:  # whatever it is, somebody waits for it: say it and let go
             log.exception("%s failed", effect)
-            if stage is None:
+            if isinstance(effect, Close):
+                self.take(lambda: self.coordinator.closed(effect.task))
+            elif stage is None or self._is_owed(effect):
                 self.fail_job(e)
             else:
                 self.fail(stage, e)
@@ -287,6 +298,10 @@ class Loop:
             self.fail_job(e)
             return False
         return True
+
+    def _is_owed(self, effect: Effect) -> bool:
+        """What an end that is in the index has left to its sink: the next driver does it, no run of this one can."""
+        return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
     def _is_stale(self, effect: Effect, stage: Stage | None) -> bool:
         """It was asked of a run that another one has followed."""

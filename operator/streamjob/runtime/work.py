@@ -219,8 +219,11 @@ class Work:
 
     def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
         for task, of in effect.pre_commit.items():
-            if (transactions := self._stages[task].transactions) is not None:
-                transactions.pre_commit(of, effect.batches[task])
+            stage = self._stages[task]
+            if stage.transactions is not None:
+                failed = task not in effect.batches
+                batch = stage.directory.latest_commit() if failed else effect.batches[task]
+                stage.transactions.pre_commit(of, batch)
 
     def _give_up(self, number: int, request_id: str, reason: str) -> Event:
         self.asked.give_up(request_id, reason[:1000])

@@ -1,0 +1,191 @@
+"""The user's script in a driver: which queries it starts when, and what it does about those that have ended.
+
+What of it reaches the coordinator is what runtime/{driver,starter,loop,process}.py say of such a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from streamjob.protocol.lifecycle import TaskState
+from streamjob.protocol.messages import Problem
+from streamjob.protocol.records import OperatorKind, OperatorRecord
+from streamjob.protocol.recovery import AlreadyDrained, Start, stage_plan
+from streamjob.runtime.driver import HURRY
+
+from .plan import Scripted
+from .query import BATCH, Figures, Query
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
+
+
+class Script:
+    """`begin` is its first line. `ended`: nothing of it runs any more."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.kind = driver.world.plan.shape.script
+        self.waits = self.ended = False
+        self._to_start = list(driver.world.plan.shape.stages)
+        self._busy = False  # between two of its lines: it waits for nothing
+        self._dead: set[Query] = set()  # failed runs that it has heard of
+
+    # --- its lines --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        driver = self.driver
+        latest, exact = driver.config.restore.latest, driver.config.restore.exact
+        if latest is not None and latest.drained and exact and not latest.uncommitted:
+            problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
+            return driver.leave(1, problem)
+        if driver.config.spark_conf.get("script") == "broken":
+            return driver.leave(1, Problem("ScriptFailed", "boom", "Mend the script", retryable=True))
+        self._start_next()
+        driver.meet("Started", lambda: driver.later(driver.some(0.1, 2.0), self._wait))
+        if driver.config.checkpointing.interval:
+            driver.later(driver.config.checkpointing.interval, driver.checkpoint_due)
+        return None
+
+    def _start_next(self) -> None:
+        """All of them; or one, if it takes them in turn, and those that have finished."""
+        while self._to_start:
+            runs = self.start(self._to_start.pop(0))
+            if runs and self.kind is Scripted.IN_TURN:
+                return
+
+    def _wait(self) -> None:
+        """It waits for its queries without end; or, if nothing follows in it, falls off its end, and they are the job."""
+        self.waits = True
+        self.driver.all_started()
+        if self.kind is Scripted.TOGETHER:
+            self._end()
+        if self.kind is Scripted.REFRESH:
+            self._refresh_later()
+        self.look()
+
+    def look(self) -> None:
+        """Something has changed: it goes on, if what it waits for is over."""
+        if not self.waits or self.ended or self._busy:
+            return
+        driver, c = self.driver, self.driver.coordinator
+        runs = [q for q in driver.queries.values() if not self.is_over(q)]
+        failed = [q for q in driver.queries.values() if q.task in c.failed]
+        if driver.stops and not runs:
+            return self._next_line(0.05, 0.5, self._end)  # SystemExit comes out of its wait
+        if self.kind is Scripted.RETRY and failed and not driver.stops:
+            return self._next_line(0.1, 5.0, lambda: [self._start_again(q) for q in failed])
+        if failed:
+            # It sleeps, and looks for nothing. A drain needs what is dead: see `Driver._give_up_a_drain_of_the_dead`.
+            if driver.drains and not runs:
+                self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].task))
+            return None
+        if self.kind is Scripted.IN_TURN and self._to_start and not runs:
+            return self._next_line(0.1, 3.0, self._start_next)
+        if not runs and not self._to_start:
+            return self._next_line(0.05, 0.5, self._end)
+        return None
+
+    def _next_line(self, low: float, high: float, line: Callable[[], object]) -> None:
+        def go_on() -> None:
+            self._busy = False
+            if not self.ended:
+                line()
+                self.look()
+
+        self._busy = True
+        self.driver.later(self.driver.some(low, high), go_on)
+
+    def _end(self) -> None:
+        self.ended = True
+        self.driver.take(self.driver.coordinator.script_ended)
+
+    def _refresh_later(self) -> None:
+        """`query.stop(); query = ….start()`, again and again, of its last query."""
+
+        def refresh() -> None:
+            query = list(self.driver.queries.values())[-1]
+            if self.ended or self._busy or self.driver.request is not None or self.is_over(query):
+                return self._refresh_later()
+            self._busy = True
+            self.driver.take(lambda: self.driver.coordinator.script_stopped(query.task))
+            return self._until_over(query)
+
+        self.driver.later(self.driver.some(5.0, 60.0), refresh)
+
+    def _until_over(self, query: Query) -> None:
+        if not self.is_over(query):
+            return self.driver.later(0.2, lambda: self._until_over(query))
+        if not (self.driver.stops or self.driver.coordinator.terminated):
+            self._start_again(query)
+        self._busy = False
+        self._refresh_later()
+        return self.look()
+
+    # --- runs -------------------------------------------------------------------------------------------------
+
+    def is_over(self, query: Query) -> bool:
+        """As `Loop.is_over`: what waits for the run returns."""
+        task = self.driver.coordinator.tasks[query.task]
+        return task.state in OVER or (task.ended and not task.commits and not self.driver.stops)
+
+    def _start_again(self, query: Query) -> None:
+        task = self.driver.coordinator.tasks[query.task]
+        again = task.can_start_again or task.state is TaskState.FAILED
+        if self.driver.queries[query.uid] is query and again:
+            self.start(query.uid)
+
+    def start(self, uid: str) -> bool:
+        """A run of the stage begins, the first or another one; whether there is something to wait for."""
+        driver, world = self.driver, self.driver.world
+        root, latest, shape = driver.config.checkpoints, driver.config.restore.latest, world.plan.shape
+        known = {s.uid: s for s in latest.stages} if latest else {}
+        plan = stage_plan(uid, 1, known.get(uid)).tasks[0]
+        before = driver.queries.get(uid)
+        directory = world.storage.directory(root, uid)
+        sink = world.storage.sink(root, uid) if shape.transactional else None
+        operators = (OperatorRecord(f"{uid}/source-0", OperatorKind.SOURCE, "model", False),)
+        query = Query(uid, directory, sink, Figures(operators))
+        first = shape.stages.index(uid) == 0
+        upstream = () if first or not shape.chained else (shape.stages[shape.stages.index(uid) - 1],)
+        if sink is not None and before is None:
+            sink.recover(plan.record.transactions if plan.record else ())
+        driver.enter(query)
+        if plan.start is Start.FINISHED and before is None:
+            query.finished = True
+            batch = directory.batch if directory.batch >= 0 else None
+            driver.take(lambda: driver.coordinator.task_restored_finished(query.task, upstream, batch))
+            return False
+        reads = not directory.drained and driver.request is None
+        drained = directory.drained
+        driver.take(
+            lambda: driver.coordinator.task_started(
+                query.task, upstream, commits=sink is not None, drained=drained
+            )
+        )
+        world.oracle.query_started(driver, query)
+        if drained and before is None:
+            driver.take(lambda: driver.coordinator.input_ended(query.task))
+        if not reads or driver.coordinator.tasks[query.task].step is not None:
+            return True
+        query.since = world.loop.time()
+        in_turn = self.kind is Scripted.IN_TURN
+        if shape.bounded is not None and (in_turn or not upstream):
+            left = max(shape.bounded - 1 - directory.batch, 0) * BATCH
+            driver.later(left, lambda: self._input_ends(query, exhausted=in_turn))
+        return True
+
+    def _input_ends(self, query: Query, *, exhausted: bool) -> None:
+        """:param exhausted: by its trigger, availableNow: as far as its script knows it may start again."""
+        c = self.driver.coordinator
+        if query.since is None or self.driver.queries[query.uid] is not query:
+            return
+        self.driver.settle(query)
+        query.since = None
+        if exhausted:
+            self.driver.take(lambda: c.run_ended(query.task, exhausted=True))
+        else:
+            self.driver.take(lambda: c.input_ended(query.task))
