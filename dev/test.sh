@@ -14,6 +14,7 @@ with_spark40='tests/spark/test_boundary.py tests/spark/test_changed_query.py tes
     tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py'
 if [ "${1:-}" = all ]; then
     quick='' with_spark40=tests/spark
+    export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # of each trigger with each sink
 fi
 
 # A cluster that is up, or the user's own, is left as it was found. Ours goes when both processes have ended.

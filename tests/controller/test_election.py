@@ -95,7 +95,6 @@ async def test_a_killed_leader_is_followed_in_the_middle_of_a_stop(
     await pair.taken_over(driver)
     took = time.monotonic() - began
     record_property("figure", f"leader killed until the standby has taken charge of a job: {took:.1f} s")
-    assert took < 20
     await end(world, driver, told, Mode.STOP)
     await world.phase("Stopped")
     assert len({c.request_id for c in driver.commands if not isinstance(c, int)}) == 1

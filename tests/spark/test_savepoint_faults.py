@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError, StreamJobError, UnknownVersion
-from streamjob.protocol.messages import Application, DriverConfig
+from streamjob.protocol.messages import Application, DriverConfig, Restore
 from streamjob.runtime import parallel
 from streamjob.runtime.catalog import delete_savepoint, export, list_savepoints
 from streamjob.runtime.describe import describe_savepoint
@@ -190,17 +190,18 @@ def test_s5_full_or_denied(query: Query, files: FaultyFiles, disk: Path) -> None
 
 def test_i2_what_the_savepoints_tell_of_a_lost_index(query: Query, files: FaultyFiles) -> None:
     """The driver reads their manifests again; one that was cut off, or never finished, tells nothing."""
+    records = {1: read_manifest(files, query.uri("one")).checkpoint}
+    for name in ("two", "three", "four"):
+        written = query.save(name).checkpoint
+        records[written.checkpoint] = written
     config = DriverConfig(
         job=JOB,
         epoch=3,
         application=Application(file="app.py"),
         checkpoints=query.at("checkpoints"),
+        restore=Restore(latest=records[4]),
         eviction_savepoint=query.uri("eviction-3"),
     )
-    records = {1: read_manifest(files, query.uri("one")).checkpoint}
-    for name in ("two", "three", "four"):
-        written = query.save(name).checkpoint
-        records[written.checkpoint] = written
     assert known_records(files, config, 4, ()).records == tuple(records.values())
     damaged = query.root / "two" / manifests.NAME
     damaged.write_bytes(damaged.read_bytes()[:-9])
