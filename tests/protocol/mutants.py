@@ -59,6 +59,14 @@ class Mutation:
     new: str
 
 
+def cases(mutations: Sequence[Mutation]) -> list[Any]:
+    """For `parametrize`, by title; where each takes seconds, every tenth is for every commit, the others are `slow`."""
+    return [
+        pytest.param(m, id=m.title, marks=[pytest.mark.slow] if n % 10 else [])
+        for n, m in enumerate(mutations)
+    ]
+
+
 def load(text: str) -> Iterator[Mutation]:
     for block in text.split("\n\n"):
         head, *lines = block.strip("\n").split("\n")

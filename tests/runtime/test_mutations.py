@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.mutants import ROOT, Mutation, load, source
+from tests.protocol.mutants import ROOT, Mutation, cases, load, source
 
 HERE = Path(__file__).parent
 MUTATIONS = list(load((HERE / "mutations.txt").read_text()))
@@ -60,7 +60,7 @@ def test_no_false_alarm(sources: Path) -> None:
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.title)
+@pytest.mark.parametrize("mutation", cases(MUTATIONS))
 def test_noticed(mutation: Mutation, sources: Path) -> None:
     place = sources / "streamjob" / "runtime" / f"{mutation.module}.py"
     whole = place.read_text()

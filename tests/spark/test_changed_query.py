@@ -152,7 +152,7 @@ def test_state_where_there_was_none(
         refuse_changed(writer(job, window), None, job.directory, internals)
 
 
-@pytest.mark.parametrize("provider", ["hdfs", "rocksdb"])
+@pytest.mark.parametrize("provider", [pytest.param("hdfs", marks=pytest.mark.slow), "rocksdb"])
 @pytest.mark.parametrize("query", [*QUERIES, with_itself])
 def test_a_query_that_fits_is_not(
     spark: SparkSession,

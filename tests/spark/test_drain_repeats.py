@@ -25,7 +25,7 @@ from .feeds import at, rows
 from .test_drain import Job
 
 STORES = "org.apache.spark.sql.execution.streaming.state.{}StateStoreProvider"
-ALL, ROCKSDB = ("HDFSBacked", "RocksDB"), ("RocksDB",)
+ALL, ROCKSDB = (pytest.param("HDFSBacked", marks=pytest.mark.slow), "RocksDB"), ("RocksDB",)
 MINUTE = 60_000
 START = 1_767_225_600_000  # 2026-01-01
 LINK, LAST = 25 * MINUTE, START + 120 * MINUTE
@@ -206,6 +206,7 @@ def test_r7_one_batch_is_enough_for_a_chain_without_timers(
     assert job.output() == job.expected()
 
 
+@pytest.mark.slow
 @in_rocksdb
 def test_r7_timers_before_a_window(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, store: str
@@ -324,7 +325,7 @@ def test_r7_killed_before_each_step(
     assert job.output() == counted(TIMES)
 
 
-@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("cleaned", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_r7_all_of_a_drain_is_taken_back(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, cleaned: bool
 ) -> None:

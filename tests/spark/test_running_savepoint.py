@@ -71,9 +71,10 @@ def batch_of(record: CheckpointRecord) -> int:
     return batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conf",
-    [pytest.param(HDFS, marks=[pytest.mark.any_spark, pytest.mark.slow]), ROCKS],
+    [pytest.param(HDFS, marks=pytest.mark.any_spark), ROCKS],
     ids=["hdfs", "rocksdb"],
 )
 def test_row13_a_job_restored_from_one_equals_the_batch(
@@ -129,6 +130,7 @@ def test_row13_the_same_request_is_one_savepoint_and_none_comes_during_a_stop(
     assert listed(files, tmp_path) == {"savepoint-1": None, "stop-1": None}
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_row13_a_later_checkpoint_does_not_hide_it(feed: Feed, tmp_path: Path) -> None:
     """The index has both, whenever the controller looks."""
@@ -184,6 +186,7 @@ def test_row13_a_stop_in_the_middle_gives_it_up_and_leaves_nothing_of_it(
     assert found.get("savepoint-1", "gone") == (None if said.completed else "gone")
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_row13_what_a_killed_driver_left_goes_with_the_next(
     feed: Feed, tmp_path: Path, files: HadoopFiles

@@ -52,7 +52,9 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
     assert report.termination.state_rows_left == 0
 
 
-@pytest.mark.parametrize("how", ["poll", "any", "fall-off"])
+@pytest.mark.parametrize(
+    "how", [*(pytest.param(how, marks=pytest.mark.slow) for how in ("poll", "any")), "fall-off"]
+)
 def test_row2_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_path: Path, how: str) -> None:
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments(how)) as driver:

@@ -51,6 +51,7 @@ def test_a_driver_killed_while_it_plans_its_first_batch_is_followed_by_another(
     assert feed.output(spark) == feed.expected(spark)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(6)
     driver = LocalDriver(tmp_path, APP, *feed.arguments("slow"))
@@ -118,6 +119,7 @@ def test_a_savepoint_that_cannot_be_written_is_tried_again(feed: Feed, tmp_path:
     assert manifest(str(record.savepoint))["checkpoint"]["checkpoint"] == record.checkpoint  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_a_tampered_savepoint_is_refused_by_name(feed: Feed, files: HadoopFiles, tmp_path: Path) -> None:
     feed.add(3)
     with LocalDriver(tmp_path / "a", APP, *feed.arguments()) as first:

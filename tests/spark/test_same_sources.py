@@ -152,6 +152,7 @@ def test_other_brokers_are_told(spark: SparkSession, files: HadoopFiles, tmp_pat
     assert "a:1,b:1" in told[0].message
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_a_job_that_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
     """Its savepoint says what it read and wrote. Another folder for the output is told, and holds what comes from then on;

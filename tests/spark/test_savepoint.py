@@ -148,7 +148,11 @@ def job(
 
 @pytest.mark.parametrize(
     "job",
-    ["hdfs", "rocksdb", "rocksdb, format 2", "hdfs on S3", f"rocksdb on {WITHOUT_RENAME}"],
+    [
+        "hdfs",
+        f"rocksdb on {WITHOUT_RENAME}",
+        *(pytest.param(of, marks=pytest.mark.slow) for of in ("rocksdb", "rocksdb, format 2", "hdfs on S3")),
+    ],
     indirect=True,
 )
 def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, internals: Internals) -> None:
@@ -169,7 +173,9 @@ def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, i
     assert verify_savepoint(files, job.target) == []
 
 
-@pytest.mark.parametrize("job", ["rocksdb", "rocksdb on S3"], indirect=True)
+@pytest.mark.parametrize(
+    "job", ["rocksdb", pytest.param("rocksdb on S3", marks=pytest.mark.slow)], indirect=True
+)
 def test_the_next_savepoint_shares_what_spark_has_not_changed(job: Job, files: HadoopFiles) -> None:
     job.age()
     first = job.save()

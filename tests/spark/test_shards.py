@@ -54,6 +54,7 @@ def partly_finished(status: DriverStatus) -> bool:
     return record is not None and record.stages[0].status is FinishedStatus.PARTIALLY and left(record)[1] < 8
 
 
+@pytest.mark.slow
 def test_row9_what_unfinished_shards_have_left_is_dealt_to_two_to_four_and_to_three(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_row9_two_tasks_commit_what_three_had_prepared(
     assert output(spark, out) == list(range(24))
 
 
+@pytest.mark.slow
 def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
     spark: SparkSession, tmp_path: Path
 ) -> None:

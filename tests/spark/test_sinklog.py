@@ -42,7 +42,13 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 @pytest.mark.parametrize(
     ("interval", "batches"),
-    [("3", 1), ("3", 3), ("3", 5), ("3", 7), ("3", 12), pytest.param("10", 25, marks=pytest.mark.slow)],
+    [
+        ("3", 7),
+        *(
+            pytest.param(*of, marks=pytest.mark.slow)
+            for of in (("3", 1), ("3", 3), ("3", 5), ("3", 12), ("10", 25))
+        ),
+    ],
 )
 def test_a_query_goes_on_in_a_new_folder_over_two_compactions(
     spark: SparkSession, files: HadoopFiles, stream: Stream, tmp_path: Path, batches: int, interval: str
@@ -60,7 +66,7 @@ def test_a_query_goes_on_in_a_new_folder_over_two_compactions(
     assert stream.rows("old") * more == stream.rows("new") * batches > 0
 
 
-@pytest.mark.parametrize("elsewhere", [2, 7, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("elsewhere", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 16))])
 def test_a_query_goes_on_in_a_folder_that_has_its_first_batches_only(
     spark: SparkSession, files: HadoopFiles, stream: Stream, tmp_path: Path, elsewhere: int
 ) -> None:

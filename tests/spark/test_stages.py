@@ -126,7 +126,7 @@ def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
 
 
 @pytest.mark.any_spark
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_row4_a_declared_edge_takes_all_that_a_foreach_batch_function_wrote(
     spark: SparkSession, feed: Feed, tmp_path: Path, when: str
 ) -> None:

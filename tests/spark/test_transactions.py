@@ -162,6 +162,7 @@ def test_row5_what_is_visible_is_what_has_completed(
     assert postgres.sql("SELECT count(*) FROM windows_streamjob_rows") == [["0"]]
 
 
+@pytest.mark.slow
 def test_r9_r10_a_fork_goes_on_from_a_savepoint_in_another_place(
     spark: SparkSession, feed: Feed, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from .job import APP, Feed
 pytestmark = pytest.mark.any_spark
 
 
+@pytest.mark.slow
 def test_row13_the_old_script_goes_on_where_the_new_one_has_failed(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

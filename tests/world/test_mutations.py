@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.mutants import Mutation, load, rebuilt
+from tests.protocol.mutants import Mutation, cases, load, rebuilt
 
 from .outcome import Outcome
 from .plan import Fault, Plan, random_plan
@@ -95,7 +95,7 @@ def test_no_false_alarm() -> None:
     assert caught_by(None) is None
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.title)
+@pytest.mark.parametrize("mutation", cases(MUTATIONS))
 def test_noticed(mutation: Mutation) -> None:
     assert caught_by(mutation), "nothing noticed"
 

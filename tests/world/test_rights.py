@@ -37,7 +37,7 @@ def chart(watch: str) -> Rights:
     return rights_of(account, NAMESPACE, objects)
 
 
-@pytest.mark.parametrize("watch", WATCH)
+@pytest.mark.parametrize("watch", [pytest.param("named", marks=pytest.mark.slow), "all"])
 def test_with_all_of_them_nothing_is_refused(watch: str) -> None:
     for plan in [BUSY, *SCENARIOS.values(), *(SPECIAL[name] for name in QUIET)]:
         outcome = World(plan, rights=chart(watch), namespaces=WATCH[watch]).run()

@@ -9,17 +9,10 @@ import pytest
 from . import header, ways
 
 SPREAD = {
-    ("any_termination_reset", "runtime"),
-    ("api_timeouts", "runtime"),
-    ("available_now_rounds", "runtime"),
     ("backfill_then_live", "kills"),
     ("guide_outer_join", "drain"),
-    ("hourly_refresh", "kills"),
     ("leaving_files", "runtime"),
-    ("medallion", "stops"),
-    ("own_handlers", "stops"),
     ("retry_loop", "stops"),
-    ("session_after_session", "runtime"),
     ("uncaught_failure", "runtime"),
 }
 RUNS = [(name, way) for name in header.names() for way in header.load(name).ways]
