@@ -15,6 +15,7 @@ with_spark40='tests/spark/test_boundary.py tests/spark/test_changed_query.py tes
 if [ "${1:-}" = all ]; then
     quick='' with_spark40=tests/spark
     export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # of each trigger with each sink
+    export STREAMJOB_EXAMPLES="${STREAMJOB_EXAMPLES:-1000}" # of each rule of the controller
 fi
 
 # A cluster that is up, or the user's own, is left as it was found. Ours goes when both processes have ended.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -44,6 +45,8 @@ PASSES = 5  # a driver that is lost in a stop past its timeout: lost, escalated,
 EPOCHS = st.integers(1, 4)
 IMAGES = st.sampled_from(["orders:1", "orders:2", "orders:3"])
 PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("mend it"), st.booleans())
+
+EXAMPLES = int(os.environ.get("STREAMJOB_EXAMPLES", "100"))
 
 
 @st.composite
@@ -181,7 +184,7 @@ def decide_is_late(o: Observed) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_no_driver_is_torn_down_early(o: Observed) -> None:
     """V2. A pod that is deleted has exited, or never began (and must still not have), or the user cancelled, or a newer
@@ -201,7 +204,7 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
             assert left.checkpoint in {c.checkpoint for c in o.index.checkpoints}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_there_are_never_two_drivers(o: Observed) -> None:
     made = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
@@ -211,7 +214,7 @@ def test_there_are_never_two_drivers(o: Observed) -> None:
         assert made[0].config.epoch >= o.epoch
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_status_never_goes_back(o: Observed) -> None:
     """V7."""
@@ -225,7 +228,7 @@ def test_status_never_goes_back(o: Observed) -> None:
     assert Status.model_validate(new.plain()) == new
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_intent_comes_before_effect(o: Observed) -> None:
     """What is sent or made is recorded in the status that is written first."""
@@ -249,7 +252,7 @@ def test_intent_comes_before_effect(o: Observed) -> None:
             )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_the_index_only_grows(o: Observed) -> None:
     for action in decide(o, NOW).actions:
@@ -259,7 +262,7 @@ def test_the_index_only_grows(o: Observed) -> None:
             assert action.version == o.index_version
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -> None:
     """A lost node means resume, never success."""
@@ -272,7 +275,7 @@ def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -
         assert o.index.latest.epoch >= d.status.started_epoch
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> None:
     """The echo of our own write wakes nobody: what the new status calls for would wait for ever."""
@@ -284,7 +287,7 @@ def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> 
     assert after.status == decision.status
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_deciding_twice_settles(o: Observed) -> None:
     """With nothing to do, what is written comes to rest: no two rules fight over it."""

@@ -48,6 +48,7 @@ def begin(job: Job, hold: Hold, state: str, phase: str) -> View:
     return view
 
 
+@pytest.mark.slow
 def test_o11_upgraded_in_the_middle_of_a_stop_and_of_a_drain(cluster: Site, storage: Storage) -> None:
     stops, drains = held(cluster, "o11-stops"), held(cluster, "o11-drains")
     rows, finish = Hold(storage, stops.name, "rows"), Hold(storage, drains.name, "finish")

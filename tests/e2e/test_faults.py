@@ -71,6 +71,7 @@ def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage
     drain_and_compare(job, storage)
 
 
+@pytest.mark.slow
 def test_an_executor_lost_in_the_last_batch_costs_nothing(cluster: Site, storage: Storage) -> None:
     """D11. What comes out of a window takes its time, so that the batch that fires them all is hit."""
     job = sums(cluster, "executor", "1", executor={"instances": 1, "memory": "512Mi"})

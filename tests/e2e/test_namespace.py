@@ -64,6 +64,7 @@ def lose_its_namespace(place: Site) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_u6_a_namespace_that_is_deleted_goes_away_and_leaves_a_savepoint(
     cluster: Site,
     storage: Storage,

@@ -89,6 +89,7 @@ def fill(folder: Path) -> Path:
             return ballast
 
 
+@pytest.mark.slow
 def test_s5_there_is_no_room_for_the_savepoint(cluster: Site, storage: Storage, small_disk: Path) -> None:
     job = held(cluster, "full", savepoints=SMALL)
     reach_epoch(job, 1)

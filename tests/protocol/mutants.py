@@ -59,10 +59,10 @@ class Mutation:
     new: str
 
 
-def cases(mutations: Sequence[Mutation]) -> list[Any]:
-    """For `parametrize`, by title; where each takes seconds, every tenth is for every commit, the others are `slow`."""
+def cases(mutations: Sequence[Mutation], every: int = 10) -> list[Any]:
+    """For `parametrize`, by title; where each takes seconds, every tenth or so is for every commit, the others are `slow`."""
     return [
-        pytest.param(m, id=m.title, marks=[pytest.mark.slow] if n % 10 else [])
+        pytest.param(m, id=m.title, marks=[pytest.mark.slow] if n % every else [])
         for n, m in enumerate(mutations)
     ]
 

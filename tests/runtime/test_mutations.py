@@ -60,7 +60,7 @@ def test_no_false_alarm(sources: Path) -> None:
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
-@pytest.mark.parametrize("mutation", cases(MUTATIONS))
+@pytest.mark.parametrize("mutation", cases(MUTATIONS, every=20))
 def test_noticed(mutation: Mutation, sources: Path) -> None:
     place = sources / "streamjob" / "runtime" / f"{mutation.module}.py"
     whole = place.read_text()

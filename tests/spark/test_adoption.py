@@ -53,9 +53,10 @@ def digest(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "half_done",
-    [pytest.param(False, marks=pytest.mark.any_spark), pytest.param(True, marks=pytest.mark.slow)],
+    [pytest.param(False, marks=pytest.mark.any_spark), True],
     ids=["row8-at a boundary", "row8-in a batch"],
 )
 def test_a_killed_pyspark_job_goes_on_as_a_streamjob(

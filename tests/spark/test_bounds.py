@@ -47,6 +47,7 @@ def lines(frame: DataFrame) -> list[str]:
     return sorted(str(tuple(r)) for r in frame.collect())
 
 
+@pytest.mark.slow
 def test_row1_row10_files_until_a_marker_and_a_source_that_says_it_is_done(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

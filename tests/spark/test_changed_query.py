@@ -192,6 +192,7 @@ def test_settings_of_the_session_are_those_of_before(job: Job, internals: Intern
         spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_a_job_with_the_wrong_script_leaves_its_state_to_the_right_one(
     spark: SparkSession, tmp_path: Path

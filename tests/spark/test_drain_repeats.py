@@ -143,7 +143,9 @@ def test_r7_timers_that_set_timers(
     assert times_of(job) == rung()
 
 
-@pytest.mark.parametrize("fallback", [False, True], ids=["internals", "public API"])
+@pytest.mark.parametrize(
+    "fallback", [pytest.param(False, marks=pytest.mark.slow), True], ids=["internals", "public API"]
+)
 def test_r7_timeouts_set_again(
     spark: SparkSession,
     files: HadoopFiles,
@@ -236,6 +238,7 @@ def test_r7_timers_before_a_window(
     assert found == expected
 
 
+@pytest.mark.slow
 @in_rocksdb
 def test_r7_an_endless_chain_ends_and_says_so(
     spark: SparkSession,
@@ -325,7 +328,8 @@ def test_r7_killed_before_each_step(
     assert job.output() == counted(TIMES)
 
 
-@pytest.mark.parametrize("cleaned", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("cleaned", [False, True])
 def test_r7_all_of_a_drain_is_taken_back(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, cleaned: bool
 ) -> None:

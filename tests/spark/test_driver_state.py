@@ -36,6 +36,7 @@ def committed(driver: LocalDriver, batch: int) -> bool:
     return (driver.home / "checkpoints" / "orders" / "0" / "commits" / str(batch)).exists()
 
 
+@pytest.mark.slow
 def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Path) -> None:
     home, arguments = tmp_path, (str(feed.source), str(tmp_path))
     feed.add(3)

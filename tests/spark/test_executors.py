@@ -37,6 +37,7 @@ def came_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {key: value for line in done.stdout.splitlines() for key, value in json.loads(line).items()}
 
 
+@pytest.mark.slow
 def test_executors_copy_the_state_and_the_driver_the_rest(came_of: dict[str, Any]) -> None:
     assert came_of["savepoint"] == {"broken": [], "state": 10, "by the driver": 0, "left": 0}
 

@@ -327,6 +327,7 @@ def test_a_stop_does_not_wait_for_a_thread_without_end(tmp_path: Path) -> None:
         driver.finish(Mode.STOP)
 
 
+@pytest.mark.slow
 def test_r17_a_stage_that_is_gone_from_a_script_with_callbacks(spark: SparkSession, tmp_path: Path) -> None:
     """A foreachBatch function and a thread could start it; but the main thread had, beside the one that it waits for."""
     script = Script(
@@ -350,6 +351,7 @@ def test_r17_a_stage_that_is_gone_from_a_script_with_callbacks(spark: SparkSessi
         first.record = record
 
 
+@pytest.mark.slow
 def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     """A thread ends the first one, and then the main thread starts the second: nobody knows that of the next epoch."""
     script = Script(
@@ -382,6 +384,7 @@ def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, 
     assert script.values(spark, "second") == list(range(6))
 
 
+@pytest.mark.slow
 def test_a_query_that_is_added_is_none_under_another_name(spark: SparkSession, tmp_path: Path) -> None:
     """It reads what others read, and all write with functions, or to memory, of which nobody knows where that goes."""
     script = Script(
@@ -408,6 +411,7 @@ def test_a_query_that_is_added_is_none_under_another_name(spark: SparkSession, t
     assert script.values(spark, "audit") == script.values(spark, "orders") == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_socket_begins_from_nothing_at_each_start(spark: SparkSession, tmp_path: Path) -> None:
     """The first example of Spark's guide, as its package has it."""
     guide = Path(pyspark.__file__).parent / "examples/src/main/python/sql/streaming"

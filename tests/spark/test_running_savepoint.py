@@ -204,6 +204,7 @@ def test_row13_what_a_killed_driver_left_goes_with_the_next(
     assert listed(files, tmp_path) == {"savepoint-2": None}
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
     feed: Feed, tmp_path: Path, files: HadoopFiles

@@ -90,6 +90,7 @@ def test_row2_a_script_that_stops_its_query_flushes_nothing(
     assert len(feed.output(spark)) < len(feed.expected(spark))
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_row13_and_row14_a_new_job_is_restored_from_a_savepoint(
     spark: SparkSession, feed: Feed, tmp_path: Path

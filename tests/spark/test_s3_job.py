@@ -62,6 +62,7 @@ def test_stop_resume_drain_and_restore_equal_the_batch(
         assert SECRET not in driver.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_s5_a_stop_that_may_not_write_its_savepoint_waits_until_it_may(
     files: HadoopFiles, s3: S3, bucket: Storage, feed: Feed, tmp_path: Path

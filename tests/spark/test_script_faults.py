@@ -62,7 +62,12 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+ELSEWHERE = ("continuous", "same name", "a circle")  # also shown on the cluster, or without Spark
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(f, marks=pytest.mark.slow) if f in ELSEWHERE else f for f in FAULTS]
+)
 def test_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
     source, reason, retryable, remedy = FAULTS[fault]
     script = tmp_path / "app.py"

@@ -118,6 +118,7 @@ def test_without_the_runtime_each_batch_is_visible_at_once(target: Target, tmp_p
     assert target.seen() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_reader_of_files_sees_all_commits_over_compactions(folder: Target, tmp_path: Path) -> None:
     sink, _ = folder.recovered(None)
     for n in range(23):

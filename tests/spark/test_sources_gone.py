@@ -104,6 +104,7 @@ def test_a_file_that_was_read_and_committed_may_go(
     assert gone(job.directory, writer_of(job)) == []
 
 
+@pytest.mark.slow
 def test_a_driver_that_died_in_a_batch_whose_file_is_gone(
     spark: SparkSession, files: HadoopFiles, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def caught_by(mutation: Mutation | None) -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_no_false_alarm() -> None:
     assert caught_by(None) is None
 

@@ -9,7 +9,7 @@ import pytest
 from . import header, ways
 
 SPREAD = {
-    ("backfill_then_live", "kills"),
+    ("any_termination_reset", "kills"),
     ("guide_outer_join", "drain"),
     ("leaving_files", "runtime"),
     ("retry_loop", "stops"),
