@@ -62,6 +62,20 @@ def test_more_signals_change_nothing() -> None:
     assert run("seen.wait()", signals=3) == (0, "saved\n")
 
 
+def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> None:
+    """`timeout`, `uv run` and the like send it on to a process that the terminal has sent it to already."""
+    blocking = (
+        "again = threading.Event()\n"
+        "ours.on(signal.SIGINT, seen.set, again.set)\n"
+        "press = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "press(); press(); seen.wait()\n"
+        "time.sleep(SAME_KEYSTROKE)\n"
+        "assert not again.is_set()\n"
+        "press(); again.wait()"
+    )
+    assert run(blocking, before="import time\nfrom streamjob.runtime.signals import SAME_KEYSTROKE") == (0, "saved\n")
+
+
 @pytest.mark.parametrize("handler", ["lambda *_: theirs.set()", "signal.SIG_DFL", "signal.SIG_IGN"])
 def test_whatever_handler_the_script_installs_ours_runs_and_so_does_it(handler: str) -> None:
     """Statement 15 of what a script is owed."""

@@ -6,10 +6,14 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from . import threads
+
+# Seconds. Whoever runs the job (`timeout`, `uv run`, `npm`) passes a Ctrl-C on that the terminal has sent to the whole group.
+SAME_KEYSTROKE = 1.0
 
 
 class Signals:
@@ -23,7 +27,7 @@ class Signals:
     def __init__(self) -> None:
         self._theirs: dict[int, Any] = {}  # what the script believes to be installed
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
-        self._arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
         self._exit_code: int | None = None
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
@@ -33,7 +37,8 @@ class Signals:
         threads.start(self._call_back, "streamjob-signals")
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
-        """Call the first callback at the first signal, the second at the second; later ones change nothing."""
+        """Call the first callback at the first signal, the second at the second; later ones change nothing. One that comes within
+        a second of the one before is the same."""
         first = number not in self._callbacks
         self._callbacks[number] = list(callbacks)
         if first:
@@ -73,7 +78,7 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         if self._exit_code is not None:
             raise SystemExit(self._exit_code)
-        self._arrived.put(number)
+        self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
         # pyspark's cancels all Spark jobs; Python's own raises KeyboardInterrupt, where a stop has SystemExit.
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
@@ -88,13 +93,18 @@ class Signals:
         def watch() -> None:
             while True:
                 if signal.SIGTERM in os.read(reader, 64) and self._exit_code is None:
-                    self._arrived.put(signal.SIGTERM)
+                    self._arrived.put((signal.SIGTERM, time.monotonic()))
 
         threads.start(watch, "streamjob-sigterm")
 
     def _call_back(self) -> None:
+        last: dict[int, float] = {}
         while True:
-            number = self._arrived.get()
+            number, at = self._arrived.get()
+            same = at - last.get(number, -SAME_KEYSTROKE) < SAME_KEYSTROKE
+            last[number] = at
+            if same:
+                continue
             callbacks = self._callbacks.get(number, [])
             if callbacks:
                 threads.start(callbacks.pop(0), "streamjob-signal")
