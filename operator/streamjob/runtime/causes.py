@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -31,8 +32,8 @@ def first_line(text: str) -> str:
     if not said.endswith(TRACEBACK):
         return said[:LONGEST]
     raised = next((line.strip() for line in lines[1:] if not line[0].isspace()), "")
-    where = said.removesuffix(TRACEBACK).rstrip(": ")
-    return ": ".join(part for part in (where[: LONGEST // 2], raised[: LONGEST // 2]) if part)
+    where = textwrap.shorten(said.removesuffix(TRACEBACK).rstrip(": "), LONGEST // 2, placeholder=" …")
+    return ": ".join(part for part in (where, raised[: LONGEST // 2]) if part)
 
 
 def java_causes(error: Py4JJavaError) -> list[Any]:
