@@ -26,7 +26,9 @@ def test_what_a_function_of_the_script_raised_is_said() -> None:
 
 def test_also_when_what_comes_before_is_long() -> None:
     said = first_line("word " * 1000 + ": " + UDF)
-    assert said.endswith("word …: ZeroDivisionError: integer division or modulo by zero"), "no word is cut off"
+    assert said.endswith("word …: ZeroDivisionError: integer division or modulo by zero"), (
+        "no word is cut off"
+    )
     assert len(said) <= LONGEST + 2
 
 

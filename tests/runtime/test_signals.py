@@ -73,7 +73,10 @@ def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> 
         "assert not again.is_set()\n"
         "press(); again.wait()"
     )
-    assert run(blocking, before="import time\nfrom streamjob.runtime.signals import SAME_KEYSTROKE") == (0, "saved\n")
+    assert run(blocking, before="import time\nfrom streamjob.runtime.signals import SAME_KEYSTROKE") == (
+        0,
+        "saved\n",
+    )
 
 
 @pytest.mark.parametrize("handler", ["lambda *_: theirs.set()", "signal.SIG_DFL", "signal.SIG_IGN"])
