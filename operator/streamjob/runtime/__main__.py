@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import Application
+from ..protocol.messages import Application, Restore
 
 EXAMPLES = """
 In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:
@@ -48,7 +48,12 @@ def main(arguments: list[str]) -> int:
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
         place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
-        return local.run(application, place, options.restore, options.allow_drained, drain=options.drain)
+        begin = Restore(
+            savepoint=options.restore,
+            allow_drained=options.allow_drained,
+            allow_non_restored_state=options.allow_non_restored_state,
+        )
+        return local.run(application, place, begin, drain=options.drain)
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
@@ -70,6 +75,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--drain", action="store_true", help="with --local: drain the job")
     p.add_argument("--restore", metavar="URI", help="with --local: begin from a savepoint")
     p.add_argument("--allow-drained", action="store_true", help="with --restore: also from one of a drain")
+    p.add_argument(
+        "--allow-non-restored-state",
+        action="store_true",
+        help="with --local: the script need not start every query that the checkpoint has; the state of the others is lost",
+    )
     p.add_argument("script", nargs="?")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
     return p

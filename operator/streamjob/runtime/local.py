@@ -11,10 +11,12 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import signal
 import sys
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -42,6 +44,15 @@ from .signals import Signals
 log = logging.getLogger("streamjob")
 
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; what a transactional sink holds back waits no longer
+# What remedies for a cluster name, as patterns, and what it is here.
+OPTIONS = {
+    r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "Start with another --state and --restore",
+    r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "start with another --state and --restore",
+    r"\bset (spec\.)?restoreFrom\.allowNonRestoredState to true": "use --allow-non-restored-state",
+    r"\bset (spec\.)?restoreFrom\.allowDrained to true": "use --allow-drained",
+    r"\b(spec\.)?restoreFrom\.allowDrained": "--allow-drained",
+    r"\bwithout restoreFrom\b": "with another --state and without --restore",
+}
 
 
 class StateInUse(StreamJobError):
@@ -103,22 +114,22 @@ class JobFolder:
         temporary.replace(self.folder / name)
 
 
-def run(
-    application: Application, place: JobFolder, restore: str | None, allow_drained: bool, *, drain: bool
-) -> int:
+def run(application: Application, place: JobFolder, begin: Restore, *, drain: bool) -> int:
     """Run the script until its job ends; the process' exit code.
+
+    :param begin: what the user has asked for: a savepoint, and what is allowed.
 
     :raises StreamJobError: it cannot begin.
     """
     place.lock()
     index = place.index()
-    if restore is not None and index.latest is not None:
+    if begin.savepoint is not None and index.latest is not None:
         raise HasCheckpoints(
             f"the job in {place.folder} has checkpoints of its own",
             remedy="Choose another --state for --restore",
         )
     place.write_index(index)  # a new one: from now on the job has its uid
-    settings = settings_for(application, place, index, restore, allow_drained, drain=drain)
+    settings = settings_for(application, place, index, begin, drain=drain)
     config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
@@ -140,8 +151,7 @@ def settings_for(
     application: Application,
     place: JobFolder,
     index: Index,
-    restore: str | None,
-    allow_drained: bool,
+    begin: Restore,
     *,
     drain: bool,
 ) -> DriverConfig:
@@ -158,7 +168,7 @@ def settings_for(
         application=application,
         checkpoints=place.uri("checkpoints"),
         next_checkpoint=index.next_id,
-        restore=Restore(latest, exact, restore, allow_drained),
+        restore=replace(begin, latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
         # Spark's 200 partitions are for clusters: on a laptop each of them is a state store and a file to write.
@@ -208,12 +218,20 @@ def tell(line: str) -> None:
 def describe(status: DriverStatus) -> str:
     """One line about where the job is."""
     if status.problem is not None:
-        return f"{status.problem.reason}: {status.problem.message}. {status.problem.remedy}".rstrip(". ")
+        remedy = in_options(status.problem.remedy)
+        return f"{status.problem.reason}: {status.problem.message}. {remedy}".rstrip(". ")
     end = status.termination
     if end is None:
         return status.phase.value
     problem = f" ({end.problem.message}. {end.problem.remedy})" if end.problem else ""
     return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
+
+
+def in_options(remedy: str) -> str:
+    """In the words of the command line, where it speaks of the custom resource."""
+    for field, option in OPTIONS.items():
+        remedy = re.sub(field, option, remedy)
+    return remedy
 
 
 def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
