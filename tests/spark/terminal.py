@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
 import streamjob
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
+from streamjob.runtime.signals import SAME_KEYSTROKE
 
 from .feeds import eventually
 
@@ -21,6 +23,7 @@ class Terminal:
 
     def __init__(self, state: Path, script: Path, *options: str, arguments: tuple[str, ...] = ()) -> None:
         self.state = state
+        self._pressed = 0.0
         self.log = state.parent / f"terminal-{uuid.uuid4().hex}.log"
         source = str(Path(streamjob.__file__).parents[1])
         self.process = subprocess.Popen(
@@ -59,7 +62,9 @@ class Terminal:
         return self
 
     def interrupt(self, number: int = signal.SIGINT) -> Terminal:
-        """Ctrl-C: to the whole process group, as a terminal does."""
+        """Ctrl-C: to the whole process group, as a terminal does, and not faster than a person."""
+        time.sleep(max(0.0, self._pressed + 2 * SAME_KEYSTROKE - time.monotonic()))
+        self._pressed = time.monotonic()
         os.killpg(self.process.pid, number)
         return self
 

@@ -13,7 +13,8 @@ from typing import Any
 from . import threads
 
 # Seconds. Whoever runs the job (`timeout`, `uv run`, `npm`) passes a Ctrl-C on that the terminal has sent to the whole group.
-SAME_KEYSTROKE = 1.0
+# Nobody presses it twice as fast.
+SAME_KEYSTROKE = 0.2
 
 
 class Signals:
@@ -37,8 +38,8 @@ class Signals:
         threads.start(self._call_back, "streamjob-signals")
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
-        """Call the first callback at the first signal, the second at the second; later ones change nothing. One that comes within
-        a second of the one before is the same."""
+        """Call the first callback at the first signal, the second at the second; later ones change nothing. One that comes
+        with another (`SAME_KEYSTROKE`) is the same."""
         first = number not in self._callbacks
         self._callbacks[number] = list(callbacks)
         if first:
