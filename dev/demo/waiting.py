@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 300.0  # seconds for what an idle machine does in a few
+PATIENCE = 600.0  # seconds; a machine that does other things beside may need them
 
 
 class Failure(Exception):

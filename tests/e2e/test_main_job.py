@@ -9,7 +9,7 @@ from dev.demo.console import Console
 from dev.demo.feed import FLIGHTS
 from dev.demo.site import Site
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(2700)]
 DEPARTED = 328_521  # of the flights, those that were not cancelled
 
 
