@@ -27,12 +27,15 @@ os._exit(0)  # as the runtime leaves: in an orderly exit Python gives SIGTERM it
 """
 
 
+ENV = {**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])}
+
+
 def run(blocking: str, signals: int = 1, before: str = "") -> tuple[int, str]:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM.format(blocking=blocking, before=before)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])},
+        env=ENV,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -97,6 +100,31 @@ def test_a_child_has_signals_of_its_own() -> None:
         "assert child.communicate()[0] == b'alive\\n'"
     )
     assert run("seen.wait()", before=install) == (0, "saved\n")
+
+
+def test_a_signal_to_a_child_that_has_just_been_forked_is_the_childs() -> None:
+    """A pool terminates a worker that has hardly begun: the parent's job goes on."""
+    program = """
+import os, signal, threading, time
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))  # is called before ours
+from streamjob.runtime.signals import SAME_KEYSTROKE, Signals
+first, second = threading.Event(), threading.Event()
+ours = Signals()
+ours.on(signal.SIGTERM, first.set, second.set)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM, "the child lives on"
+assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set(), "the parent does not hear signals any more"
+time.sleep(SAME_KEYSTROKE)
+os.kill(os.getpid(), signal.SIGTERM)
+first.wait()
+print("told twice" if second.wait(SAME_KEYSTROKE) else "told once")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60, env=ENV
+    )
+    assert (done.stdout, done.stderr) == ("told once\n", "")
 
 
 def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs() -> None:

@@ -34,7 +34,8 @@ class Signals:
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
         signal.getsignal = lambda number: self._theirs.get(number, self._original_get(number))  # type: ignore[assignment]
-        os.register_at_fork(after_in_child=self._forked)
+        self._masks = threading.local()  # signals that were blocked in this thread before it forked
+        os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
@@ -59,6 +60,14 @@ class Signals:
         """The script is over: what waits for its queries in the main thread is not to be ended."""
         self._exit_code = None
 
+    def _block(self) -> None:
+        """Until `_forked` is done the child has our handlers and the parent's descriptor: a signal to the child alone (a pool
+        terminates its workers) would be told to the parent, which would stop the job."""
+        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)
+
+    def _unblock(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.before)
+
     def _forked(self) -> None:
         """A process that the script has forked has the signals that it believes to have; the descriptor is its parent's."""
         signal.signal, signal.getsignal = self._original, self._original_get
@@ -67,6 +76,7 @@ class Signals:
         for number in self._callbacks:
             theirs = self._theirs[number]
             self._original(number, signal.SIG_DFL if theirs is None else theirs)
+        self._unblock()
 
     def _install(self, number: int, handler: Any) -> Any:
         if number not in self._callbacks:
