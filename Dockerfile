@@ -77,7 +77,7 @@ ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 \
     PYSPARK_PYTHON=/opt/venv/bin/python \
     PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python
 COPY --from=jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
-COPY operator/streamjob/runtime/classes.py /opt/
+COPY operator/streamjob/runtime/jvm/class_archive.py /opt/
 COPY docker/entrypoint.sh /opt/entrypoint.sh
 WORKDIR /tmp
 ENTRYPOINT ["/opt/entrypoint.sh"]
@@ -93,11 +93,11 @@ RUN mvn --batch-mode --quiet ${MAVEN_SETTINGS:+--settings "$MAVEN_SETTINGS"} ${M
 
 FROM spark AS driver-s3
 COPY --from=s3-jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
-RUN /opt/venv/bin/python /opt/classes.py
+RUN /opt/venv/bin/python /opt/class_archive.py
 COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
 USER 10001:10001
 
 FROM spark AS driver
-RUN /opt/venv/bin/python /opt/classes.py
+RUN /opt/venv/bin/python /opt/class_archive.py
 COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
 USER 10001:10001

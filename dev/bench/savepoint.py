@@ -20,11 +20,11 @@ from dev.bench import pause
 from dev.bench.figures import Figures
 from dev.bench.session import session
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
-from streamjob.runtime.catalog import delete_savepoint, export
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.savepoint import restore, write_savepoint
-from streamjob.runtime.savepointdir import verify_savepoint
+from streamjob.runtime.savepoints.catalog import delete_savepoint, export
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 JOB = JobRef("bench", "bench", "bench")
 PARTITIONS = 200  # Spark's own number; each with one large file and four small ones, as RocksDB with changelog has them

@@ -18,11 +18,11 @@ from dev.bench.savepoint import JOB, LARGE, PARTITIONS, SMALL, Processes, timed
 from dev.bench.session import session
 from dev.s3.server import CONNECTOR, S3
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
-from streamjob.runtime.catalog import delete_savepoint
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import CopiedFile, HadoopFiles
-from streamjob.runtime.savepoint import restore, write_savepoint
-from streamjob.runtime.savepointdir import verify_savepoint
+from streamjob.runtime.savepoints.catalog import delete_savepoint
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
 
 ROOT = "s3a://bench"
 NUMBERS = {"first": 1, "second": 2, "beside": 3}

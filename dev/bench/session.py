@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from streamjob.runtime import classes
+from streamjob.runtime.jvm import class_archive
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
@@ -26,4 +26,4 @@ def session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
         spark.stop()
         # pyspark keeps the JVM for the next session, which could not add jars to it.
         gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-        classes.end(gateway)
+        class_archive.end(gateway)

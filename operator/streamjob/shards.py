@@ -21,7 +21,7 @@ from .protocol import finished, splits
 from .protocol.errors import StreamJobError
 
 if TYPE_CHECKING:
-    from .runtime.files import HadoopFiles
+    from .runtime.storage.hadoop import HadoopFiles
 
 Entries = Sequence[str]
 # The file source looks a batch's files up by name, and takes all of them for each whose path could be a pattern
@@ -137,7 +137,7 @@ def hadoop_files(what: str) -> HadoopFiles:
     # Here, because `job` has nothing to do with Spark for scripts without shards.
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from .runtime.files import HadoopFiles  # noqa: PLC0415
+    from .runtime.storage.hadoop import HadoopFiles  # noqa: PLC0415
 
     spark = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if spark is None:

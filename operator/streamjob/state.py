@@ -1,7 +1,7 @@
 """Driver-side state: the small things that a foreachBatch function remembers from batch to batch.
 
-Plain Python, and in memory only under `python app.py`. With the runtime (`runtime/driverstate.py`) what the function did to
-it in batch N is kept exactly if batch N is committed, and a batch that is run again begins with what the one before it left.
+Plain Python, and in memory only under `python app.py`. With the runtime (`runtime/query/driver_state.py`) what the function did
+to it in batch N is kept exactly if batch N is committed, and a batch that is run again begins with what the one before it left.
 """
 
 from __future__ import annotations

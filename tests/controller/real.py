@@ -40,7 +40,7 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.runtime.config import with_stages
+from streamjob.runtime.process.config import with_stages
 
 from .fake_driver import FakeDriver
 

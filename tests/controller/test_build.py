@@ -17,7 +17,7 @@ from streamjob.protocol import codec, messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus
 from streamjob.protocol.records import CheckpointRecord, TaskRecord
-from streamjob.runtime.config import load
+from streamjob.runtime.process.config import load
 
 from .given import UID, driver, index, job, ran, record
 

@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import (
-    CreateDriver,
-    EnsureSecret,
-    SetFinalizer,
-    WriteIndex,
-)
+from streamjob.controller.actions import CreateDriver, EnsureSecret, SetFinalizer, WriteIndex
 from streamjob.controller.case import Decision
 from streamjob.controller.decide import decide
 from streamjob.controller.status import not_made

@@ -204,7 +204,7 @@ COMMANDS = {
 
 async def test_what_an_old_leader_told_the_driver_changes_nothing(tmp_path: Path) -> None:
     """The command is on its way while another controller takes over, which sends the same by itself: it is carried out once.
-    That the runtime's own endpoint does so, for each command: tests/runtime/test_server.py."""
+    That the runtime's own endpoint does so, for each command: tests/runtime/process/test_control_server.py."""
 
     async def play(path: str) -> tuple[list[type], list[str]]:
         folder = tmp_path / path.rpartition("/")[2]

@@ -6,9 +6,7 @@ from typing import Any
 
 from streamjob.api import ConditionType, Specification, StreamJob, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.actions import (
-    CreateDriver,
-)
+from streamjob.controller.actions import CreateDriver
 from streamjob.controller.case import Decision
 from streamjob.controller.observe import Pod
 

@@ -17,8 +17,8 @@ pytestmark = [
 WRITES_AND_READS = """
 import sys
 from streamjob.runtime import classes
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.smalljvm import SmallJvm
+from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.runtime.jvm.standalone import SmallJvm
 
 assert classes.settings(), "no archive of classes"
 jvm = SmallJvm({f"spark.hadoop.{k}": v for k, v in (setting.split("=") for setting in sys.argv[1:])})

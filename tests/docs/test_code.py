@@ -15,7 +15,7 @@ PRODUCT = ROOT / "operator" / "streamjob"
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "xml", "jsonpickle"}
 CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
 # The one place that runs text: the user's own script. And what writes the CRD, which reads nothing.
-MAY_RUN = {"runtime/script.py"}
+MAY_RUN = {"runtime/process/script.py"}
 MAY_WRITE_YAML = {"api/__main__.py"}
 
 

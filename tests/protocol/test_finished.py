@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from streamjob.protocol import finished
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.records import (
-    FinishedStatus,
-    OperatorKind,
-    OperatorRecord,
-    StageRecord,
-    TaskRecord,
-)
+from streamjob.protocol.records import FinishedStatus, OperatorKind, OperatorRecord, StageRecord, TaskRecord
 
 entries = st.lists(st.lists(st.integers(), max_size=6), max_size=6)
 

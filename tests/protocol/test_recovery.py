@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from streamjob.protocol import finished, recovery
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import Graph
-from streamjob.protocol.records import (
-    CheckpointRecord,
-    OperatorKind,
-    OperatorRecord,
-    StageRecord,
-    TaskRecord,
-)
+from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from tests.protocol.documents import record as some_record
 
 KINDS = {

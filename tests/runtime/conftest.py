@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from streamjob.protocol.messages import TERM_HEADER, TLS_NAME
-from streamjob.runtime.config import Credentials
+from streamjob.runtime.process.config import Credentials
 
 
 @pytest.fixture

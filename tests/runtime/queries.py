@@ -18,9 +18,9 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.savepoint import restore, write_savepoint
-from tests.runtime.storage import Storage
+from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from tests.runtime.disks import Storage
 
 JOB = JobRef("shop", "orders", "uid-1")
 STAGE = "per minute"

@@ -17,15 +17,16 @@ HERE = Path(__file__).parent
 MUTATIONS = list(load((HERE / "mutations.txt").read_text()))
 # Where a module's tests are not in the file of its name.
 TESTS = {
-    "savepoint": ("test_savepoint.py", "test_cut.py", "test_sharing.py"),
-    "catalog": ("test_sharing.py",),
-    "halfwritten": ("test_retired.py",),
-    "copytask": ("test_executors.py",),
+    "savepoints.write": ("write", "live_files", "shared_files"),
+    "savepoints.catalog": ("shared_files",),
+    "savepoints.incomplete": ("expired",),
+    "storage.executor_task": ("executor_copy",),
 }
 
 
 def files_for(module: str) -> list[Path]:
-    return [HERE / name for name in TESTS.get(module, (f"test_{module}.py",))]
+    room, name = module.split(".")
+    return [HERE / room / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +57,13 @@ def run(tests: list[Path], sources: Path) -> subprocess.CompletedProcess[str]:
 
 def test_no_false_alarm(sources: Path) -> None:
     """Of a copy as such; that the tests pass where there is no bug, they show themselves."""
-    done = run(files_for("cut"), sources)
+    done = run(files_for("savepoints.live_files"), sources)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
 @pytest.mark.parametrize("mutation", cases(MUTATIONS, every=20))
 def test_noticed(mutation: Mutation, sources: Path) -> None:
-    place = sources / "streamjob" / "runtime" / f"{mutation.module}.py"
+    place = sources.joinpath("streamjob", "runtime", *mutation.module.split(".")).with_suffix(".py")
     whole = place.read_text()
     changed = replace(mutation, module=f"runtime.{mutation.module}")
     place.write_text(source(changed.module, changed))

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from dev.broker import CONNECTORS, JDBC, Kafka
 from dev.postgres import Postgres
 from dev.s3.server import CONNECTOR, S3
-from streamjob.runtime import classes
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
-from tests.runtime.storage import Storage
+from streamjob.runtime.jvm import class_archive
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.storage.hadoop import HadoopFiles
+from tests.runtime.disks import Storage
 
 from . import targets
 from .job import Feed
@@ -29,7 +29,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # archive of Spark's classes drivers take by themselves; this is for this process' own. Without its native library Hadoop starts a
 # process for each `chmod` and `readlink`, a thousand of them in a driver's life of a dozen batches: the JVM's oldest way to do so
 # is a tenth of that life cheaper.
-SHARED = classes.settings().get("spark.driver.defaultJavaOptions", "")
+SHARED = class_archive.settings().get("spark.driver.defaultJavaOptions", "")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("JDK_JAVA_OPTIONS", f"{QUICK} {SHARED}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.runtime.storage import Storage
+from tests.runtime.disks import Storage
 
 from .apps.windows import SCHEMA, windows
 from .feeds import in_order

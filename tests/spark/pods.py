@@ -33,7 +33,7 @@ class Noted(Rights):
 
 
 class Pods:
-    """:param rights: of whoever sends requests; `rights.asked` and `server.forbidden` say what came of them."""
+    """:param rights: of whoever sends requests; `rights.asked` and `control_server.forbidden` say what came of them."""
 
     def __init__(self, rights: Noted) -> None:
         self.rights = rights

@@ -13,7 +13,7 @@ from pathlib import Path
 import streamjob
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
-from streamjob.runtime.signals import SAME_KEYSTROKE
+from streamjob.runtime.process.signals import SAME_KEYSTROKE
 
 from .feeds import eventually
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import FAST, LocalDriver
 from streamjob.protocol.messages import Mode, Restore
-from streamjob.runtime.adopting import adopt_directories
-from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.savepoints.adopt import adopt_directories
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually

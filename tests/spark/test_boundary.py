@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjob.runtime.boundary import (
+from streamjob.runtime.spark.boundary import (
     BoundaryTimeout,
     How,
     NoBoundary,
@@ -20,9 +20,9 @@ from streamjob.runtime.boundary import (
     place_of,
     stop_at_boundary,
 )
-from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import SWITCH, Internals
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
+from streamjob.runtime.spark.internals import SWITCH, Internals
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .feeds import Feed, eventually, rows
 

@@ -15,11 +15,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import Mode, Restore
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
-from streamjob.runtime.rehearsal import refuse_changed
-from streamjob.runtime.sameinput import QueryChanged
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.startup.check_sources import QueryChanged
+from streamjob.runtime.startup.dry_run import refuse_changed
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, window
 from .feeds import eventually

@@ -8,15 +8,15 @@ import pytest
 
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import DriverPhase
-from streamjob.runtime import classes
+from streamjob.runtime.jvm import class_archive
 
 from .job import APP, Feed
 
 
 def test_a_driver_starts_with_the_archive(feed: Feed, tmp_path: Path) -> None:
     """Another class path than the archive's, and the JVM would start without it and say nothing."""
-    if not classes.archive().exists():
-        pytest.fail(f"{classes.archive()} is not there: dev/bootstrap.sh makes it")
+    if not class_archive.archive().exists():
+        pytest.fail(f"{class_archive.archive()} is not there: dev/bootstrap.sh makes it")
     log = tmp_path / "classes.log"
     options = {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={log}"}
     with LocalDriver(tmp_path, APP, *feed.arguments(), spark_conf=options) as driver:

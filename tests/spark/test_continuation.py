@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dev.localdriver import LocalDriver
 from streamjob.protocol.manifest import stage_root
 from streamjob.protocol.messages import Mode, Restore
-from streamjob.runtime.catalog import export
-from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.savepoints.catalog import export
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.states import JOBS, SCHEMA, Source, deduplicated, queries, timers, window
 from .feeds import Feed, at

@@ -10,11 +10,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjob.runtime.boundary import QueryFailed
-from streamjob.runtime.checkpointdir import MAX_WATERMARK_MS, CheckpointDir, NotAtBoundary
-from streamjob.runtime.drain import DrainResult, fire_timers, run_max_watermark_batch, write_max_watermark
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
+from streamjob.runtime.spark.boundary import QueryFailed
+from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir, NotAtBoundary
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.spark.max_watermark import (
+    DrainResult,
+    fire_timers,
+    run_max_watermark_batch,
+    write_max_watermark,
+)
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import Feed, rows

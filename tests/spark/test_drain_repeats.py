@@ -13,12 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamjob.runtime import checkpointdir, drain
-from streamjob.runtime.checkpointdir import MAX_WATERMARK_MS, MAX_WATERMARKS
-from streamjob.runtime.drain import DrainResult, endless, fire_timers, write_max_watermark
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
-from streamjob.runtime.reopen import reopen
+from streamjob.runtime.spark import checkpoint_dir, max_watermark
+from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.spark.max_watermark import DrainResult, endless, fire_timers, write_max_watermark
+from streamjob.runtime.spark.undrain import reopen
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.states import Source
 from .feeds import at, rows
@@ -250,7 +250,7 @@ def test_r7_an_endless_chain_ends_and_says_so(
 ) -> None:
     assert len(MAX_WATERMARKS) == 100
     assert MAX_WATERMARKS[0] == MAX_WATERMARK_MS
-    for module in (checkpointdir, drain):
+    for module in (checkpoint_dir, max_watermark):
         monkeypatch.setattr(module, "MAX_WATERMARKS", MAX_WATERMARKS[:3])
     job = Job(spark, files, tmp_path, timers(MAX_WATERMARK_MS))
     job.run()
@@ -297,7 +297,7 @@ def test_r7_killed_before_each_step(
     """Every write, removal and run of a batch is, once, what a driver did not come to."""
     job = Job(spark, files, tmp_path, timeouts(TIMES))
     job.run()
-    fate, write, delete = Fate(), drain._write, HadoopFiles.delete
+    fate, write, delete = Fate(), max_watermark._write, HadoopFiles.delete
 
     def mortal_write(*arguments: Any) -> None:
         fate.step()
@@ -314,7 +314,7 @@ def test_r7_killed_before_each_step(
         fate.step()
         return query
 
-    monkeypatch.setattr(drain, "_write", mortal_write)
+    monkeypatch.setattr(max_watermark, "_write", mortal_write)
     monkeypatch.setattr(HadoopFiles, "delete", mortal_delete)
     drained = None
     while drained is None:
@@ -371,13 +371,13 @@ def test_r7_state_without_timers_is_told(
 def test_r7_rows_that_spark_does_not_count_are_not_told(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, store: str
 ) -> None:
-    spark.conf.set(drain.TRACKING, "false")
+    spark.conf.set(max_watermark.TRACKING, "false")
     try:
         job = Job(spark, files, tmp_path, lambda source: source("a").dropDuplicates(["k"]))
         job.run()
         drained = job.drain(internals)
     finally:
-        spark.conf.unset(drain.TRACKING)
+        spark.conf.unset(max_watermark.TRACKING)
     assert drained is not None
     assert (drained.batches, drained.state_rows_left) == (1, None)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.controller import build, names
-from streamjob.runtime.config import write_spark_properties
+from streamjob.runtime.process.config import write_spark_properties
 from tests.chart.test_chart import HELM, render
 from tests.controller.given import job
 from tests.world.apiserver import Obj

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.protocol.records import OperatorKind
-from streamjob.runtime.checkpointdir import CheckpointDir, MalformedCheckpoint, NotAtBoundary
-from streamjob.runtime.files import (
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint, NotAtBoundary
+from streamjob.runtime.storage.hadoop import (
     AccessDenied,
     FileExists,
     FileInfo,

@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjob.runtime.boundary import How, stop_at_boundary
-from streamjob.runtime.checkpointdir import NotAtBoundary
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
+from streamjob.runtime.spark.boundary import How, stop_at_boundary
+from streamjob.runtime.spark.checkpoint_dir import NotAtBoundary
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .feeds import Feed, eventually, rows
 

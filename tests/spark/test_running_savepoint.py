@@ -21,10 +21,10 @@ from streamjob.protocol.messages import (
     SavepointDeletion,
 )
 from streamjob.protocol.records import CheckpointRecord, JobRef
-from streamjob.runtime.catalog import list_savepoints
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.lostindex import SavepointForeign, with_record
-from streamjob.runtime.savepointdir import verify_savepoint
+from streamjob.runtime.savepoints.catalog import list_savepoints
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.startup.index_recovery import SavepointForeign, with_record
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .job import APP, Feed

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from dev.localdriver import LocalDriver, manifest
 from streamjob.protocol.manifest import place
 from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.savepointdir import read_manifest
+from streamjob.runtime.savepoints.layout import read_manifest
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .job import APP, Feed
 

@@ -18,9 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.s3.server import S3, SECRET, denied
-from streamjob.runtime.catalog import list_savepoints
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import (
+from streamjob.runtime.savepoints.catalog import list_savepoints
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.storage.hadoop import (
     AccessDenied,
     CopiedFile,
     FileExists,
@@ -31,9 +32,8 @@ from streamjob.runtime.files import (
     StorageError,
     StorageFull,
 )
-from streamjob.runtime.savepointdir import verify_savepoint
+from tests.runtime.disks import Storage, remount, small_disk
 from tests.runtime.queries import Query
-from tests.runtime.storage import Storage, remount, small_disk
 
 from .test_files import NAMES
 
@@ -154,7 +154,7 @@ def test_what_was_uploaded_in_parts_goes_through_the_driver(
 
 
 def test_times_have_whole_seconds(files: HadoopFiles, bucket: Storage) -> None:
-    """Which is why what was modified in the last two seconds is not known by its time (`sharing.settled`)."""
+    """Which is why what was modified in the last two seconds is not known by its time (`shared_files.settled`)."""
     files.write_new(f"{bucket.root}/now", b"")
     (found,) = files.list(bucket.root)
     assert found.modified > 0

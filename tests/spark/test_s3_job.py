@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from dev.localdriver import LocalDriver
 from dev.s3.server import CONNECTOR, S3, SECRET, denied
 from streamjob.protocol.messages import Mode, Restore, TerminationRequest
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.savepointdir import verify_savepoint
-from tests.runtime.storage import Storage
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.storage.hadoop import HadoopFiles
+from tests.runtime.disks import Storage
 
 from .job import APP, Feed
 

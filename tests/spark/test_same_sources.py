@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dev.localdriver import LocalDriver, manifest
 from streamjob.protocol.messages import Mode, Problem, Restore
-from streamjob.runtime import noted
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.edges import Channel
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.rehearsal import refuse_changed
-from streamjob.runtime.sameinput import QueryChanged
-from streamjob.runtime.sources import sources_of_plan
+from streamjob.runtime.query import endpoints
+from streamjob.runtime.query.edges import Channel
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.plan_sources import sources_of_plan
+from streamjob.runtime.startup.check_sources import QueryChanged
+from streamjob.runtime.startup.dry_run import refuse_changed
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .feeds import SCHEMA, Feed, eventually
 from .job import APP
@@ -44,7 +44,7 @@ class Reader:
         sources = sources_of_plan(frame._jdf.queryExecution().analyzed())
         assert sources is not None
         sink = Channel("files", frozenset({str(self.home / "out")}))
-        noted.note(self.directory, noted.ends(sources, sink, None, self.files.qualify))
+        endpoints.note(self.directory, endpoints.ends(sources, sink, None, self.files.qualify))
 
     def told(self, path: str, *, written: str = "", **options: str) -> list[Problem]:
         """:param written: by another stage of the job, as far as that is known."""
@@ -62,7 +62,7 @@ def test_a_folder_that_was_changed(reader: Reader, bare: bool) -> None:
     home = reader.home
     (home / "input").mkdir()
     if bare:
-        (home / "checkpoint" / noted.NAME).unlink()
+        (home / "checkpoint" / endpoints.NAME).unlink()
     before = digest(reader.directory)
     with pytest.raises(
         QueryChanged, match=f"had read files of file:{home}/in and reads file:{home}/input"
@@ -144,7 +144,7 @@ def test_other_brokers_are_told(spark: SparkSession, files: HadoopFiles, tmp_pat
     directory, frame = subscribed(spark, files, tmp_path, **topics)
     sources = sources_of_plan(frame._jdf.queryExecution().analyzed())
     assert sources is not None
-    noted.note(directory, noted.ends(sources, None, None, files.qualify))
+    endpoints.note(directory, endpoints.ends(sources, None, None, files.qualify))
     for brokers, number in (("b:1,c:1", 0), ("c:1", 1)):
         _, frame = subscribed(spark, files, tmp_path, **topics, **{"kafka.bootstrap.servers": brokers})
         told = refuse_changed(frame.writeStream, None, directory, None)
@@ -164,7 +164,7 @@ def test_a_job_that_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> No
         first.running(3)
         stopped = first.finish(Mode.STOP)
     assert stopped.savepoint is not None
-    assert f"stages/main/0/{noted.NAME}" in str(manifest(stopped.savepoint)["files"])
+    assert f"stages/main/0/{endpoints.NAME}" in str(manifest(stopped.savepoint)["files"])
     batch = first.boundary()[0]
     other = tmp_path / "other"
     other.mkdir()
@@ -189,5 +189,5 @@ def test_a_job_that_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> No
         assert second.finish(Mode.DRAIN).drained
     feed.sink = moved
     assert sorted(before + feed.output(spark)) == feed.expected(spark)
-    notes = json.loads((tmp_path / "checkpoints" / "main" / "0" / noted.NAME).read_text())
+    notes = json.loads((tmp_path / "checkpoints" / "main" / "0" / endpoints.NAME).read_text())
     assert notes["sink"]["at"] == f"file:{moved}"

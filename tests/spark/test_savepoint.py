@@ -16,20 +16,20 @@ from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError
 from streamjob.protocol.manifest import FileEntry, Manifest
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
-from streamjob.runtime.catalog import delete_savepoint
-from streamjob.runtime.checkpointdir import CheckpointDir, NotAtBoundary
-from streamjob.runtime.drain import run_max_watermark_batch, write_max_watermark
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.internals import Internals
-from streamjob.runtime.savepoint import MARKER, TargetNotEmpty, restore, write_savepoint
-from streamjob.runtime.savepointdir import (
+from streamjob.runtime.savepoints.catalog import delete_savepoint
+from streamjob.runtime.savepoints.layout import (
     SavepointBroken,
     SavepointExists,
     SavepointIncomplete,
     read_manifest,
     verify_savepoint,
 )
-from tests.runtime.storage import Storage
+from streamjob.runtime.savepoints.write import MARKER, TargetNotEmpty, restore, write_savepoint
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
+from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.spark.max_watermark import run_max_watermark_batch, write_max_watermark
+from streamjob.runtime.storage.hadoop import HadoopFiles
+from tests.runtime.disks import Storage
 
 from .feeds import Feed, rows
 

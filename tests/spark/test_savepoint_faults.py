@@ -1,5 +1,6 @@
 """Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half done listed as good, and a
-repeat that succeeds once the cause is gone. `tests/runtime/test_sharing.py` has S1 and S7 at every operation, without a JVM."""
+repeat that succeeds once the cause is gone. `tests/runtime/savepoints/test_shared_files.py` has S1 and S7 at every operation,
+without a JVM."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from pyspark.sql import SparkSession
 from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError, StreamJobError, UnknownVersion
 from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.runtime import parallel
-from streamjob.runtime.catalog import delete_savepoint, export, list_savepoints
-from streamjob.runtime.describe import describe_savepoint
-from streamjob.runtime.files import AccessDenied, CopiedFile, HadoopFiles, NotFound, StorageFull
-from streamjob.runtime.known import known_records
-from streamjob.runtime.savepoint import restore
-from streamjob.runtime.savepointdir import SavepointBroken, read_manifest, verify_savepoint
+from streamjob.runtime.savepoints.catalog import delete_savepoint, export, list_savepoints
+from streamjob.runtime.savepoints.describe import describe_savepoint
+from streamjob.runtime.savepoints.layout import SavepointBroken, read_manifest, verify_savepoint
+from streamjob.runtime.savepoints.recover_records import known_records
+from streamjob.runtime.savepoints.write import restore
+from streamjob.runtime.storage import parallel
+from streamjob.runtime.storage.hadoop import AccessDenied, CopiedFile, HadoopFiles, NotFound, StorageFull
+from tests.runtime.disks import Storage, remount, small_disk
 from tests.runtime.queries import JOB, STAGE, Query, contents
-from tests.runtime.storage import Storage, remount, small_disk
 
 pytestmark = pytest.mark.any_spark
 

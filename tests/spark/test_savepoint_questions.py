@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.records import FinishedStatus
-from streamjob.runtime import savepointcli
-from streamjob.runtime.catalog import delete_savepoint, list_savepoints
-from streamjob.runtime.describe import describe_savepoint
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.savepointdir import SavepointIncomplete
+from streamjob.runtime.savepoints import cli
+from streamjob.runtime.savepoints.catalog import delete_savepoint, list_savepoints
+from streamjob.runtime.savepoints.describe import describe_savepoint
+from streamjob.runtime.savepoints.layout import SavepointIncomplete
+from streamjob.runtime.storage.hadoop import HadoopFiles
 from tests.runtime.queries import STAGE, Query
 
 pytestmark = pytest.mark.any_spark
@@ -36,7 +36,7 @@ def query(files: HadoopFiles, tmp_path: Path) -> Query:
 
 def ask(files: HadoopFiles, *words: object) -> int:
     """Without a JVM of its own."""
-    return savepointcli.answer(files, [str(w) for w in words])
+    return cli.answer(files, [str(w) for w in words])
 
 
 def test_the_command_in_a_process_of_its_own(query: Query) -> None:
@@ -64,7 +64,7 @@ def test_the_command_in_a_process_of_its_own(query: Query) -> None:
 def test_an_error_is_one_sentence(
     query: Query, files: HadoopFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert savepointcli.answer(files, ["describe", str(query.root / "stop-3")]) == 2
+    assert cli.answer(files, ["describe", str(query.root / "stop-3")]) == 2
     out, err = capsys.readouterr()
     assert "has no manifest.json" in err
     assert (out, len(err.splitlines())) == ("", 1)
@@ -189,7 +189,7 @@ def test_only_savepoints_are_deleted(query: Query, files: HadoopFiles) -> None:
 )
 def test_what_is_no_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as e:
-        savepointcli.parser().parse_args(words)
+        cli.parser().parse_args(words)
     assert e.value.code == 2
     assert "usage:" in capsys.readouterr().err
 
@@ -198,7 +198,7 @@ def test_what_is_no_command(words: list[str], capsys: pytest.CaptureFixture[str]
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        savepointcli.parser().parse_args(words)
+        cli.parser().parse_args(words)
     out = capsys.readouterr().out
     for word in ("list", "describe", "verify", "export", "delete", "adopt", "examples:", "exit codes:"):
         assert word in out

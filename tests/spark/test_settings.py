@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from dev.localdriver import LocalDriver
 from dev.s3.server import CONNECTOR
 from streamjob.protocol.messages import Mode
-from streamjob.runtime.settings import Settings
+from streamjob.runtime.spark.session_conf import Settings
 
 from .job import APP, Feed
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.runtime import localdisk
-from streamjob.runtime.files import FileExists, HadoopFiles, StorageFull
-from streamjob.runtime.transactions import Transactions
+from streamjob.runtime.query.transactions import Transactions
+from streamjob.runtime.storage import local_disk
+from streamjob.runtime.storage.hadoop import FileExists, HadoopFiles, StorageFull
 from streamjob.sinks import FileSink, Transaction, TransactionLost
-from tests.runtime.storage import Storage
+from tests.runtime.disks import Storage
 
 from .targets import OWNER, Target
 
@@ -186,10 +186,10 @@ def test_r2_a_link_that_was_made_although_the_answer_is_that_it_exists(
         link(source, target)
 
     monkeypatch.setattr(os, "link", twice)
-    localdisk.write_new(tmp_path / "0", b"mine")
+    local_disk.write_new(tmp_path / "0", b"mine")
     assert (tmp_path / "0").read_bytes() == b"mine"
     with pytest.raises(FileExistsError):
-        localdisk.write_new(tmp_path / "0", b"other")
+        local_disk.write_new(tmp_path / "0", b"other")
 
 
 def test_r2_the_log_and_the_hidden_folders_do_not_grow_for_ever(

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.sinklog import SinkAhead, begin_after, folder_of, refuse_ahead
-from streamjob.runtime.written import Written
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.sink_log import SinkAhead, begin_after, folder_of, refuse_ahead
+from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .feeds import Feed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dev.postgres import Postgres
-from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.storage.hadoop import HadoopFiles
 from streamjob.sinks import FileSink, PostgresSink, Transaction, TransactionLost
 from streamjob.sinks.transactional import SinkFailed
 

@@ -16,11 +16,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from dev.broker import Kafka
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import Mode, Problem
-from streamjob.runtime import kafkatopics
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import HadoopFiles
-from streamjob.runtime.gone import SourceGone, refuse_gone
-from streamjob.runtime.sources import sources_of_plan
+from streamjob.runtime.spark import kafka_offsets
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.plan_sources import sources_of_plan
+from streamjob.runtime.startup.check_data_loss import SourceGone, refuse_gone
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import rows
@@ -263,5 +263,5 @@ def test_a_topic_that_was_made_anew(topic: Topic) -> None:
 def test_a_broker_that_does_not_answer_is_the_query_s_problem(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafkatopics, "SECONDS", 1)
+    monkeypatch.setattr(kafka_offsets, "SECONDS", 1)
     assert gone(topic.directory, topic.writer(**{"kafka.bootstrap.servers": "127.0.0.1:1"})) == []

@@ -17,8 +17,8 @@ from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
 from streamjob.protocol.records import CheckpointRecord, JobRef
-from streamjob.runtime.checkpointdir import CheckpointDir
-from streamjob.runtime.files import HadoopFiles
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually

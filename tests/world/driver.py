@@ -26,10 +26,10 @@ from streamjob.protocol.messages import (
     TerminationRequest,
     report,
 )
-from streamjob.runtime.known import known
-from streamjob.runtime.loop import OF_SINK, expected
-from streamjob.runtime.pod import INDEX_WAIT
-from streamjob.runtime.reporting import Notes, phase, stage_statuses, termination_status
+from streamjob.runtime.driver.event_loop import OF_SINK, expected
+from streamjob.runtime.driver.status import Notes, phase, stage_statuses, termination_status
+from streamjob.runtime.process.pod import INDEX_WAIT
+from streamjob.runtime.savepoints.recover_records import known
 
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
@@ -236,7 +236,7 @@ class Driver:
         self.take(lambda: self.coordinator.checkpoint_completed(self._work.numbers.get(announced, announced)))
 
     def sigterm(self, grace: float) -> None:
-        """As runtime/pod.py does it."""
+        """As runtime/process/pod.py does it."""
         if self._evict_by is not None:
             return
         self._evict_by = self.world.loop.time() + max(grace - 3, 1)

@@ -15,7 +15,7 @@ from streamjob.controller import names
 from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverConfig
-from streamjob.runtime.config import CheckpointNotMounted, with_stages
+from streamjob.runtime.process.config import CheckpointNotMounted, with_stages
 
 from .apiserver import Change, Key, Obj, Refusal
 from .driver import Driver

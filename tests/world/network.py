@@ -25,7 +25,7 @@ from streamjob.protocol.messages import (
     SavepointRequest,
     TerminationRequest,
 )
-from streamjob.runtime.server import LONG_POLL_MAX
+from streamjob.runtime.process.control_server import LONG_POLL_MAX
 
 from .apiserver import Refusal
 from .plan import Fault
@@ -125,7 +125,7 @@ def _refused(code: int, reason: str) -> Answer:
 
 
 class Session:
-    """In the place of `aiohttp.ClientSession`: what a driver's control endpoint answers (runtime/server.py)."""
+    """In the place of `aiohttp.ClientSession`: what a driver's control endpoint answers (runtime/process/control_server.py)."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller, self.world = controller, controller.world

@@ -60,7 +60,7 @@ class Storage:
         return {task: d for (where, task), d in self.directories.items() if where == root}
 
     def with_record(self, config: DriverConfig) -> DriverConfig:
-        """As runtime/lostindex.py does it: of a lost index the savepoint's manifest has the newest record."""
+        """As runtime/startup/index_recovery.py does it: of a lost index the savepoint's manifest has the newest record."""
         record = self.savepoints.get(config.restore.recorded or "")
         if record is None:
             return config

@@ -1,6 +1,7 @@
 """The coordinator's effects, carried out on models: one method each, which returns the event that says how it went.
 
-As runtime/work.py does it: the effects of one task in order, tasks side by side; each takes a while, and may be its last.
+As runtime/driver/effects.py does it: the effects of one task in order, tasks side by side; each takes a while, and may be
+its last.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
-from streamjob.runtime.loop import OF_RUN
+from streamjob.runtime.driver.event_loop import OF_RUN
 
 from .query import BATCH, Query
 
@@ -34,7 +35,7 @@ DURATIONS = {
 
 
 class Work:
-    """`numbers`: the coordinator's number of each announced checkpoint; see `runtime.work.Work.number_of`."""
+    """`numbers`: the coordinator's number of each announced checkpoint; see `runtime.driver.effects.Work.number_of`."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import streamjob
-from streamjob.runtime import classes
+from streamjob.runtime.jvm import class_archive
 
 from .header import Script
 
@@ -56,7 +56,7 @@ class Home:
 
 def environment() -> dict[str, str]:
     """For a script's process: Spark's settings, as an image or a cluster brings them."""
-    shared = classes.settings().get("spark.driver.defaultJavaOptions", "")
+    shared = class_archive.settings().get("spark.driver.defaultJavaOptions", "")
     settings = " ".join(f"--conf {key}={value}" for key, value in SETTINGS.items())
     return {
         "JDK_JAVA_OPTIONS": f"{QUICK} {shared}",

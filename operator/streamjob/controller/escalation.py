@@ -12,14 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ..api import (
-    Escalation,
-    EscalationStatus,
-    Phase,
-    State,
-    Status,
-    TerminationInfo,
-)
+from ..api import Escalation, EscalationStatus, Phase, State, Status, TerminationInfo
 from ..api.types import moment, timestamp
 from ..protocol.messages import Mode
 from .case import Case, Decision, Goal, escalated, kill, timeout

@@ -34,12 +34,12 @@ Savepoints are listed, described, verified, exported and deleted without a job:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["savepoint"]:
-        from . import savepointcli  # noqa: PLC0415  as below
+        from .savepoints import cli  # noqa: PLC0415  as below
 
-        return savepointcli.main(arguments[1:])
+        return cli.main(arguments[1:])
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    from . import config, local, logs, pod  # noqa: PLC0415
+    from .process import config, local, logs, pod  # noqa: PLC0415
 
     logs.begin()
     try:

@@ -1,5 +1,5 @@
-"""Files that become visible together. Readers go by the log of Spark's file sink (`runtime.sinklog`): a commit is one new entry
-in it, on object stores as well.
+"""Files that become visible together. Readers go by the log of Spark's file sink (`runtime.spark.sink_log`): a commit is one new
+entry in it, on object stores as well.
 
     FOLDER/_spark_metadata/N            the log: which files there are
     FOLDER/part-…                       what is committed
@@ -20,8 +20,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..runtime import sinklog
-from ..runtime.files import HadoopFiles, NotFound
+from ..runtime.spark import sink_log
+from ..runtime.storage.hadoop import HadoopFiles, NotFound
 from .notes import File, Notes, Prepared
 from .transactional import Transaction, TransactionalSink, TransactionLost
 
@@ -65,7 +65,7 @@ class FileSink(TransactionalSink):
     def pre_commit(self, transaction: Transaction) -> None:
         batches = [b for b in self._batches(self._notes.taken(transaction)) if b <= transaction.batch]
         found = [file for batch in batches for file in self._written(batch)]
-        self._notes.prepare(transaction, Prepared(sinklog.newest(self._files, self.folder), found))
+        self._notes.prepare(transaction, Prepared(sink_log.newest(self._files, self.folder), found))
 
     def commit(self, transaction: Transaction) -> None:
         prepared = self._notes.read(transaction)
@@ -80,7 +80,7 @@ class FileSink(TransactionalSink):
             )
         for path, *_ in prepared.found:
             self._files.move(self._hidden(path), self._visible(path))
-        sinklog.append(self._files, self.folder, self._lines(prepared), after=prepared.after)
+        sink_log.append(self._files, self.folder, self._lines(prepared), after=prepared.after)
         self._done(transaction)
 
     def abort(self, transaction: Transaction) -> None:
@@ -138,10 +138,10 @@ class FileSink(TransactionalSink):
         return f"{self.folder}/{path.rsplit('/', 1)[-1]}"  # Spark gives each file a name of its own
 
     def _lines(self, prepared: Prepared) -> list[str]:
-        return [sinklog.line(self._visible(path), size, modified) for path, size, modified in prepared.found]
+        return [sink_log.line(self._visible(path), size, modified) for path, size, modified in prepared.found]
 
     def _is_logged(self, prepared: Prepared) -> bool:
-        return sinklog.has(self._files, self.folder, self._lines(prepared), after=prepared.after)
+        return sink_log.has(self._files, self.folder, self._lines(prepared), after=prepared.after)
 
     def _done(self, transaction: Transaction) -> None:
         self._notes.done(transaction)

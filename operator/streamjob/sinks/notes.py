@@ -13,7 +13,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..runtime.files import FileExists, HadoopFiles, NotFound
+from ..runtime.storage.hadoop import FileExists, HadoopFiles, NotFound
 from .transactional import Transaction
 
 PENDING, DONE = ".pending", ".done"

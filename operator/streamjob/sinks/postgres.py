@@ -19,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
+from ..runtime.spark import handles
 from .transactional import SinkFailed, Transaction, TransactionalSink, TransactionLost
 
 DRIVER = "org.postgresql.Driver"
@@ -181,7 +182,7 @@ class PostgresSink(TransactionalSink):
         :param commit: each statement by itself; otherwise what has not been prepared at the end is rolled back.
         :raises SinkFailed: in the server's words.
         """
-        jvm: Any = SparkSession.builder.getOrCreate()._jvm
+        jvm = handles.jvm(SparkSession.builder.getOrCreate())
         with _translated(self._table):
             # Through Spark's registry: the driver may be in a jar that only Spark's class loader knows.
             jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(DRIVER)

@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from streamjob.protocol.errors import StreamJobError
-from streamjob.runtime import executors
-from streamjob.runtime.files import CopiedFile, HadoopFiles
-from streamjob.runtime.savepointdir import verify_savepoint
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.runtime.storage import executor_copy
+from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
 from tests.runtime.queries import Query
 
 PATIENCE = 60.0
@@ -39,7 +39,7 @@ class Files(HadoopFiles):
 
 def main(folder: str) -> None:
     home = Path(folder)
-    executors.ENOUGH = 1
+    executor_copy.ENOUGH = 1
     builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.executor.memory", "512m").config("spark.driver.host", "127.0.0.1")
     spark = builder.getOrCreate()
@@ -127,7 +127,7 @@ class Pipe:
 
 def copy(files: HadoopFiles, home: Path, check: Callable[[], None]) -> dict[str, CopiedFile]:
     wanted = {f"file:{home}/source": (f"file:{home}/shared/target", 7)}
-    return executors.copy(files, wanted, f"file:{home}/begun.json", check)
+    return executor_copy.copy(files, wanted, f"file:{home}/begun.json", check)
 
 
 def readers(pipe: Pipe) -> list[int]:

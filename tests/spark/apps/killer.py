@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from streamjob import job
-from streamjob.runtime.work import Work
+from streamjob.runtime.driver.effects import Work
 from streamjob.sinks import Transaction, TransactionalSink
 
 

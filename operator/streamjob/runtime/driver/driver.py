@@ -1,0 +1,392 @@
+"""The job as its script and its controller see it: queries run and are waited for, terminations are asked for.
+
+The job is the script: it is over when the script is, and every query that the script has started. What a query comes to is the
+outcome of one run, and another run may follow.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ... import job
+from ...protocol.coordinator import TerminationConflict
+from ...protocol.effects import Effect
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
+from ..query.task import Stage
+from ..startup import missing_stages, naming
+from ..startup.declared_shards import DeclaredStages
+from . import threads
+from .event_loop import Loop
+from .job_stopped import JobStopped
+from .managed_query import ManagedJvmQuery, in_callback
+from .query_start import Starter
+from .sessions import Sessions
+from .status_board import StatusBoard
+from .waits import Waits
+
+log = logging.getLogger("streamjob")
+
+# Seconds without a query that was not there before, of a script that never waits for one without end; then a request that came
+# early is taken up, and so it is so long after it came.
+PATIENCE = 30.0
+HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing; or a drain waits for what has failed
+
+
+class Driver:
+    """All stages of the job. Thread-safe."""
+
+    def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
+        self.config = config
+        self.board = board
+        self._loop = Loop(config, board)
+        self._coordinator = self._loop.coordinator
+        self.stages = self._loop.stages
+        self.declared = DeclaredStages(config, self._expect)
+        self.terminated = self._loop.terminated
+        self.durable = self._loop.work.durable
+        self.sessions = Sessions()
+        self.waits = Waits(self._loop.changed)
+        self._starter = Starter(self, self._loop)
+        self._loop.on_over = self.waits.over
+        self._loop.on_sample = self._sampled
+        job.watch_edges(self._edge_declared)
+        # A termination that an earlier epoch was carrying out, or that comes while the script still starts its queries. It is
+        # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
+        # early would never read what its upstream has left.
+        self._early = config.termination and replace(config.termination, epoch=config.epoch)
+        if self._early:
+            self._coordinator.termination_announced()
+        self._early_savepoint: SavepointRequest | None = None
+        self._early_since: float | None = None  # on the clock of time.monotonic()
+        self._settled = False
+        self._script_ended = False
+        self._dead_since: float | None = None
+        self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
+        self.requested_at: float | None = None  # on the clock of time.monotonic()
+
+    # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
+
+    def terminate(self, request: TerminationRequest) -> None:
+        """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
+        with self._loop.lock:
+            if self._early is not None and self._early.request_id != request.request_id:
+                raise TerminationConflict(
+                    f"termination {self._early.request_id} comes first", remedy="Wait for it"
+                )
+            if not self._settled:
+                self._early = request
+                self._loop.take(self._coordinator.termination_announced)
+                return
+        self._terminate(request)
+
+    def _terminate(self, request: TerminationRequest) -> None:
+        log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
+        self.requested_at = self.requested_at or time.monotonic()
+        self._loop.take(lambda: self._coordinator.termination_requested(request))
+
+    def savepoint(self, request: SavepointRequest) -> None:
+        """Begin a savepoint beside the run; at once, the rest is in the status.
+
+        :raises TerminationConflict: the job is ending, with a savepoint of its own.
+        """
+        with self._loop.lock:
+            if self._early is not None:
+                raise TerminationConflict(
+                    f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
+                )
+            if not self._settled:
+                # Without those that have yet to start it would not be a savepoint of the job.
+                self._early_savepoint = request
+                self._loop.work.asked.begin(request.request_id)
+                return
+            self._loop.take(lambda: self._savepoint(request))
+
+    def _savepoint(self, request: SavepointRequest) -> list[Effect]:
+        effects = self._coordinator.savepoint_requested(
+            request.request_id, request.savepoint, request.timeout
+        )
+        log.info("savepoint requested: %s", request.request_id)
+        self._loop.work.asked.begin(request.request_id)
+        return effects
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Delete savepoints that are not kept any longer; at once, the rest is in the status."""
+        if self.stages:
+            threads.start(self._loop.work.delete, "delete-savepoints", savepoints)
+
+    def tell_records(self, reached: int) -> None:
+        """The index is lost: put into the status which checkpoints are known."""
+        threads.start(self._loop.work.tell_records, "known-records", reached)
+
+    def complete(self, checkpoint: int) -> None:
+        """notifyCheckpointComplete: the index has it."""
+        self._loop.take(lambda: self._coordinator.checkpoint_completed(checkpoint))
+
+    def complete_announced(self) -> None:
+        """The report in the pod's termination message stands in for the index: there is no time to wait for it."""
+        record = self.board.status.completed
+        if record is not None:
+            self.complete(record.checkpoint)
+
+    def evict(self) -> None:
+        """SIGTERM: a stop with savepoint, unless the job is ending already."""
+        self.board.update(evicted=True)
+        request = TerminationRequest(
+            f"eviction-{self.config.epoch}", self.config.epoch, Mode.STOP, self.config.eviction_savepoint
+        )
+        try:
+            self.terminate(request)
+        except TerminationConflict as e:
+            log.info("SIGTERM: %s", e.message)
+
+    # --- what the script does: start --------------------------------------------------------------------------
+
+    def start_query(
+        self,
+        writer: DataStreamWriter,
+        original: Callable[..., StreamingQuery],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> StreamingQuery:
+        """Start the writer's query as a run of a stage of this job.
+
+        :raises StreamJobError: it cannot be one, or the state that it should start from cannot be had.
+        :raises SystemExit: the job has been stopped, or what would run has been drained.
+        """
+        if self.stops and self.terminated.is_set():
+            raise JobStopped(0)
+        stage = self._starter.start(writer, original, args, kwargs)
+        return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
+
+    @property
+    def has_begun(self) -> bool:
+        """A query has started, or is about to."""
+        return bool(self.stages) or self._starter.busy
+
+    def script_is_called_back(self) -> None:
+        """Spark calls a function of the script's, which could start a query."""
+        self._starter.calls_back = True
+
+    def missing(self) -> list[str]:
+        """Stages that the job goes on with and the script has not started yet; those that have finished need not be."""
+        return self._starter.missing()
+
+    def warn(self, *problems: Problem) -> None:
+        """Put into the status what a person should know though the job goes on."""
+        self.board.warn(*[p for p in problems if p not in self.board.status.warnings])
+
+    def _expect(self, uid: str, parallelism: int) -> None:
+        """:raises DuplicateStage: the name is taken."""
+        with self._loop.lock:
+            naming.refuse_shards(uid, parallelism, self.stages)
+            self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
+
+    def _edge_declared(self, writer: str, reader: str) -> None:
+        """One that has not started hears of it when it does."""
+        if self._starter.edge_declared(writer, reader):
+            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
+            log.info("stage %s reads what stage %s writes, as declared", reader, writer)
+
+    # --- what the script does: stop and wait ------------------------------------------------------------------
+
+    def runs(self) -> list[Stage]:
+        """The last run of each task."""
+        return list(self.stages.values())
+
+    def script_stops(self, *stages: Stage) -> None:
+        """The script ends queries; they end as in a stop, unless they are asked to end otherwise. Returns when Spark's own stop()
+        would: each run is over."""
+        for stage in stages:
+            with self._loop.lock:
+                if self.stages.get(stage.task) is stage and not stage.over.is_set():
+                    self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
+        if not in_callback():
+            self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
+
+    def spark_stops(self, really: Callable[[], None]) -> None:
+        """The script calls spark.stop(): its queries end at their boundaries first. What may still have to be flushed needs the
+        session: its end is put off until the script is over, or makes another one."""
+        self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
+        if in_callback() or self.sessions.ending:
+            really()
+        elif self._coordinator.may_flush:
+            log.info("the Spark session ends when the script has: its queries may have to be flushed")
+            self.sessions.put_off(really)
+        else:
+            self.sessions.end(really)
+
+    def new_session(self) -> None:
+        """The script is about to make a session, or to look for one. What was to be flushed in the one that it has stopped stays
+        as it is, for another run or another epoch."""
+        if self.sessions.put_off_is_pending and not in_callback():
+            self._loop.take(self._coordinator.flush_nothing_exhausted)
+            self.sessions.end_put_off()
+
+    def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
+        """Whether the run is over. :raises StreamJobError: the script waits for good, and something is missing."""
+        if milliseconds is None:
+            self._script_waits([stage], not stage.exhausts)
+        return self.waits.until(stage.over.is_set, milliseconds)
+
+    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
+        """The run that has ended since the script asked to forget: see `managed_query.ManagedJvmManager`."""
+        if milliseconds is None:
+            active = [s for s in self.runs() if not s.over.is_set()]
+            self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
+        self.waits.until(lambda: self.waits.terminated(mine) is not None, milliseconds)
+        return self.waits.terminated(mine)
+
+    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None:
+        self.waits.reset(mine)
+
+    def leave_if_stopped(self, stage: Stage) -> None:
+        """A stop is no end of data: what the script does behind its wait must not run as if it were (it may delete the input).
+
+        :raises JobStopped: the job was stopped, and this run with it.
+        """
+        if stage.stopped_by_request and self.stops and not in_callback():
+            log.info("stage %s was stopped with the job: its script ends here", stage.task)
+            raise JobStopped(0)
+
+    def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
+        """The script waits without end: what it has not started by now, nothing waits for.
+
+        :param waited: the runs of which it awaits one. :param for_good: for what does not end by itself.
+        :raises QueryNotStarted, StateNotKept, ShardMissing: it has declared something for a query that is not there.
+        :raises NonRestoredState: nothing can start what the checkpoint has state of.
+        """
+        if not self.ending and self.failure is None:
+            self._starter.refuse_unknown()
+            if for_good:
+                self._refuse_gone(waited)
+        self._settle()
+
+    def _refuse_gone(self, waited: list[Stage]) -> None:
+        gone = [] if self.config.restore.allow_non_restored_state else self.missing()
+        if not gone:
+            return
+        only_main = self.waits.only_main_thread() and not self._starter.calls_back
+        if never := gone if only_main else self._starter.left_out(gone, waited):
+            raise missing_stages.not_started(never, [s.name.name for s in self.runs()])
+        self.warn(missing_stages.warning(gone))
+
+    def _settle(self) -> None:
+        with self._loop.lock:
+            self._settled = True
+            self._loop.take(self._coordinator.all_started)
+            early, self._early = self._early, None
+            savepoint, self._early_savepoint = self._early_savepoint, None
+            if early is not None:
+                self._terminate(early)
+            if savepoint is not None:
+                try:
+                    self.savepoint(savepoint)
+                except TerminationConflict as e:
+                    self._loop.work.asked.give_up(savepoint.request_id, e.message)
+
+    def _sampled(self) -> None:
+        """About once a second: what nobody tells."""
+        patience = HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
+        if self._early and self._early_since is None and self.stages:
+            self._early_since = time.monotonic()
+        waited = time.monotonic() - self._early_since if self._early_since else 0.0
+        if not self._settled and (self._loop.since_last_start > patience or waited > PATIENCE):
+            try:  # of a script that never waits without end, there is nobody to raise it to
+                self._starter.refuse_unknown()
+            except StreamJobError as e:
+                log.warning("%s", e)
+            if not self.config.restore.allow_non_restored_state and (gone := self.missing()):
+                self.warn(missing_stages.warning(gone))
+            self._settle()
+        with self._loop.lock:
+            ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
+            if not ends_by_itself and not self._starter.calls_back and self.waits.script_is_blocked():
+                self._loop.take(self._coordinator.script_blocked)
+        self._give_up_a_drain_of_the_dead()
+
+    def _give_up_a_drain_of_the_dead(self) -> None:
+        """A drain needs every query: if one is dead, the others have ended and nobody starts it again, the next epoch does."""
+        dead = bool(self._coordinator.failed) and self.drains and self.only_script_left
+        if not dead:
+            self._dead_since = None
+        elif self._dead_since is None:
+            self._dead_since = time.monotonic()
+        elif time.monotonic() - self._dead_since > HURRY and self.failure is None:
+            self._loop.fail_job(self._failure_of_runs())
+
+    def _failure_of_runs(self) -> Exception:
+        failures = (s.failure for s in self.runs() if s.failure is not None)
+        return next(failures, RuntimeError("a query failed"))
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def await_queries(self) -> None:
+        """The script has come to its end: its queries are the job, until each has ended or one fails."""
+        self._settle()
+        self._script_ended = True
+        self._loop.take(self._coordinator.script_ended)
+        with self._loop.changed:
+            self._loop.changed.wait_for(lambda: self.terminated.is_set() or self._is_dead())
+        if not self.terminated.is_set() and self.failure is None:
+            self._loop.fail_job(self._failure_of_runs())
+
+    def _is_dead(self) -> bool:
+        """Nobody starts again what has failed. A stop needs it not."""
+        if self.failure is not None:
+            return all(s.over.is_set() for s in self.stages.values())
+        return bool(self._coordinator.failed) and not self.stops
+
+    def dead_query(self) -> Problem | None:
+        """Why a query failed that the script has not started again."""
+        failed = self._loop.notes.failed
+        return next((failed[task] for task in self._coordinator.failed if task in failed), None)
+
+    def abandon(self, error: Exception) -> None:
+        """The script has failed, and its queries with it: they go on in the next epoch."""
+        self._loop.fail_job(error)
+
+    @property
+    def only_script_left(self) -> bool:
+        """The job is asked to end, and every query has ended."""
+        with self._loop.lock:
+            left = self._coordinator.request is not None and all(s.over.is_set() for s in self.runs())
+            if not left:
+                self.only_script_left_since = None
+            elif self.only_script_left_since is None:
+                self.only_script_left_since = time.monotonic()
+            return left and not self._script_ended
+
+    @property
+    def ending(self) -> bool:
+        """A termination is asked for, under way or done."""
+        with self._loop.lock:
+            return self.asked_to_end or self._coordinator.terminating or self._coordinator.terminated
+
+    @property
+    def asked_to_end(self) -> bool:
+        return self._early is not None or self._coordinator.request is not None
+
+    @property
+    def request(self) -> TerminationRequest | None:
+        return self._coordinator.request or self._early
+
+    @property
+    def stops(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.STOP
+
+    @property
+    def drains(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.DRAIN
+
+    @property
+    def failure(self) -> Problem | None:
+        """Why the job failed, None if it has not."""
+        return self._loop.notes.failure

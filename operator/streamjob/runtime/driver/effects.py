@@ -1,0 +1,400 @@
+"""The coordinator's effects, carried out: one method each, which returns the event that says how it went."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ... import job
+from ...job import Moment
+from ...protocol import effects as fx
+from ...protocol.coordinator import Coordinator
+from ...protocol.effects import Effect
+from ...protocol.errors import StreamJobError
+from ...protocol.graph import task_id
+from ...protocol.messages import AbortedCheckpoint, DriverConfig, Problem
+from ...protocol.records import CheckpointRecord, StageRecord
+from ..jvm.errors import one_line
+from ..query.task import Stage, stage_record
+from ..savepoints.catalog import delete_savepoint
+from ..savepoints.expired import delete_retired
+from ..savepoints.incomplete import delete_half_written
+from ..savepoints.recover_records import known_records
+from ..savepoints.write import write_savepoint
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.max_watermark import endless
+from ..startup.carried_stages import CarriedStages
+from ..storage.clock import now
+from ..storage.hadoop import HadoopFiles
+from .live_savepoints import AskedSavepoints
+from .status import Notes, problem_of
+from .status_board import StatusBoard
+
+log = logging.getLogger("streamjob")
+
+Event = Callable[[], "list[Effect]"]
+
+RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)  # between attempts to write the final checkpoint; the last one repeats
+
+
+class HookFailed(StreamJobError):
+    """Code of the script's own that is called at the end of a query."""
+
+    reason = "HookFailed"
+    retryable = True
+
+
+class Work:
+    """Runs in a thread for each task. May wait; never holds the driver's lock."""
+
+    def __init__(
+        self,
+        config: DriverConfig,
+        coordinator: Coordinator,
+        stages: dict[str, Stage],
+        notes: Notes,
+        board: StatusBoard,
+        publish: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._coordinator = coordinator
+        self._stages = stages
+        self._notes = notes
+        self._board = board
+        self._publish = publish
+        self._records: dict[int, CheckpointRecord] = {}
+        self._causes: dict[int, str] = {}  # why a periodic checkpoint could not be written
+        self.asked = AskedSavepoints(board)
+        self._targets: dict[int, str] = {}  # of attempts of theirs
+        self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
+        self.carried = CarriedStages(config)
+        self.recorded: dict[str, tuple[str, ...]] = {}  # transactions of each task in the last durable record
+        self._retries = 0  # in a row; a periodic checkpoint is not tried again
+        self._announcing = threading.Lock()
+        self._newest = 0  # that is durable
+        self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
+        self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
+            fx.StopAtBoundary: self._stop,
+            fx.CatchUp: self._catch_up,
+            fx.FireMaxWatermark: self._fire,
+            fx.Finish: self._finish,
+            fx.Close: self._close,
+            fx.Cancel: self._cancel,
+        }
+        self._of_job: dict[type[Any], Callable[[Any], Event]] = {
+            fx.Snapshot: self._snapshot,
+            fx.StoreCheckpoint: self._store,
+            fx.RetryLater: self._wait,
+            fx.AnnounceCheckpoint: self._announce,
+            fx.AbortCheckpoint: self._abort,
+            fx.NotifyComplete: self._commit,
+            fx.AbortTransactions: self._abort_transactions,
+        }
+
+    def carry_out(self, effect: Effect, run: Stage | None) -> Event:
+        """:param run: of the effect's task, None for what is the job's.
+
+        :raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable.
+        """
+        if type(effect) in self._of_run:
+            assert run is not None
+            return self._of_run[type(effect)](effect, run)
+        return self._of_job[type(effect)](effect)
+
+    # --- the end of a task ------------------------------------------------------------------------------------
+
+    def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
+        batch = run.stop_at_boundary(self._say(effect.task))
+        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+
+    def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
+        batch = run.catch_up(self._say(effect.task))
+        log.info(
+            "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
+        )
+        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+
+    def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
+        task = effect.task
+        self._say(task)(f"stage {task}: firing all event-time timers")
+        result = run.fire_max_watermark()
+        if result is None:
+            batch = self._coordinator.tasks[task].batch
+            log.info("stage %s: holds no state, nothing to fire", task)
+        else:
+            batch = result.batch
+            self._notes.drained(result)
+            if result.timers_left:
+                self._board.warn(endless(task, result))
+            log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
+        return lambda: self._coordinator.max_watermark_fired(task, batch)
+
+    def _finish(self, effect: fx.Finish, run: Stage) -> Event:
+        self._call(run, Moment.END_OF_DATA)
+        self._call(run, Moment.FINISH)
+        return lambda: self._coordinator.finished(effect.task)
+
+    def _close(self, effect: fx.Close, run: Stage) -> Event:
+        self._call(run, Moment.CLOSE)
+        return lambda: self._coordinator.closed(effect.task)
+
+    def _call(self, run: Stage, moment: Moment) -> None:
+        """:raises HookFailed: what it should do may not have been done, so the task does not go on."""
+        name, task = run.name, run.task
+        try:
+            # A shard's own hooks come after those of the stage, which each of its tasks calls.
+            if called := sum(job.call(n, moment) for n in dict.fromkeys((name.uid, name.name))):
+                log.info("stage %s: %s, %d called", task, moment.value, called)
+        except Exception as e:
+            log.exception("stage %s: %s", task, moment.value)
+            raise HookFailed(
+                f"a hook {moment.value} of stage {task} raised {type(e).__name__}: {one_line(e)}",
+                remedy="See the driver's log; the next attempt calls it again",
+            ) from e
+
+    def _cancel(self, _: fx.Cancel, run: Stage) -> Event:
+        run.interrupt()
+        return list
+
+    # --- checkpoints ------------------------------------------------------------------------------------------
+
+    def _snapshot(self, effect: fx.Snapshot) -> Event:
+        """The barrier passes a query without holding it: see `_stages_of`."""
+        self._begun.setdefault(effect.number, time.monotonic())
+        stage = self._stages[effect.task]
+        batch = stage.directory.latest_commit()
+        if stage.transactions is not None:
+            stage.transactions.pre_commit(effect.number, batch)
+        return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
+
+    def _store(self, effect: fx.StoreCheckpoint) -> Event:
+        if effect.scenario is None and effect.savepoint is not None:
+            return self._store_beside(effect, effect.savepoint)
+        number = effect.number
+        begun = self._begun.setdefault(number, time.monotonic())
+        try:
+            self._pre_commit(effect)
+            self._records[number] = self._write(effect)
+        except StreamJobError as e:
+            # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
+            # gave up would throw away a job that only waits for a disk.
+            log.warning("checkpoint %d: %s", number, e)
+            self._causes[number] = e.message  # of a periodic one: it is not tried again, the next one is
+            if effect.scenario is not None:
+                self._notes.stuck = problem_of(e)
+            return lambda: self._coordinator.checkpoint_failed(number)
+        self._notes.stuck, self._retries = None, 0
+        self._begun.pop(number, None)
+        log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
+        return lambda: self._coordinator.checkpoint_durable(number)
+
+    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
+        """A savepoint while the job runs on. Whatever is wrong with it, the job does not fail."""
+        number, request_id = effect.number, effect.request_id or ""
+        begun = self._begun.setdefault(number, time.monotonic())
+        self._targets[number] = target
+        problem: Problem | None = None
+        try:
+            self.asked.enter(number)
+            delete_half_written(self._files, self._config.job, target)
+            self._pre_commit(effect)
+            self._records[number] = self._write(effect)
+        except Exception as e:
+            log.warning("savepoint %s: %s", request_id, e)
+            problem = problem_of(e, "it could not be written")
+        if self.asked.leave(number):
+            if self.asked.is_over(request_id):  # else another attempt is about to take the place
+                self._discard(number)
+            return list
+        if problem is not None:
+            self.asked.stuck(request_id, problem)
+            return lambda: self._coordinator.checkpoint_failed(number)
+        self._retries = 0
+        log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
+        return lambda: self._coordinator.checkpoint_durable(number)
+
+    def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
+        for task, of in effect.pre_commit.items():
+            stage = self._stages[task]
+            if stage.transactions is not None:
+                failed = task not in effect.batches
+                batch = stage.directory.latest_commit() if failed else effect.batches[task]
+                stage.transactions.pre_commit(of, batch)
+
+    def _give_up(self, number: int, request_id: str, reason: str) -> Event:
+        self.asked.give_up(request_id, reason[:1000])
+        if self.asked.drop(number):
+            self._discard(number)
+        return list
+
+    def _discard(self, number: int) -> None:
+        """Nobody was told of it. What cannot be deleted now is listed as incomplete, and goes with the next savepoint."""
+        self._records.pop(number, None)
+        target = self._targets.pop(number, None)
+        if target is None:
+            return
+        try:
+            delete_savepoint(self._files, target)
+        except StreamJobError as e:
+            log.warning("savepoint %s was given up and is not deleted: %s", target, e)
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Those that are gone are in the status; what cannot be deleted is asked for again by the next driver."""
+        for savepoint in savepoints:
+            try:
+                delete_retired(self._files, self._config.job, savepoint)
+            except StreamJobError as e:
+                log.warning("%s", e)
+                continue
+            gone = self._board.status.deleted
+            if savepoint not in gone:
+                self._board.update(deleted=(*gone, savepoint)[-100:])
+
+    def tell_records(self, reached: int) -> None:
+        try:
+            own = self._board.status.durable
+            self._board.update(known=known_records(self._files, self._config, reached, own))
+        except (StreamJobError, StopIteration) as e:
+            log.warning("the checkpoints that are known cannot be told: %s", e)
+
+    def _wait(self, effect: fx.RetryLater) -> Event:
+        wait = RETRY_SECONDS[min(self._retries, len(RETRY_SECONDS) - 1)]
+        self._retries += 1
+        log.info("the next attempt follows in %.0f s", wait)
+        time.sleep(wait)
+        return self._coordinator.retry
+
+    def _abort(self, effect: fx.AbortCheckpoint) -> Event:
+        self._begun.pop(effect.number, None)
+        cause = self._causes.pop(effect.number, None)
+        reason = f"{effect.reason}: {cause}" if cause else effect.reason
+        if effect.again:
+            log.info("checkpoint %d is taken again: %s", effect.number, reason)
+            self.asked.drop(effect.number)
+        else:
+            log.warning("checkpoint %d is given up: %s", effect.number, reason)
+            if effect.request_id is not None:
+                return self._give_up(effect.number, effect.request_id, reason)
+            self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
+        return list
+
+    def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
+        target = effect.savepoint
+        record = CheckpointRecord(
+            checkpoint=effect.number,
+            epoch=self._config.epoch,
+            scenario=effect.scenario,
+            request_id=effect.request_id,
+            savepoint=target,
+            completed_at=now(),
+            stages=self._stages_of(effect),
+        )
+        if target is None:
+            return record
+        directories = {
+            (stage.uid, task.index): CheckpointDir(self._files, task.location)
+            for stage in record.stages
+            for task in stage.tasks
+        }
+        ended = {(s.uid, s.name.index) for s in self._stages.values() if s.failure is None}
+        live, number = effect.scenario is None, effect.number
+        manifest = write_savepoint(
+            self._files,
+            self._config.job,
+            record,
+            directories,
+            target,
+            live=live,
+            unsettled=directories.keys() - ended,
+            check=lambda: self.asked.refuse_unwanted(number),
+            progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
+        )
+        log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
+        # An attempt before this one, or an earlier epoch, may have written the manifest under this number and died: that
+        # savepoint is the one that counts. It is this epoch that brings it into the index.
+        return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
+
+    def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
+        """The cut, downstream first: when a stage's batch is read, what it was made from has been committed upstream long
+        since, so nothing in the cut stems from what is not in it. Upstream may be ahead: what is between two stages is
+        durable (files, a topic), and is read after a restore. No query has to be held for it."""
+        by_uid: dict[str, list[Stage]] = {}
+        for stage in list(self._stages.values()):
+            by_uid.setdefault(stage.uid, []).append(stage)
+        records = {
+            uid: stage_record(by_uid[uid], effect)
+            for uid in self._coordinator.downstream_first()
+            if uid in by_uid
+        }
+        started = tuple(records[uid] for uid in by_uid if uid in records)
+        return started + self.carried.records(self._files, by_uid)
+
+    def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
+        with self._announcing:  # two that are durable at the same time are announced side by side
+            return self._announce_in_order(effect.number)
+
+    def _announce_in_order(self, number: int) -> Event:
+        record = self._records.pop(number)
+        if number > self._newest:
+            self._newest = number
+            for stage in record.stages:
+                for task in stage.tasks:
+                    self.recorded[task_id(stage.uid, task.index, len(stage.tasks))] = task.transactions
+        if record.request_id is not None:
+            self.asked.completed(record.request_id, record)
+        if record.scenario is None and record.savepoint is not None:
+            return list  # it has a place of its own in the status, where no later checkpoint comes before the index has it
+        told = self._board.status.completed
+        if told is None or told.checkpoint < number:
+            self._board.update(completed=record)
+        if record.scenario is not None:
+            self._say("")("waiting for the checkpoint index")
+            self.durable.set()  # whoever waits for it reports what is on the board
+        return list
+
+    @property
+    def _files(self) -> HadoopFiles:
+        return next(iter(self._stages.values())).files
+
+    # --- transactions -----------------------------------------------------------------------------------------
+
+    def _commit(self, effect: fx.NotifyComplete) -> Event:
+        if (transactions := self._stages[effect.task].transactions) is not None:
+            self._persist(lambda: transactions.commit(effect.number))
+        return list
+
+    def _abort_transactions(self, effect: fx.AbortTransactions) -> Event:
+        if (transactions := self._stages[effect.task].transactions) is not None:
+            self._persist(lambda: transactions.abort_after(effect.after))
+        return list
+
+    def _persist(self, step: Callable[[], None]) -> None:
+        """The checkpoint has completed, so this has to succeed in the end: here, or when the next epoch recovers.
+
+        :raises StreamJobError: not here; the job fails.
+        """
+        for wait in RETRY_SECONDS:
+            try:
+                step()
+            except StreamJobError as e:
+                if not e.retryable:
+                    raise
+                log.warning("%s; the next attempt follows in %.0f s", e, wait)
+                self._notes.stuck = problem_of(e)
+                self._publish()
+                time.sleep(wait)
+            else:
+                self._notes.stuck = None
+                return
+        step()
+
+    def _say(self, task: str) -> Callable[[str], None]:
+        def say(progress: str) -> None:
+            self._notes.progress[task] = progress
+            self._publish()
+
+        return say

@@ -1,0 +1,321 @@
+"""The shell around the coordinator: events go in, effects are carried out, what comes of them goes in as events again.
+
+One lock guards the coordinator, which never waits; everything that may wait (a batch, a copy) happens outside the lock, in
+a thread for each task, and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from ...protocol.checkpoints import Checkpointing
+from ...protocol.coordinator import Coordinator
+from ...protocol.effects import (
+    AbortTransactions,
+    Cancel,
+    CatchUp,
+    Close,
+    Effect,
+    Finish,
+    FireMaxWatermark,
+    NotifyComplete,
+    StartTimer,
+    StopAtBoundary,
+    Terminated,
+)
+from ...protocol.errors import StreamJobError
+from ...protocol.graph import task_id
+from ...protocol.lifecycle import TaskState
+from ...protocol.messages import DriverConfig, Mode
+from ..query.task import Stage
+from ..storage.hadoop import StorageError
+from . import threads
+from .effects import Work
+from .status import Notes, phase, problem_of, stage_statuses, termination_status
+from .status_board import StatusBoard
+
+log = logging.getLogger("streamjob")
+
+SAMPLE_SECONDS = 1.0
+# The end of one run. Asked of a run that another has followed since, they would end that one.
+OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
+
+
+OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
+# What a completed checkpoint owes to a sink.
+OF_SINK = (NotifyComplete, AbortTransactions)
+
+
+Lane = queue.SimpleQueue[tuple[Effect, "Stage | None"]]
+
+
+class Loop:
+    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_sample` is
+    called about once a second."""
+
+    def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
+        self.config = config
+        self.stages: dict[str, Stage] = {}  # the last run of each, by task id
+        self.notes = Notes()
+        self.terminated = threading.Event()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        every = config.checkpointing
+        self.coordinator = Coordinator(
+            config.next_checkpoint,
+            Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
+            expected(config),
+        )
+        self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
+        self.on_over: Callable[[Stage], None] = lambda stage: None
+        self.on_sample: Callable[[], None] = lambda: None
+        self._lanes: dict[str, Lane] = {}  # by task
+        self._board = board
+        self._last_start = time.monotonic()
+
+    def take(self, event: Callable[[], list[Effect]]) -> None:
+        """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
+        come from; tasks, and what is not of a task, side by side."""
+        with self.lock:
+            effects = event()
+            of_job: list[tuple[Effect, Stage | None]] = []
+            for effect in effects:
+                stage = self.stages.get(getattr(effect, "task", ""))
+                if isinstance(effect, Terminated):
+                    self.terminated.set()
+                elif isinstance(effect, StartTimer):
+                    self._start_timer(effect)
+                elif isinstance(effect, Cancel) or not hasattr(effect, "task"):
+                    of_job.append((effect, stage))  # a cancel waits for nothing
+                else:
+                    if isinstance(effect, StopAtBoundary) and self.stops and stage is not None:
+                        stage.cut_short()
+                    self._lane(effect.task).put((effect, stage))
+            self.publish()
+        if of_job:
+            threads.start(self._of_job, "work-job", of_job)
+
+    @property
+    def stops(self) -> bool:
+        """The job is asked to stop, or was."""
+        request = self.coordinator.request
+        return request is not None and request.mode is Mode.STOP
+
+    # --- runs -------------------------------------------------------------------------------------------------
+
+    def watch(self, stage: Stage) -> None:
+        """Wait for the run's query to end by itself: out of input, stopped past us, or failed."""
+        assert stage.query is not None
+        try:
+            stage.query.awaitTermination()
+        except Exception as e:  # its own, or the JVM is gone
+            self.fail(stage, e)
+        else:
+            # The share of a declared shard is dealt out once: when that is read, its input has ended.
+            if stage.sharded and stage.exhausts:
+                self._of_run(stage, lambda: self.coordinator.input_ended(stage.task))
+            else:
+                self._of_run(stage, lambda: self.coordinator.run_ended(stage.task, exhausted=stage.exhausts))
+
+    def _of_run(self, stage: Stage, event: Callable[[], list[Effect]]) -> None:
+        """Unless another run has followed."""
+        with self.lock:
+            if self.stages.get(stage.task) is stage:
+                self.take(event)
+
+    def is_over(self, stage: Stage) -> bool:
+        """What its script waits for: the run is closed, or has ended and nothing of it is to be committed any more. When the
+        job stops, it is closed by the checkpoint that the stop waits for. When the job has failed, nothing more comes of it."""
+        task = self.coordinator.tasks[stage.task]
+        if self.notes.failure is not None or task.state in OVER:
+            return True
+        return task.ended and not task.commits and not self.stops
+
+    def fail(self, stage: Stage, error: Exception) -> None:
+        """The run has failed, and with it those that it is connected with by edges: they go on together from their last batches,
+        when the script starts them again or in the next epoch. Others run on."""
+        if stage.keeper is not None and stage.keeper.failure is not None:
+            error = stage.keeper.failure
+        with self.lock:
+            if self.stages.get(stage.task) is not stage:
+                return
+            stage.failed_by_itself = stage.query is not None and stage.query.exception() is not None
+            taken_down = []
+            for other in self._connected(stage):
+                concerned = other is stage or not other.over.is_set()
+                if concerned and self.coordinator.tasks[other.task].can_fail:
+                    other.failure = other.failure or error
+                    self.notes.failed[other.task] = problem_of(error, stage.task)
+                    taken_down.append(other)
+                    self.take(lambda task=other.task: self.coordinator.task_failed(task))  # type: ignore[misc]
+            self.publish()
+        log.error("stage %s failed: %s", stage.task, problem_of(error).message)
+        for other in taken_down:
+            if other is not stage:
+                log.warning("stage %s is interrupted: it is connected with %s", other.task, stage.task)
+                threads.start(other.interrupt, f"interrupt-{other.task}")
+
+    def _connected(self, stage: Stage) -> list[Stage]:
+        uids = self.coordinator.connected(stage.uid)
+        return [s for s in self.stages.values() if s.uid in uids]
+
+    def fail_job(self, error: Exception, what: str = "the job") -> None:
+        """What is wrong is no run's fault, or nobody is left who could start it again: the driver fails with all its runs."""
+        with self.lock:
+            self.notes.fail(error, what)
+            live = [s for s in self.stages.values() if not s.over.is_set()]
+            for stage in live:  # first: whoever waits for one of them goes on with the first event
+                stage.failure = stage.failure or error
+            for stage in live:
+                self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
+            self.publish()
+        for stage in live:
+            threads.start(stage.interrupt, f"interrupt-{stage.task}")
+
+    def publish(self) -> None:
+        with self.lock:
+            c, notes = self.coordinator, self.notes
+            for stage in self.stages.values():
+                if not stage.over.is_set() and self.is_over(stage):
+                    stage.stopped_by_request = self.stops and stage.failure is None
+                    stage.over.set()
+                    self.on_over(stage)
+            self.changed.notify_all()
+            dead = [p for task, p in notes.failed.items() if task in c.failed]
+            self._board.update(
+                phase=phase(c),
+                stages=stage_statuses(c, self.stages),
+                termination=termination_status(c, notes, self.config.epoch),
+                degraded=dead[0] if dead and notes.failure is None else None,
+            )
+
+    # --- clocks -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The first query is about to start: from now on the clock matters."""
+        threads.start(self._sample, "streamjob-sample")
+        if self.config.checkpointing.interval:
+            threads.start(self._checkpoint, "streamjob-checkpoint")
+
+    def started(self) -> None:
+        self._last_start = time.monotonic()
+
+    @property
+    def since_last_start(self) -> float:
+        """Seconds."""
+        return time.monotonic() - self._last_start if self.stages else -math.inf
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        fired = lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number))  # noqa: E731
+        threads.own(threading.Timer(effect.seconds, fired)).start()
+
+    def _checkpoint(self) -> None:
+        while not self.terminated.wait(self.config.checkpointing.interval):
+            self.take(self.coordinator.checkpoint_due)
+
+    def _sample(self) -> None:
+        """Look what a running job has come to: the figures, for people, and whether a declared input has ended."""
+        while not self.terminated.wait(SAMPLE_SECONDS):
+            for stage in list(self.stages.values()):
+                try:
+                    stage.sample()
+                except Exception as e:  # figures never end a job
+                    log.log(
+                        logging.DEBUG if stage.over.is_set() else logging.WARNING,
+                        "no figures of stage %s: %r",
+                        stage.task,
+                        e,
+                    )
+                self._look_for_end(stage)
+            with self.lock:
+                self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
+            self.on_sample()
+
+    def _look_for_end(self, stage: Stage) -> None:
+        end = stage.input_end
+        try:
+            if stage.over.is_set() or not end.reached():
+                return
+        except StorageError as e:
+            log.warning("stage %s: whether its input has ended is not known: %s", stage.task, e)
+            return
+        except StreamJobError as e:
+            self.fail(stage, e)
+            return
+        self._of_run(stage, lambda: self.coordinator.input_ended(stage.task, rest=end.leaves_rest))
+
+    # --- effects ----------------------------------------------------------------------------------------------
+
+    def _lane(self, task: str) -> Lane:
+        if task not in self._lanes:
+            lane: Lane = queue.SimpleQueue()
+            self._lanes[task] = lane
+            threads.start(self._of_task, f"work-{task}", lane)
+        return self._lanes[task]
+
+    def _of_job(self, effects: list[tuple[Effect, Stage | None]]) -> None:
+        for effect, stage in effects:
+            if not self._carry_out(effect, stage):
+                return
+
+    def _of_task(self, lane: Lane) -> None:
+        while True:
+            effect, stage = lane.get()
+            if self._carry_out(effect, stage):
+                continue
+            with self.lock:
+                while not lane.empty():
+                    lane.get()  # what was to follow does not follow: a close, after a commit that failed
+
+    def _carry_out(self, effect: Effect, stage: Stage | None) -> bool:
+        """:param stage: the run of the effect's task that was the last one when the effect was wanted."""
+        if self._is_stale(effect, stage):
+            return True
+        try:
+            event = self.work.carry_out(effect, stage)
+        except Exception as e:  # whatever it is, somebody waits for it: say it and let go
+            log.exception("%s failed", effect)
+            if isinstance(effect, Close):
+                self.take(lambda: self.coordinator.closed(effect.task))
+            elif stage is None or self._is_owed(effect):
+                self.fail_job(e)
+            else:
+                self.fail(stage, e)
+            return False
+        try:
+            with self.lock:
+                if stage is not None:
+                    self.notes.progress.pop(stage.task, None)  # the words of a step that is behind
+                if not self._is_stale(effect, stage):
+                    self.take(event)
+        except Exception as e:  # a bug of ours: nobody waits for ever because of it
+            log.exception("what %s has come to is no event", effect)
+            self.fail_job(e)
+            return False
+        return True
+
+    def _is_owed(self, effect: Effect) -> bool:
+        """What an end that is in the index has left to its sink: the next driver does it, no run of this one can."""
+        return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
+
+    def _is_stale(self, effect: Effect, stage: Stage | None) -> bool:
+        """It was asked of a run that another one has followed."""
+        return isinstance(effect, OF_RUN) and self.stages.get(effect.task) is not stage
+
+
+def expected(config: DriverConfig) -> list[str]:
+    """Tasks of the checkpoint that the job goes on from: until they have started, nothing that reads from them ends."""
+    latest = config.restore.latest
+    if latest is None:
+        return []
+    return [
+        task_id(stage.uid, task.index, len(stage.tasks))
+        for stage in latest.stages
+        for task in stage.tasks
+        if not task.finished
+    ]

@@ -1,0 +1,186 @@
+"""What pyspark's own StreamingQuery and StreamingQueryManager talk to, in place of the JVM's: argument checks, conversions and
+types stay pyspark's.
+
+A script's query is active, and a wait for it goes on, until its run is over: not when the first of the Spark queries that its
+end needs has stopped. `stop` ends the run at a boundary, by whatever door it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..query.task import Stage
+
+FOREVER = None
+
+
+class Job(Protocol):
+    """What a script may ask of the runs of its job: `driver.Driver`."""
+
+    @property
+    def stops(self) -> bool: ...
+
+    def runs(self) -> list[Stage]: ...
+
+    def script_stops(self, *stages: Stage) -> None: ...
+
+    def script_is_called_back(self) -> None: ...
+
+    def await_run(self, stage: Stage, milliseconds: int | None) -> bool: ...
+
+    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None: ...
+
+    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None: ...
+
+    def leave_if_stopped(self, stage: Stage) -> None: ...
+
+
+class ManagedJvmQuery:
+    """The JVM's StreamingQuery of one run, but for how it ends."""
+
+    def __init__(self, jsq: Any, stage: Stage, job: Job) -> None:
+        self._jsq = jsq
+        self._stage = stage
+        self._job = job
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jsq, name)
+
+    def isActive(self) -> bool:
+        return not self._stage.over.is_set()
+
+    def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
+        """:raises StreamingQueryException: the run failed. :raises SystemExit: see `Driver.leave_if_stopped`."""
+        ended = self._job.await_run(self._stage, milliseconds)
+        if ended:
+            self._raise_failure()
+            self._job.leave_if_stopped(self._stage)
+        return None if milliseconds is FOREVER else ended
+
+    def processAllAvailable(self) -> None:
+        self._jsq.processAllAvailable()
+        if self._job.stops and not in_callback():
+            self._job.await_run(self._stage, FOREVER)
+            self._job.leave_if_stopped(self._stage)
+
+    def stop(self) -> None:
+        self._job.script_stops(self._stage)
+
+    def _raise_failure(self) -> None:
+        if self._stage.failure is None:
+            return
+        if self._stage.failed_by_itself:
+            self._jsq.awaitTermination()  # Spark's own exception, as pyspark makes it
+        raise self._stage.failure
+
+
+class ManagedJvmManager:
+    """The JVM's StreamingQueryManager of one session, which knows runs instead of Spark's queries.
+
+    From StreamingQueryManager.scala: `awaitAnyTermination` waits for the last query that ended since the session began or
+    `resetTerminated` was called; of those the first counts, unless a later one has failed.
+    """
+
+    def __init__(self, jsqm: Any, job: Job, same_session: Callable[[Stage], bool]) -> None:
+        self._jsqm = jsqm
+        self._job = job
+        self._mine = same_session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jsqm, name)
+
+    def active(self) -> list[Any]:
+        return [self._managed(stage) for stage in self._job.runs() if self._is_active(stage)]
+
+    def get(self, query_id: str) -> Any:
+        for stage in self._job.runs():
+            if self._is_active(stage) and stage.query is not None and stage.query.id == query_id:
+                return self._managed(stage)
+        return self._jsqm.get(query_id)
+
+    def awaitAnyTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
+        """:raises StreamingQueryException, SystemExit: as `ManagedJvmQuery.awaitTermination`."""
+        stage = self._job.await_any(self._mine, milliseconds)
+        if stage is not None:
+            self._managed(stage)._raise_failure()
+            self._job.leave_if_stopped(stage)
+        return None if milliseconds is FOREVER else stage is not None
+
+    def addListener(self, listener: Any) -> None:
+        self._job.script_is_called_back()
+        self._jsqm.addListener(listener)
+
+    def resetTerminated(self) -> None:
+        self._job.reset_terminated(self._mine)
+        self._jsqm.resetTerminated()
+
+    def _is_active(self, stage: Stage) -> bool:
+        return self._mine(stage) and not stage.over.is_set()
+
+    def _managed(self, stage: Stage) -> ManagedJvmQuery:
+        return ManagedJvmQuery(stage.jsq, stage, self._job)
+
+
+def in_callback() -> bool:
+    """Whether the JVM has called us (foreachBatch, a listener). There a wait for the boundary would never end: the batch
+    that has to reach it is the caller."""
+    frame = sys._getframe().f_back
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class EndedJvmQuery:
+    """Stands for the JVM's query where there is none: no new data may be read. Answers as one of which nothing has run yet."""
+
+    def __init__(self, query_id: str, name: str | None) -> None:
+        self._id = query_id
+        self._name = name
+
+    def id(self) -> _Text:
+        return _Text(self._id)
+
+    def runId(self) -> _Text:
+        return _Text(self._id)
+
+    def name(self) -> str | None:
+        return self._name
+
+    def recentProgress(self) -> list[Any]:
+        return []
+
+    def lastProgress(self) -> None:
+        return None
+
+    def processAllAvailable(self) -> None:
+        """All there was is processed."""
+
+    def exception(self) -> Any:
+        return _Nothing()
+
+    def status(self) -> Any:
+        return _Status()
+
+    def explainInternal(self, extended: bool) -> str:
+        return "This query reads nothing: it has ended, or its job is asked to."
+
+
+class _Text(str):
+    """A string that answers as a `java.util.UUID` does."""
+
+    def toString(self) -> str:
+        return str(self)
+
+
+class _Nothing:
+    def isDefined(self) -> bool:
+        return False
+
+
+class _Status:
+    def json(self) -> str:
+        return '{"message":"Ended","isDataAvailable":false,"isTriggerActive":false}'

@@ -1,0 +1,348 @@
+"""A query starts: which stage it is a run of, where it begins, which other stages it is connected with, what is refused."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ... import job
+from ...protocol.messages import DriverConfig, Problem
+from ...sinks.transactional import TransactionalSink
+from ..jvm import signals
+from ..query import edges
+from ..query.bounded_input import InputEnd
+from ..query.edges import Ends
+from ..query.task import Engine, Stage, TaskName
+from ..query.transactions import Transactions, owner_of
+from ..spark.handles import java_query, query_manager
+from ..spark.session_conf import started
+from ..spark.stream_writer import Written, written
+from ..startup import admission, missing_stages, naming
+from ..startup.admission import Entry
+from ..startup.check_declarations import refuse_unknown
+from ..startup.declared_shards import DeclaredStages
+from ..startup.restore_point import restored, stage_of
+from . import threads
+from .event_loop import Loop
+from .managed_query import EndedJvmQuery
+
+log = logging.getLogger("streamjob")
+
+COMMIT_WAIT = 600.0  # seconds that a run waits for what the one before it has left to commit
+
+
+class Job(Protocol):
+    """What a start has to know of the job, and to tell it: `driver.Driver`."""
+
+    config: DriverConfig
+    declared: DeclaredStages
+
+    @property
+    def drains(self) -> bool: ...
+
+    @property
+    def asked_to_end(self) -> bool: ...
+
+    def warn(self, *problems: Problem) -> None: ...
+
+
+class Starter:
+    """Thread-safe: a script may start queries from several threads, and from callbacks of a query that is just starting."""
+
+    def __init__(self, job: Job, loop: Loop) -> None:
+        self._job = job
+        self._config = job.config
+        self._loop = loop
+        self._coordinator = loop.coordinator
+        self._stages = loop.stages
+        self._engines: dict[Any, Engine] = {}  # by the JVM's StreamingQueryManager, one for each session
+        self._lock = threading.RLock()
+        self._names: set[str] = set()  # tasks that are about to start
+        self.calls_back = False  # the script has functions that Spark calls, which could start a query
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._names)
+
+    def start(
+        self,
+        writer: DataStreamWriter,
+        original: Callable[..., StreamingQuery],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Stage:
+        """:raises StreamJobError: see `Driver.start_query`. :raises SystemExit: what would run has been drained."""
+        began = time.monotonic()
+        engine = self._engine(writer)
+        said = written(writer, original, args, kwargs)
+        found = edges.ends_of(writer, said, engine.files.qualify)
+        with self._named(said, found, engine) as name:
+            stage, entry, upstream = self._prepare(writer, original, args, kwargs, engine, said, found, name)
+            before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
+            if not self._reads_nothing(stage, entry):
+                with started:
+                    stage.query = original(writer, *args, **kwargs)
+            stage.jsq = java_query(stage.query) if stage.query else _ended(stage)
+            self._enter(stage, upstream, drained=entry.drained)
+        if before_finished:
+            self._job.warn(_finished_for_good(stage))
+        how = (
+            "has finished"
+            if entry.finished or before_finished
+            else f"started in {time.monotonic() - began:.3f} s"
+        )
+        log.info("stage %s %s, from %s", stage.task, how, entry.description)
+        for other in upstream:
+            log.info("stage %s reads what stage %s writes", stage.task, other)
+        if stage.query is not None:
+            threads.start(self._loop.watch, f"watch-{stage.task}", stage)
+        return stage
+
+    def _prepare(
+        self,
+        writer: DataStreamWriter,
+        original: Callable[..., StreamingQuery],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        engine: Engine,
+        said: Written,
+        found: Ends,
+        name: TaskName,
+    ) -> tuple[Stage, Entry, list[str]]:
+        """Everything that can be refused is, before Spark writes an offset."""
+        uid, task = name.uid, name.task
+        before = self._stages.get(task)
+        if before is None:
+            self._loop.started()
+        if self._job.drains and self._coordinator.has_finished(task) and before is not None:
+            raise SystemExit(0)  # a script that starts its query again and again would never end
+        self._await_commit(task)
+        restart = admission.restarter(writer, original, args, kwargs)
+        upstream, readers = self._neighbours(uid, found)
+        with self._loop.lock:
+            self._coordinator.refuse_start(task, upstream, drained=True)  # circles
+            for reader in readers:
+                own = self._own_sources(reader.uid, reader.ends, [(uid, found)])
+                self._coordinator.reads(reader.task, uid, own_sources=own)
+        _, sharded = self._job.declared.find(said.name) or (None, None)
+        with self._loop.work.carried.lock:
+            entry = admission.enter(
+                engine,
+                self._config,
+                name,
+                sharded,
+                writer,
+                said,
+                found.sink,
+                upstream=upstream,
+                reads=not self._job.asked_to_end,
+                before=before,
+                missing=[] if before else [m for m in self.missing(engine) if m != uid],
+            )
+        with self._loop.lock:
+            self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
+        self._job.warn(*entry.told)
+        transactions = self._transactions(name, said)
+        stage = Stage(
+            name,
+            engine,
+            entry.directory,
+            restart,
+            InputEnd(said.name, entry.directory),
+            ends=found,
+            finished=entry.finished,
+            all_finished=entry.finished if sharded is None else not sharded.plan.started,
+            state=sharded.state(name.index) if sharded else None,
+            transactions=transactions,
+            keeper=entry.keeper,
+            noted_ends=entry.ends,
+            manager=query_manager(writer),
+            exhausts=said.exhausts,
+        )
+        stage.unnamed, stage.sharded, stage.volatile = (
+            said.name is None,
+            sharded is not None,
+            entry.volatile,
+        )
+        sources = self._started(upstream)
+        admission.refuse_unfinished_before_finished(stage, sources, readers)
+        admission.refuse_transactional_upstream(stage, sources, readers)
+        if transactions is not None:
+            admission.inherit(engine.files, self._config, name, sharded, transactions.sink)
+            recorded = self._loop.work.recorded.get(task, ()) if before else entry.transactions
+            transactions.recover(entry.directory.latest_commit(), recorded)
+        self.calls_back = self.calls_back or (said.each_batch is not None and transactions is None)
+        return stage, entry, upstream
+
+    def _reads_nothing(self, stage: Stage, entry: Entry) -> bool:
+        """It has ended, its last batch ran in an earlier epoch, or the end is asked for: no new data may be read."""
+        finished = self._coordinator.has_finished(stage.task)
+        return entry.finished or entry.drained or finished or self._job.asked_to_end
+
+    def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
+        task, c = stage.task, self._coordinator
+        with self._loop.lock:
+            stage.beside = self._beside(stage)
+            self._stages[task] = stage
+            self._loop.notes.failed.pop(task, None)
+            if stage.finished:
+                batch = stage.directory.latest_commit()
+                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
+                return
+            own = self._own_sources(stage.uid, stage.ends, [])
+            self._loop.take(
+                lambda: c.task_started(
+                    task,
+                    upstream,
+                    commits=stage.transactions is not None,
+                    own_sources=own,
+                    drained=drained,
+                )
+            )
+
+    def _beside(self, stage: Stage) -> tuple[str, ...] | None:
+        """See `StageRecord`. What its first run in this epoch began beside."""
+        for other in self._stages.values():
+            if other.uid == stage.uid:
+                return other.beside
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        return tuple(sorted({s.uid for s in self._stages.values() if not s.over.is_set()}))
+
+    # --- which stage it is ------------------------------------------------------------------------------------
+
+    def _engine(self, writer: DataStreamWriter) -> Engine:
+        with self._lock:
+            manager = query_manager(writer)
+            for known, engine in self._engines.items():
+                if known == manager:
+                    return engine
+            engine = admission.open_engine(writer)
+            if not self._engines:
+                signals.ignore_sigterm(engine.jvm)
+                self._loop.begin()
+            self._engines[manager] = engine
+            return engine
+
+    @contextmanager
+    def _named(self, said: Written, found: Ends, engine: Engine) -> Iterator[TaskName]:
+        location = engine.files.qualify(said.location) if said.location else None
+        with self._lock:
+            name = naming.task_name(
+                said, location, found, self._stages, self._job.declared, self._places(engine)
+            )
+            if name.task in self._names:
+                raise naming.DuplicateStage(
+                    f"Cannot start query with name {name.name} as a query with that name is already starting",
+                    remedy="Give each query a queryName of its own",
+                )
+            self._names.add(name.task)
+        try:
+            yield name
+        finally:
+            with self._lock:
+                self._names.discard(name.task)
+
+    def _places(self, engine: Engine) -> dict[str, str]:
+        """Where the stages that the job goes on with have their checkpoints, by uid."""
+        latest = self._config.restore.latest
+        if latest is None:
+            return {uid: engine.files.qualify(at) for uid, at in self._config.restore.checkpoints.items()}
+        return {s.uid: s.tasks[0].location for s in latest.stages if s.tasks}
+
+    def missing(self, engine: Engine | None = None) -> list[str]:
+        """Stages that the job goes on with and the script has not started yet; those that have finished need not be."""
+        with self._lock:
+            known = engine or next(iter(self._engines.values()), None)
+        if known is None:
+            return []
+        started = {stage.uid for stage in self._stages.values()}
+        latest = self._config.restore.latest
+        finished = {s.uid for s in latest.stages if s.finished} if latest else set()
+        return [
+            u for u in self._loop.work.carried.uids(known.files) if u not in started and u not in finished
+        ]
+
+    def left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+        """Those of the missing stages that the calling thread will not start any more: see `missing_stages.left_out`."""
+        if threading.current_thread() is not threading.main_thread() or not waited:
+            return []
+        record = restored(next(iter(waited)).files, self._config)
+        gone = [s for uid in missing if (s := stage_of(record, uid)) is not None]
+        return missing_stages.left_out(gone, waited, lambda uid: stage_of(record, uid))
+
+    # --- what it is connected with ----------------------------------------------------------------------------
+
+    def _neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Stage]]:
+        """Upstream also what is declared and has not started."""
+        others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid]
+        upstream, readers = edges.neighbours(uid, found, others, job.edges())
+        return upstream, self._started(readers)
+
+    def _own_sources(self, uid: str, found: Ends, about_to_start: list[tuple[str, Ends]]) -> bool:
+        """Each shard of a stage has a sink of its own."""
+        others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid] + about_to_start
+        shown = {other for other, ends in others if found.read(ends)}
+        declared = [writer for writer, reader in job.edges() if reader == uid and writer not in shown]
+        return found.has_own_sources([ends for _, ends in others], len(declared))
+
+    def _started(self, uids: list[str]) -> list[Stage]:
+        return [s for s in self._stages.values() if s.uid in uids]
+
+    def edge_declared(self, writer: str, reader: str) -> bool:
+        """Whether the reader has started. :raises TransactionalUpstream: see there."""
+        found = self._started([reader])
+        if found:
+            admission.refuse_transactional_upstream(found[0], self._started([writer]), [])
+        return bool(found)
+
+    def refuse_unknown(self) -> None:
+        """:raises QueryNotStarted, StateNotKept, ShardMissing: what the script has declared is of no query of its own."""
+        admission.refuse_missing(self._job.declared, self._stages)
+        started = list(self._stages.values())
+        refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
+
+    # --- transactions -----------------------------------------------------------------------------------------
+
+    def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
+        """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
+        sink = said.each_batch.given if said.each_batch else None
+        if said.each_batch is None or not isinstance(sink, TransactionalSink):
+            return None
+        admission.refuse_shared(sink, name, self._stages.values())
+        said.each_batch.function = sink.write_batch
+        if not self._config.checkpointing.interval:
+            text = (
+                f"stage {name.task}: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
+                "only when it ends"
+            )
+            log.warning("%s", text)
+            self._job.warn(Problem("NoCheckpoints", text, "Set spec.checkpoint.interval"))
+        return Transactions(sink, owner_of(self._config.job, name.task))
+
+    def _await_commit(self, task: str) -> None:
+        """What the last run has pre-committed for a checkpoint that is durable is committed first."""
+        with self._loop.changed:
+            self._loop.changed.wait_for(lambda: not self._coordinator.awaits_commit(task), COMMIT_WAIT)
+
+
+def _finished_for_good(stage: Stage) -> Problem:
+    text = (
+        f"query {stage.name.name!r} has finished: its input had ended, and its windows are out. It is started again and reads "
+        "nothing"
+    )
+    log.warning("%s", text)
+    return Problem(
+        "StageFinished", text, "Give the query that reads on a name and a checkpointLocation of its own"
+    )
+
+
+def _ended(stage: Stage) -> Any:
+    return EndedJvmQuery(stage.directory.query_id() or "", stage.name.name)

@@ -1,0 +1,116 @@
+"""The driver's status, put together from the coordinator's state and the notes of those who carry out its effects."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ...protocol.coordinator import Coordinator
+from ...protocol.errors import StreamJobError
+from ...protocol.lifecycle import Scenario
+from ...protocol.messages import DriverPhase, Mode, Problem, StageStatus, Step, TaskStatus, TerminationStatus
+from ..jvm.errors import one_line
+from ..query.task import Stage
+from ..spark.max_watermark import DrainResult
+
+STEPS = list(Step)
+N = TypeVar("N", int, float)
+
+
+@dataclass
+class Notes:
+    """What the workers know beyond the coordinator: a line of progress for each task ("" for the job), rows flushed and rows
+    left by the drain, what is stuck, why the last run of a task failed, why the job did."""
+
+    progress: dict[str, str] = field(default_factory=dict)
+    flushed_rows: int | None = None
+    state_rows_left: int | None = None
+    stuck: Problem | None = None
+    failed: dict[str, Problem] = field(default_factory=dict)
+    failure: Problem | None = None
+    _sums: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def drained(self, result: DrainResult) -> None:
+        """Of one task; those of a job end in threads of their own."""
+        with self._sums:
+            self.flushed_rows = _sum([self.flushed_rows, result.output_rows])
+            self.state_rows_left = _sum([self.state_rows_left, result.state_rows_left])
+
+    def fail(self, error: BaseException, what: str) -> None:
+        """The first failure is the cause; what fails after it is a consequence."""
+        if self.failure is None:
+            self.failure = problem_of(error, what)
+
+
+def problem_of(error: BaseException, what: str = "") -> Problem:
+    """An error as the status says it; one that is not ours is taken for one that may pass."""
+    if isinstance(error, StreamJobError):
+        return Problem(error.reason, error.message[:2000], error.remedy, error.retryable)
+    message = f"{what}: {one_line(error)}".lstrip(": ")
+    return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
+
+
+def phase(coordinator: Coordinator) -> DriverPhase:
+    """While the script runs: that it failed is known only when it has ended."""
+    if not coordinator.tasks:
+        return DriverPhase.STARTING
+    if coordinator.terminated:
+        return DriverPhase.TERMINATED
+    return DriverPhase.TERMINATING if coordinator.terminating else DriverPhase.RUNNING
+
+
+def stage_statuses(coordinator: Coordinator, stages: dict[str, Stage]) -> tuple[StageStatus, ...]:
+    """:param stages: by task id; those of one uid are one stage."""
+    by_uid: dict[str, list[Stage]] = {}
+    for stage in stages.values():
+        by_uid.setdefault(stage.uid, []).append(stage)
+    return tuple(_stage_status(coordinator, uid, tasks) for uid, tasks in by_uid.items())
+
+
+def _stage_status(coordinator: Coordinator, uid: str, stages: list[Stage]) -> StageStatus:
+    tasks, figures = [], [stage.figures for stage in stages]
+    for stage in stages:
+        task = coordinator.tasks[stage.task]
+        batch = task.batch if task.batch is not None else stage.figures.batch
+        tasks.append(TaskStatus(stage.name.index, task.state, batch))
+    finished = all(coordinator.tasks[s.task].operators_finished for s in stages)
+    operators = max((f.operators for f in figures), key=len)
+    watermarks = [f.watermark for f in figures if f.watermark is not None]
+    return StageStatus(
+        uid=uid,
+        tasks=tuple(sorted(tasks, key=lambda t: t.index)),
+        operators=tuple(replace(o, finished=finished) for o in operators),
+        watermark=min(watermarks, default=None),
+        input_rows_per_second=_sum([f.rows_per_second for f in figures]),
+        state_rows=_sum([f.state_rows for f in figures]),
+    )
+
+
+def _sum(values: list[N | None]) -> N | None:
+    """None if nobody knows."""
+    known = [v for v in values if v is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> TerminationStatus | None:
+    """Where the termination is: at the step of its slowest task."""
+    if not coordinator.tasks or not (coordinator.terminating or coordinator.terminated):
+        return None
+    request = coordinator.request
+    # One whose upstream has not ended yet has not begun: it is the slowest.
+    steps = {name: t.step or Step.BOUNDARY for name, t in coordinator.tasks.items()}
+    mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
+    step = min(steps.values(), key=STEPS.index, default=Step.BOUNDARY)
+    slowest = ["", *(name for name, at in steps.items() if at is step)]
+    progress = "; ".join(text for name in slowest if (text := notes.progress.get(name)))
+    return TerminationStatus(
+        request_id=request.request_id if request else f"end-of-input-{epoch}",
+        mode=request.mode if request else mode,
+        step=step,
+        progress="" if step is Step.CLOSED else progress[:300],
+        final_checkpoint=coordinator.final_checkpoint,
+        flushed_rows=notes.flushed_rows,
+        state_rows_left=notes.state_rows_left,
+        problem=notes.stuck,
+    )

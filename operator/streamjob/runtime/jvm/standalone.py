@@ -1,0 +1,68 @@
+"""A JVM with Spark's and Hadoop's classes and no Spark session: for looking at files where no job runs.
+
+It starts in about five seconds (a session takes twice that), opens no port but py4j's own on the loopback device, and ends with
+this process. What `spark-defaults.conf` says about file systems and jars holds here too.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark import java_gateway
+from pyspark.errors import PySparkException
+
+from ...protocol.errors import StreamJobError
+from . import class_archive
+from .errors import first_line
+
+MEMORY = "256m"
+CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # how lines of a JVM begin that is all right
+
+
+class NoJvm(StreamJobError):
+    reason: ClassVar[str] = "JvmNotStarted"
+
+
+class SmallJvm:
+    """Started at once; `close()` ends it. Takes the place of a SparkSession for HadoopFiles.
+
+    :param settings: Spark configuration. It is seen in `ps`: secrets belong into spark-defaults.conf.
+    :raises NoJvm: there is no Java, or it ended at once.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        options = {"spark.driver.memory": MEMORY, **class_archive.settings(), **settings}
+        words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
+        before = os.environ.get(class_archive.SUBMIT_ARGUMENTS)
+        os.environ[class_archive.SUBMIT_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
+        with tempfile.TemporaryFile() as said:
+            try:
+                launch: Any = java_gateway.launch_gateway  # untyped
+                self.gateway: Any = launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said})
+            except (PySparkException, OSError) as e:
+                said.seek(0)
+                lines = said.read().decode(errors="replace").splitlines()
+                why = "\n".join(line for line in lines if not line.startswith(CHATTER))
+                words_of_java = first_line(why) or first_line(str(e))
+                raise NoJvm(
+                    f"Java did not start: {words_of_java}", remedy="Install Java 17, or set JAVA_HOME"
+                ) from None
+            finally:
+                if before is None:
+                    del os.environ[class_archive.SUBMIT_ARGUMENTS]
+                else:
+                    os.environ[class_archive.SUBMIT_ARGUMENTS] = before
+        self.jvm: Any = self.gateway.jvm
+
+    def hadoop_conf(self) -> Any:
+        """As a session makes it: with `spark.hadoop.*`, and S3 credentials from the environment."""
+        spark = self.jvm.org.apache.spark
+        return spark.deploy.SparkHadoopUtil.get().newConfiguration(spark.SparkConf())
+
+    def close(self) -> None:
+        class_archive.end(self.gateway)

@@ -1,0 +1,253 @@
+"""A job without Kubernetes: what the controller does for a driver, done for one in its own process.
+
+DIR/checkpoints     the queries' checkpoint directories
+DIR/savepoints      one folder for each stop and drain
+DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is in here
+DIR/epoch           the number of the last attempt
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import signal
+import sys
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from ...protocol import index as indices
+from ...protocol.errors import StreamJobError
+from ...protocol.index import Index
+from ...protocol.messages import (
+    Application,
+    CheckpointSettings,
+    DriverConfig,
+    DriverPhase,
+    DriverStatus,
+    Mode,
+    Restore,
+    TerminationRequest,
+)
+from ...protocol.records import JobRef
+from ..driver import threads
+from ..driver.driver import Driver
+from ..driver.status_board import StatusBoard
+from . import config
+from .lifecycle import Exit, run_script
+from .signals import Signals
+
+log = logging.getLogger("streamjob")
+
+CHECKPOINT_SECONDS = 10.0  # between two checkpoints; what a transactional sink holds back waits no longer
+# What remedies for a cluster name, as patterns, and what it is here.
+OPTIONS = {
+    r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "Start with another --state and --restore",
+    r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "start with another --state and --restore",
+    r"\bset (spec\.)?restoreFrom\.allowNonRestoredState to true": "use --allow-non-restored-state",
+    r"\bset (spec\.)?restoreFrom\.allowDrained to true": "use --allow-drained",
+    r"\b(spec\.)?restoreFrom\.allowDrained": "--allow-drained",
+    r"\bwithout restoreFrom\b": "with another --state and without --restore",
+}
+
+
+class StateInUse(StreamJobError):
+    """Two drivers on one state would write over each other."""
+
+    reason = "StateInUse"
+
+
+class HasCheckpoints(StreamJobError):
+    """A job begins from a savepoint once; after that it goes on from its own checkpoints."""
+
+    reason = "RestoreTargetNotEmpty"
+
+
+class JobFolder:
+    """The job's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: IO[str] | None = None
+
+    def uri(self, *parts: str) -> str:
+        return self.folder.joinpath(*parts).as_uri()
+
+    def index(self) -> Index:
+        """:raises FormatError: it cannot be read, or is of a newer version."""
+        path = self.folder / "index.json"
+        if not path.exists():
+            return indices.empty(str(uuid.uuid4()))
+        return indices.loads(path.read_text(), str(path))
+
+    def write_index(self, index: Index) -> None:
+        self._write("index.json", indices.dumps(index))
+
+    def next_epoch(self) -> int:
+        path = self.folder / "epoch"
+        epoch = int(path.read_text()) + 1 if path.exists() else 1
+        self._write("epoch", str(epoch))
+        return epoch
+
+    def lock(self) -> None:
+        """For the life of this process. :raises StateInUse: another one has it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.folder / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateInUse(
+                f"another process runs the job in {self.folder}", remedy="End it, or choose another --state"
+            ) from None
+
+    def _write(self, name: str, text: str) -> None:
+        """Whole or not at all, and durable: what is in the index may be relied on."""
+        temporary = self.folder / f".{name}.tmp"
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.folder / name)
+
+
+def run(application: Application, place: JobFolder, begin: Restore, *, drain: bool) -> int:
+    """Run the script until its job ends; the process' exit code.
+
+    :param begin: what the user has asked for: a savepoint, and what is allowed.
+
+    :raises StreamJobError: it cannot begin.
+    """
+    place.lock()
+    index = place.index()
+    if begin.savepoint is not None and index.latest is not None:
+        raise HasCheckpoints(
+            f"the job in {place.folder} has checkpoints of its own",
+            remedy="Choose another --state for --restore",
+        )
+    place.write_index(index)  # a new one: from now on the job has its uid
+    settings = settings_for(application, place, index, begin, drain=drain)
+    config.adopt_spark_properties(settings)
+    board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
+    driver = Driver(settings, board)
+    ours = Signals()
+    exits = Exit(board, driver, ours, lambda status: None)
+
+    def asked_to_stop() -> None:
+        stop(driver, place, settings.epoch, exits)
+
+    ours.on(signal.SIGINT, asked_to_stop, cancel)
+    ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
+    threads.start(complete, "streamjob-index", board, driver, place, index)
+    threads.start(exits.watch_request, "streamjob-tail")
+    tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
+    return run_script(settings, driver, exits)
+
+
+def settings_for(
+    application: Application,
+    place: JobFolder,
+    index: Index,
+    begin: Restore,
+    *,
+    drain: bool,
+) -> DriverConfig:
+    """As the controller's: exactly at the newest checkpoint if no driver has run since."""
+    epoch = place.next_epoch()
+    latest = index.latest
+    exact = latest is not None and latest.scenario is not None and latest.epoch == epoch - 1
+    request = TerminationRequest(
+        f"drain-{epoch}", epoch, Mode.DRAIN, place.uri("savepoints", f"drain-{epoch}")
+    )
+    return DriverConfig(
+        job=JobRef("local", place.folder.name, index.job_uid),
+        epoch=epoch,
+        application=application,
+        checkpoints=place.uri("checkpoints"),
+        next_checkpoint=index.next_id,
+        restore=replace(begin, latest=latest, exact=exact),
+        checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
+        termination=request if drain else None,
+        # Spark's 200 partitions are for clusters: on a laptop each of them is a state store and a file to write.
+        spark_conf={"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(os.cpu_count() or 2)},
+    )
+
+
+def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index) -> None:
+    """The controller's part, without end: show how the end comes on, take each durable checkpoint into the index."""
+    version, said = 0, ""
+    while True:
+        status = board.wait(version, 60.0)
+        version = status.version
+        line = describe(status)
+        if line and line != said:
+            said = line
+            tell(f"streamjob: {line}")
+        if status.phase is DriverPhase.TERMINATED:
+            index = indices.committed(index, status.epoch)
+            place.write_index(index)
+        record = status.completed
+        if record is None or (index.latest is not None and index.latest.checkpoint >= record.checkpoint):
+            continue
+        index = indices.add(index, record)
+        place.write_index(index)
+        if record.scenario is None:
+            driver.complete(record.checkpoint)
+            continue
+        ended = "drained, nothing is left to resume" if record.drained else "the next start goes on from it"
+        where = f", savepoint {record.savepoint}" if record.savepoint else ""
+        tell(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}")
+        driver.complete(record.checkpoint)
+
+
+@cache
+def _out() -> int:
+    """Standard output as the process had it at its start: what the script does with `sys.stdout` is its own affair."""
+    return os.dup(1)
+
+
+def tell(line: str) -> None:
+    """In one write: the script prints, too. Nobody may read it: that ends nothing."""
+    with suppress(OSError):
+        os.write(_out(), f"{line}\n".encode())
+
+
+def describe(status: DriverStatus) -> str:
+    """One line about where the job is."""
+    if status.problem is not None:
+        remedy = in_options(status.problem.remedy)
+        return f"{status.problem.reason}: {status.problem.message}. {remedy}".rstrip(". ")
+    end = status.termination
+    if end is None:
+        return status.phase.value
+    problem = f" ({end.problem.message}. {end.problem.remedy})" if end.problem else ""
+    return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
+
+
+def in_options(remedy: str) -> str:
+    """In the words of the command line, where it speaks of the custom resource."""
+    for field, option in OPTIONS.items():
+        remedy = re.sub(field, option, remedy)
+    return remedy
+
+
+def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
+    """Ctrl-C, or SIGTERM."""
+    name = f"stop-{epoch}"
+    try:
+        driver.terminate(TerminationRequest(name, epoch, Mode.STOP, place.uri("savepoints", name)))
+    except StreamJobError as e:
+        print(f"streamjob: {e}", file=sys.stderr, flush=True)
+    if not driver.has_begun:
+        exits.leave_at_once("stopped before its first query began")
+
+
+def cancel() -> None:
+    """The second Ctrl-C."""
+    tell("streamjob: cancelled; the next start goes on from the checkpoint directories")
+    log.info("the driver exits: cancelled by the second Ctrl-C; exit code 130")
+    os._exit(130)

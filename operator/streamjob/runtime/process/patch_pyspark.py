@@ -1,0 +1,156 @@
+"""Sees an unchanged script's queries start and keeps the script from ending them too early.
+
+Wraps public methods of pyspark, each by the same name and signature, before the script is imported. What a script calls:
+
+    writer.start(), writer.toTable()        the query becomes a run of a stage of the job
+    writer.format(), option(), queryName()  are remembered: they name the stage, its location, where it writes
+    writer.trigger(…)                       is remembered; continuous and real-time triggers are refused
+    spark.streams, StreamingQuery           are pyspark's own, over runs instead of the JVM's queries (see `managed_query`)
+    spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
+    builder.getOrCreate(), SparkContext()   a new one: the old one, if its end was held back, ends now
+    builder.remote(…).getOrCreate()         refused, there is no JVM to hold a boundary in
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ... import shards
+from ...protocol.errors import StreamJobError
+from ..driver.managed_query import ManagedJvmManager
+from ..spark.stream_writer import remember
+
+if TYPE_CHECKING:
+    from ..driver.driver import Driver
+
+
+class UnsupportedTrigger(StreamJobError):
+    reason = "UnsupportedTrigger"
+
+
+class QueryInFork(StreamJobError):
+    reason = "QueryInForkedProcess"
+
+
+class ConnectUnsupported(StreamJobError):
+    reason = "SparkConnectUnsupported"
+
+
+def install(driver: Driver) -> None:
+    """Wrap pyspark for the life of this process."""
+    _refuse_connect()
+    shards.deal_with(driver.declared)
+    remember()
+    _check_trigger()
+    _wrap_start("start", driver)
+    _wrap_start("toTable", driver)
+    _wrap_manager(driver)
+    _wrap_stop(driver)
+    _wrap_new_context(driver)
+
+
+def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Not for a process that the script forks: there pyspark is pyspark's own."""
+    original, process = getattr(owner, name), os.getpid()
+    changed = make(original)
+
+    @functools.wraps(original)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        return (changed if os.getpid() == process else original)(*args, **kwargs)
+
+    setattr(owner, name, either)
+
+
+def _wrap_start(name: str, driver: Driver) -> None:
+    original, process = getattr(DataStreamWriter, name), os.getpid()
+
+    @functools.wraps(original)
+    def start(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
+        if os.getpid() != process:
+            raise QueryInFork(
+                "a query is started in a process that the script has forked: nobody could stop it, or resume it",
+                remedy="Start it in the script's own process; it may be in a thread",
+            )
+        return driver.start_query(writer, original, args, kwargs)
+
+    setattr(DataStreamWriter, name, start)
+
+
+def _check_trigger() -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def trigger(writer: DataStreamWriter, **kwargs: Any) -> Any:
+            for kind in ("continuous", "realTime"):
+                if kwargs.get(kind) is not None:
+                    raise UnsupportedTrigger(
+                        f"trigger({kind}={kwargs[kind]!r}) runs no micro-batches, so the query has no boundary to stop at",
+                        remedy="Use processingTime, availableNow or once",
+                    )
+            return original(writer, **kwargs)
+
+        return trigger
+
+    _replace(DataStreamWriter, "trigger", make)
+
+
+def _wrap_manager(driver: Driver) -> None:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(manager: StreamingQueryManager, jsqm: Any) -> None:  # noqa: N807
+            original(manager, ManagedJvmManager(jsqm, driver, lambda stage: stage.of_manager(jsqm)))
+
+        return __init__
+
+    _replace(StreamingQueryManager, "__init__", make)
+
+
+def _wrap_stop(driver: Driver) -> None:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def stop(owner: Any) -> None:
+            driver.spark_stops(lambda: original(owner))
+
+        return stop
+
+    # SparkSession.stop calls SparkContext.stop; by then everything has ended and the second wait is none.
+    _replace(SparkSession, "stop", make)
+    _replace(SparkContext, "stop", make)
+
+
+def _wrap_new_context(driver: Driver) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def before(*args: Any, **kwargs: Any) -> Any:
+            driver.new_session()
+            return original(*args, **kwargs)
+
+        return before
+
+    _replace(SparkSession.Builder, "getOrCreate", make)
+    _replace(SparkContext, "__init__", make)
+
+
+def _refuse_connect() -> None:
+    def refuse(where: str) -> ConnectUnsupported:
+        return ConnectUnsupported(
+            f"{where} asks for Spark Connect: the driver's JVM is elsewhere, and a boundary can only be held inside it",
+            remedy="Use a classic session: remove it, the operator gives the driver its master",
+        )
+
+    if os.environ.get("SPARK_REMOTE"):
+        raise refuse("the environment variable SPARK_REMOTE")
+
+    def make(original: Callable[..., SparkSession]) -> Callable[..., SparkSession]:
+        def get_or_create(builder: Any) -> SparkSession:
+            options = {**getattr(builder, "_options", {})}
+            if "spark.remote" in options or options.get("spark.api.mode") == "connect":
+                raise refuse("SparkSession.builder")
+            return original(builder)
+
+        return get_or_create
+
+    _replace(SparkSession.Builder, "getOrCreate", make)

@@ -1,0 +1,76 @@
+"""A driver in its pod: the control endpoint, SIGTERM, the report that it leaves."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
+from ..driver import threads
+from ..driver.driver import Driver
+from ..driver.status import problem_of
+from ..driver.status_board import StatusBoard
+from ..startup import index_recovery
+from . import config
+from .control_server import ControlServer
+from .lifecycle import Exit, run_script
+from .signals import Signals
+
+log = logging.getLogger("streamjob")
+
+INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
+
+
+def run(application: Application | None) -> int:
+    """:raises StreamJobError: this is no driver pod."""
+    settings = config.load(os.environ)
+    if application is not None:
+        settings = replace(settings, application=application)
+    place = config.Place.of(os.environ)
+    config.forget(os.environ)
+    credentials = config.credentials(place.secrets)
+    config.adopt_spark_properties(settings)
+    status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
+    try:
+        settings = index_recovery.with_record(settings)
+    except StreamJobError as e:
+        log.error("%s", e)
+        write_report(replace(status, phase=DriverPhase.FAILED, problem=problem_of(e)), place.termination_log)
+        return 1
+    board = StatusBoard(status)
+    driver = Driver(settings, board)
+    ours = Signals()
+    exits = Exit(board, driver, ours, lambda status: write_report(status, place.termination_log))
+    ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
+    ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
+    threads.start(exits.watch_request, "streamjob-tail")
+    return run_script(settings, driver, exits)
+
+
+def write_report(status: DriverStatus, termination_log: Path) -> None:
+    try:
+        termination_log.write_text(report(status))
+    except OSError as e:
+        log.warning("cannot write %s: %s", termination_log, e)
+
+
+def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
+    """SIGTERM: save what can be saved within the grace period, then go."""
+    deadline = time.monotonic() + max(settings.grace - 3, 1)
+    exits.deadline = deadline
+    log.info("SIGTERM: stopping with savepoint, %d s of grace", settings.grace)
+    driver.evict()
+    if not driver.has_begun:
+        exits.leave_at_once("SIGTERM, before its first query began")
+        return
+    if driver.durable.wait(deadline - time.monotonic()):
+        exits.report()
+        # The index may be long in coming (the controller may be on the same node). The report stands in for it.
+        driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
+        driver.complete_announced()
+        driver.terminated.wait(max(deadline - time.monotonic(), 0))

@@ -1,0 +1,154 @@
+"""Runs the user's script as `python app.py` would: the same module, arguments, path, traceback and exit code."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import runpy
+import sys
+import traceback
+import types
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import Application
+from ..jvm.errors import one_line
+
+
+class ScriptNotFound(StreamJobError):
+    reason = "ScriptNotFound"
+
+
+class ScriptSyntaxError(StreamJobError):
+    reason = "ScriptSyntaxError"
+
+
+class ScriptFailed(StreamJobError):
+    """It raised or left with a code other than 0. What it needs may be back at the next attempt."""
+
+    reason = "ScriptFailed"
+    retryable = True
+
+
+class NoQuery(StreamJobError):
+    """It came to its end without a streaming query."""
+
+    reason = "NoQueryStarted"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the main thread of the script has ended. `code`: the exit code that Python would give; `error`: None if it is 0.
+
+    :param by_query: what it has let pass is the failure of a query.
+    """
+
+    code: int
+    error: StreamJobError | None = None
+    by_query: bool = False
+
+
+def run(application: Application) -> Outcome:
+    """Run the script to its end in this, the main thread. What it raises is printed as Python prints it."""
+    try:
+        if application.file is not None:
+            _run_file(application.file, application.args)
+        else:
+            assert application.module is not None
+            if importlib.util.find_spec(application.module) is None:
+                raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE)
+            sys.argv = [application.module, *application.args]
+            runpy.run_module(application.module, run_name="__main__", alter_sys=True)
+    except SystemExit as e:
+        return _left(application, e)
+    except (ScriptNotFound, ScriptSyntaxError) as e:
+        return Outcome(1, e)
+    except BaseException as e:
+        _print(e, application.file)
+        if isinstance(e, StreamJobError):
+            return Outcome(1, e)
+        code = 130 if isinstance(e, KeyboardInterrupt) else 1
+        return Outcome(code, _failed(application, e), isinstance(e, StreamingQueryException))
+    return Outcome(0)
+
+
+_WHERE = "Set spec.application to a script that the image or a volume of the job holds"
+
+
+def _run_file(file: str, args: tuple[str, ...]) -> None:
+    path = Path(file)
+    if not path.is_file():
+        raise ScriptNotFound(f"{file} is not a file in the driver's image or volumes", remedy=_WHERE)
+    # Before anything of it runs: a script that cannot be parsed has no effect at all.
+    try:
+        code = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
+    except SyntaxError as e:
+        _print(e, None)
+        raise ScriptSyntaxError(
+            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
+        ) from None
+    sys.argv = [file, *args]
+    sys.path.insert(0, str(path.resolve().parent))  # where a link leads, as Python does
+    # It stays: what the script has left behind (threads, functions of queries, atexit) looks for its module here.
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path.absolute())
+    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    module.__dict__.update(__builtins__=__builtins__, __cached__=None, __annotations__={})
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)  # noqa: S102
+
+
+def _left(application: Application, exit_: SystemExit) -> Outcome:
+    """As Python's own way out: None is 0, what is no number is printed and is 1."""
+    if exit_.code is None:
+        return Outcome(0)
+    if not isinstance(exit_.code, int):
+        print(exit_.code, file=sys.stderr)
+        return Outcome(1, ScriptFailed(f"{_name(application)} left with {exit_.code!r}", remedy=_LOG))
+    code = exit_.code & 0xFF
+    if code == 0:
+        return Outcome(0)
+    return Outcome(code, ScriptFailed(f"{_name(application)} left with exit code {exit_.code}", remedy=_LOG))
+
+
+_LOG = "See the driver's log"
+
+
+def _print(error: BaseException, file: str | None) -> None:
+    """By the script's own hook, if it has one; without the frames that are not the script's."""
+    trace = error.__traceback__
+    own = str(Path(file).absolute()) if file is not None else None
+    while own is not None and trace is not None and trace.tb_frame.f_code.co_filename != own:
+        trace = trace.tb_next
+    shown = type(error), error.with_traceback(trace or error.__traceback__), trace or error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = shown
+    flush()
+    try:
+        sys.excepthook(*shown)
+    except Exception:  # as Python does: that of the hook, and then the one that it was given
+        print("Error in sys.excepthook:", file=sys.stderr)
+        traceback.print_exc()
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(*shown)
+
+
+def flush() -> None:
+    """What the script has printed. It may have closed the streams, taken them away or lost who reads them."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):
+            stream.flush()
+
+
+def _failed(application: Application, error: BaseException) -> ScriptFailed:
+    return ScriptFailed(
+        f"{_name(application)}: {type(error).__name__}: {one_line(error)}",
+        remedy="See the driver's log for the traceback",
+    )
+
+
+def _name(application: Application) -> str:
+    return application.file or application.module or "the script"

@@ -1,0 +1,70 @@
+"""When the input of a query has ended, where the script has said it (`streamjob.bounds`): read off the offset log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ... import bounds
+from ...bounds import BadBound, Bound, KafkaEnd
+from ...job import ONLY_QUERY
+from ...protocol.errors import StreamJobError
+from ..jvm.errors import one_line
+from ..spark.checkpoint_dir import CheckpointDir
+
+
+class InputEnd:
+    """Of one query. The script may say it before or after it has started the query, or not at all."""
+
+    def __init__(self, query: str | None, directory: CheckpointDir) -> None:
+        self._query = query or ONLY_QUERY
+        self._directory = directory
+        self._batch: int | None = None
+        self._offsets: list[Any] = []  # of `_batch`
+        self._reached = False
+
+    @property
+    def leaves_rest(self) -> bool:
+        """What its sources hold when the end is reached is still to be read."""
+        bound = bounds.of(self._query)
+        return bound is not None and bounds.leaves_rest(bound)
+
+    def reached(self) -> bool:
+        """True once. Costs a listing, and a read for each batch; nothing where no end is declared.
+
+        :raises StorageError: not known now. :raises BadBound: the script's function failed.
+        """
+        bound = bounds.of(self._query)
+        if bound is None or self._reached:
+            return False
+        batch = self._directory.latest_commit()
+        if batch is not None and batch != self._batch:
+            self._offsets = [_parsed(line) for line in self._directory.source_offsets(batch)]
+            self._batch = batch
+        if not self._offsets and not (self.leaves_rest or isinstance(bound, KafkaEnd)):
+            return False  # a function of the script's own need not know of a time before the first batch
+        self._reached = self._ask(bound)
+        return self._reached
+
+    def _ask(self, bound: Bound) -> bool:
+        try:
+            return bool(bound(self._offsets))
+        except StreamJobError:
+            raise
+        except Exception as e:
+            raise BadBound(
+                f"the end of query {self._query!r} is not known: its function raised {type(e).__name__}: {one_line(e)}",
+                remedy="Mend the function given to job.bounded(); it gets the end offsets of the query's sources",
+            ) from e
+
+
+def _parsed(line: str) -> Any:
+    """None for a source that has read nothing; the text as it is where a source writes no JSON."""
+    if line == "-":
+        return None
+    try:
+        return json.loads(
+            line[max(line.find("{"), 0) :]
+        )  # format 2 of the log puts the source's key before it
+    except ValueError:
+        return line

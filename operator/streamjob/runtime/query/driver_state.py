@@ -1,0 +1,198 @@
+"""Keeps the driver-side state of a query with its batches: persisted inside the micro-batch, when the script's function has
+returned and Spark has not committed yet.
+
+So a batch that is committed has its state on storage, and one that is run again finds the state of the batch before it, whatever
+an attempt that died has left. The files lie in the checkpoint directory: a savepoint copies them, a restore brings them back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from ... import state
+from ...protocol import driverstate as formats
+from ...protocol.driverstate import Entries
+from ...protocol.errors import StreamJobError
+from ...protocol.records import OperatorRecord
+from ...state import State
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.stream_writer import BatchFunction
+from ..storage.hadoop import HadoopFiles, NotFound, StorageError
+
+log = logging.getLogger("streamjob")
+
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+LEAST_RETAINED = 10  # a checkpoint's record is made while the next batches run
+BEFORE_THE_FIRST = -1  # the batch before batch 0
+
+Step = Callable[[int], object]
+
+
+class StateNotKept(StreamJobError):
+    """The script relies on state that could not be kept with any batch."""
+
+    reason: ClassVar[str] = "StateNotKept"
+
+
+class StateTooLarge(StreamJobError):
+    reason = "StateTooLarge"
+
+
+def keep(
+    directory: CheckpointDir,
+    query: str,
+    each_batch: BatchFunction | None,
+    dealt: Mapping[str, Sequence[str]] | None = None,
+) -> StateKeeper | None:
+    """Load the state of the query, as of its last committed batch, and keep it from now on; None if it has declared none.
+
+    :param dealt: what it begins with in a new directory, instead of what the script put in: `recovery.TaskPlan.state`.
+    :raises StateNotKept: the query has no foreachBatch function. :raises StorageError, FormatError: it cannot be read.
+    """
+    states = state.of(query)
+    if not states:
+        return None
+    if each_batch is None:
+        raise StateNotKept(
+            f"state {states[0].name!r} is declared for query {query!r}, which does not write with foreachBatch: nothing would "
+            "change it together with a batch",
+            remedy="Declare it for a query that writes with foreachBatch, or not at all",
+        )
+    retained = int(directory.files.spark.conf.get(RETAINED) or 100)
+    keeper = StateKeeper(query, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
+    last = directory.latest_commit()
+    keeper.load(BEFORE_THE_FIRST if last is None else last)
+    # A writer that is started again has the steps of the time before.
+    each_batch.before = [*(s for s in each_batch.before if not _is_step(s)), keeper.before]
+    each_batch.after = [*(s for s in each_batch.after if not _is_step(s)), keeper.after]
+    return keeper
+
+
+def _is_step(step: Step) -> bool:
+    return isinstance(getattr(step, "__self__", None), StateKeeper)
+
+
+class StateKeeper:
+    """Of one query. `before` and `after` are called in its batches; the rest in any thread.
+
+    :param failure: why a batch failed, where that was the state's doing: Spark's own words for it say nothing.
+    """
+
+    sizes: ClassVar[dict[str, int]] = {}  # of all queries of this driver: their record is one
+
+    def __init__(
+        self,
+        query: str,
+        directory: CheckpointDir,
+        states: Sequence[State],
+        dealt: Mapping[str, Sequence[str]],
+        retained: int,
+    ) -> None:
+        self.failure: StreamJobError | None = None
+        self._query = query
+        self._files: HadoopFiles = directory.files
+        self._folder = f"{directory.uri}/{formats.FOLDER}"
+        self._states = tuple(states)
+        self._retained = retained
+        self._initial: Entries = {s.name: tuple(dealt.get(s.name, s.hold())) for s in states}
+        self._numbers: set[int] = set()  # of the files
+        self._batch = BEFORE_THE_FIRST
+        self._saved: Entries = {}  # the newest file's
+        self._entries: Entries = {}  # after `_batch`
+
+    def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
+        return tuple(OperatorRecord(s.name, s.kind, s.name, finished) for s in self._states)
+
+    def as_of(self, batch: int | None) -> Entries:
+        """The states after a committed batch, from storage; of one that no batch has changed what it began with."""
+        found = self._read(self._list(), BEFORE_THE_FIRST if batch is None else batch)
+        return {name: found.get(name, begun) for name, begun in self._initial.items()}
+
+    def load(self, batch: int) -> None:
+        """Let the script see the state after `batch`."""
+        self._numbers = self._list()
+        self._saved = self._read(self._numbers, batch)
+        self._entries = {**self._initial, **self._saved}
+        self._batch = batch
+        self.sizes[self._query] = formats.size(self._entries)
+        for name in self._entries.keys() - self._initial.keys():
+            log.info("stage %s: state %s is declared no more; it is kept as it is", self._query, name)
+        for one in self._states:
+            one.open(self._entries[one.name])
+            one.close()
+
+    def before(self, batch: int) -> None:
+        """The function is about to be called: it begins with what the batch before left."""
+        with _Noting(self):
+            if self._batch != batch - 1:
+                self.load(batch - 1)
+            for one in self._states:
+                one.open(self._entries[one.name])
+
+    def after(self, batch: int) -> None:
+        """The function has returned: persist what it changed. :raises StateTooLarge, StorageError: the batch fails."""
+        entries = {**self._entries, **{s.name: s.close() for s in self._states}}
+        with _Noting(self):
+            if entries != self._saved and (self._saved or any(entries.values())):
+                self._refuse_too_large(entries)
+                self._write(batch, entries)
+                self._saved = entries
+            elif batch in self._numbers:
+                self._delete(batch)  # of an attempt that changed it and died before the commit
+        self._entries, self._batch = entries, batch
+
+    def _refuse_too_large(self, entries: Entries) -> None:
+        self.sizes[self._query] = formats.size(entries)
+        total = sum(self.sizes.values())
+        if total > formats.SIZE_LIMIT:
+            raise StateTooLarge(
+                f"the driver-side state of query {self._query!r} has grown to {self.sizes[self._query]} bytes, that of the whole "
+                f"job to {total}: more than the {formats.SIZE_LIMIT} that a checkpoint's record can hold",
+                remedy="Keep only small things in it; what grows with the data belongs in Spark's state or in a store",
+            )
+
+    def _write(self, batch: int, entries: Entries) -> None:
+        if batch in self._numbers:
+            self._delete(batch)
+        self._files.write_new(self._uri(batch), formats.dumps(batch, entries))
+        self._numbers.add(batch)
+        try:
+            for old in formats.superfluous(self._numbers, batch, self._retained):
+                self._delete(old)
+        except StorageError as e:
+            log.warning("stage %s: an old file of its state stays: %s", self._query, e)
+
+    def _delete(self, batch: int) -> None:
+        self._files.delete(self._uri(batch))
+        self._numbers.discard(batch)
+
+    def _read(self, numbers: set[int], batch: int) -> Entries:
+        newest = formats.newest(numbers, batch)
+        if newest is None:
+            return {}
+        return formats.loads(self._files.read_bytes(self._uri(newest), formats.READ_LIMIT), self._uri(newest))
+
+    def _list(self) -> set[int]:
+        try:
+            return formats.batches(f.path for f in self._files.list(self._folder))
+        except NotFound:
+            return set()
+
+    def _uri(self, batch: int) -> str:
+        return f"{self._folder}/{formats.file_name(batch)}"
+
+
+class _Noting:
+    """Remembers what is raised in the block: on its way through the JVM it becomes a stack trace."""
+
+    def __init__(self, keeper: StateKeeper) -> None:
+        self._keeper = keeper
+
+    def __enter__(self) -> None:
+        self._keeper.failure = None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StreamJobError):
+            self._keeper.failure = error

@@ -1,0 +1,276 @@
+"""One run of a stage: the query that a script started, where its checkpoint lies, and the ways to end it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...protocol import splits
+from ...protocol.effects import StoreCheckpoint
+from ...protocol.graph import task_id
+from ...protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
+from ..jvm.errors import one_line
+from ..spark.boundary import run_to_end, stop_at_boundary
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.internals import Internals
+from ..spark.max_watermark import DrainResult, fire_timers
+from ..spark.progress import rows_per_second, state_rows, watermark
+from ..spark.source_log import left_at
+from ..storage.hadoop import HadoopFiles
+from .bounded_input import InputEnd
+from .driver_state import StateKeeper
+from .edges import Ends
+from .endpoints import NotedEnds, note
+from .transactions import Transactions
+
+log = logging.getLogger("streamjob")
+
+Restart = Callable[..., StreamingQuery]  # takes the trigger as keyword
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What every stage of a driver shares. `internals` is None for a Spark version that is not known."""
+
+    files: HadoopFiles
+    internals: Internals | None
+    jvm: Any
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the query's last progress said; for people."""
+
+    batch: int | None = None
+    watermark: str | None = None
+    rows_per_second: float | None = None
+    state_rows: int | None = None
+    operators: tuple[OperatorRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskName:
+    """Which task of the job a query is: `index` of the `parallelism` tasks of stage `uid`; `name` is the query's."""
+
+    uid: str
+    name: str
+    index: int = 0
+    parallelism: int = 1
+
+    @property
+    def task(self) -> str:
+        """The engine's name of it."""
+        return task_id(self.uid, self.index, self.parallelism)
+
+
+class Stage:
+    """A run of a stage of one task (parallelism 1), or of one of the tasks of a stage that the script has declared with
+    `job.shards`. Where the script starts the query again, another run takes its place, in the same directory.
+
+    :param restart: starts the writer again as the script did, with another trigger.
+    :param finished: the checkpoint that the job goes on from says so; it is not started.
+    :param all_finished: and so have all other tasks of the stage.
+    :param state: driver-side state that it starts with. Under `splits` is its share of the input, which it reads off.
+    :param transactions: of its sink; None if that is durable at each batch.
+    :param keeper: of what its foreachBatch function remembers, None if nothing.
+    :param input_end: when its input has ended, as the script has declared.
+    :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
+    :param manager: the JVM's StreamingQueryManager of its session.
+    :param exhausts: its trigger takes what there is, and then the query ends.
+    """
+
+    def __init__(
+        self,
+        name: TaskName,
+        engine: Engine,
+        directory: CheckpointDir,
+        restart: Restart,
+        input_end: InputEnd,
+        *,
+        ends: Ends | None = None,
+        finished: bool = False,
+        all_finished: bool = False,
+        state: Mapping[str, tuple[str, ...]] | None = None,
+        transactions: Transactions | None = None,
+        keeper: StateKeeper | None = None,
+        noted_ends: NotedEnds | None = None,
+        manager: Any = None,
+        exhausts: bool = False,
+    ) -> None:
+        self.name = name
+        self.uid = name.uid
+        self.task = name.task
+        self.directory = directory
+        self.ends = ends or Ends()
+        self.unnamed = self.sharded = self.volatile = False
+        self.beside: tuple[str, ...] | None = None  # see StageRecord
+        self.finished = finished
+        self.all_finished = all_finished
+        self.transactions = transactions
+        self.keeper = keeper
+        self.input_end = input_end
+        self._noted_ends = noted_ends
+        self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
+        self.jsq: Any = None  # what the script's query object speaks of
+        self.manager = manager
+        self.exhausts = exhausts
+        self.failure: Exception | None = None
+        self.failed_by_itself = False  # not by another query that it is connected with
+        self.over = threading.Event()  # what the script waits for: see `Loop.is_over`
+        self.stopped_by_request = False
+        self._cut_short = threading.Event()
+        self._engine = engine
+        self._restart = restart
+        self._state = dict(state or {})
+        self.figures = Figures()
+
+    @property
+    def files(self) -> HadoopFiles:
+        return self._engine.files
+
+    def of_manager(self, manager: Any) -> bool:
+        """It was started in the session of this StreamingQueryManager."""
+        return self.manager is not None and bool(self.manager == manager)
+
+    def cut_short(self) -> None:
+        """What it takes of its upstream's backlog, or is about to, it leaves to the next epoch."""
+        self._cut_short.set()
+
+    def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
+        """Let the running batch commit and start no other; the last committed batch, None if there was none.
+
+        :raises QueryFailed: the query died of an error of its own.
+        """
+        if self.query is None:
+            return self._finish_pending()
+        boundary = stop_at_boundary(
+            self.query,
+            self.files,
+            self._engine.internals,
+            on_wait=on_wait,
+            finish_pending=None if self.volatile else self._once,
+        )
+        log.info(
+            "stage %s: at the boundary after batch %s in %.3f s, %s",
+            self.task,
+            boundary.batch,
+            boundary.seconds,
+            boundary.how.value,
+        )
+        return boundary.batch
+
+    def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
+        """Process all that the sources hold now, and stand at the boundary after it. What is upstream has ended, so
+        nothing comes after that.
+
+        :raises QueryFailed: a batch failed.
+        """
+        batch = self.stop_at_boundary(on_wait)
+        if self.volatile or self.directory.is_drained():
+            return batch  # by an earlier driver, when it had caught up
+        on_wait(f"stage {self.task}: processing what its upstream has left")
+        self.directory.drop_half_written()
+        if self._cut_short.is_set():
+            return batch
+        run = run_to_end(lambda: self._restart(availableNow=True), self._cut_short.is_set)
+        if self._cut_short.is_set():
+            stop_at_boundary(run, self.files, self._engine.internals, finish_pending=self._once)
+        return self.directory.boundary()
+
+    def interrupt(self) -> None:
+        """End the query now, its batch half done: another stage has failed, and all go on together from their last batches."""
+        try:
+            if self.query is not None:
+                self.query.stop()
+        except (Py4JError, PySparkException) as e:
+            log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
+
+    def fire_max_watermark(self) -> DrainResult | None:
+        """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
+
+        :raises QueryFailed: a batch failed; it is run again by the next attempt.
+        """
+        if self.volatile:
+            return None  # the memory sink cannot go on behind a batch of another run
+        return fire_timers(self._once, self.directory, self._engine.internals)
+
+    def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
+        """The task's part of a checkpoint.
+
+        :param finished: its operators' `finish()` ran.
+        :param noted: the batch at its snapshot, with which a transactional sink was pre-committed; None of a run that failed.
+        :param running: the last committed batch counts; otherwise it has to stand at a boundary.
+        """
+        running = running or self.failure is not None
+        transactions: tuple[str, ...] = ()
+        batch = self.directory.latest_commit() if running else self.directory.boundary()
+        if self.transactions is not None:
+            transactions = self.transactions.up_to(checkpoint)
+            batch = batch if self.failure is not None else noted
+        state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
+        if splits.OPERATOR in state:
+            state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
+        if self._noted_ends is not None and batch is not None:
+            note(self.directory, self._noted_ends)
+            self._noted_ends = None
+        return TaskRecord(
+            self.name.index, self.directory.uri, batch, finished, state=state, transactions=transactions
+        )
+
+    def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
+        found = [OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators()]
+        if splits.OPERATOR in self._state:
+            found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
+        return (*found, *(self.keeper.operators(finished) if self.keeper else ()))
+
+    def sample(self) -> None:
+        """Renew the figures; one call into the JVM, more only until the operators are known."""
+        if self.query is None:
+            if not self.figures.operators:
+                self.figures = Figures(
+                    self.directory.latest_commit(), operators=self.operators(self.finished)
+                )
+            return
+        progress = self.query.lastProgress
+        if progress is None:
+            return
+        operators = self.figures.operators or self.operators(finished=False)
+        self.figures = Figures(
+            progress["batchId"],
+            watermark(progress),
+            rows_per_second(progress),
+            state_rows(progress),
+            operators,
+        )
+
+    def _once(self) -> StreamingQuery:
+        return self._restart(once=True)
+
+    def _finish_pending(self) -> int | None:
+        """Of a query that is not started: run the batch that an earlier driver left half done, and nothing else."""
+        if self.directory.is_drained():
+            return self.directory.latest_commit()  # the max-watermark batches have a step of their own
+        if self.directory.latest_offset() != self.directory.latest_commit() and not self.volatile:
+            run_to_end(self._once)
+        return self.directory.boundary()
+
+
+def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord:
+    """A stage's part of a checkpoint. :param tasks: all of the stage."""
+    ordered = sorted(tasks, key=lambda t: t.name.index)
+    running = effect.scenario is None
+    records = tuple(
+        t.record(effect.number, t.task in effect.finished, effect.batches.get(t.task), running=running)
+        for t in ordered
+    )
+    all_finished = all(r.finished for r in records)
+    # A task that has not run a batch yet shows no stateful operator, and tasks may remember different things.
+    operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
+    return StageRecord(ordered[0].uid, records, tuple(operators.values()), ordered[0].beside)

@@ -1,0 +1,128 @@
+"""What a savepoint holds, as far as that can be told without starting its job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...protocol import manifest as manifests
+from ...protocol.asking import by_whom, why
+from ...protocol.errors import StreamJobError
+from ...protocol.manifest import Manifest
+from ...protocol.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
+from ..query.endpoints import noted
+from ..spark.checkpoint_dir import MAX_WATERMARKS, CheckpointDir
+from ..storage.hadoop import HadoopFiles
+from .layout import read_manifest
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """:param watermark: milliseconds since 1970, that of the last batch; None where there is none.
+    :param max_watermark: all event-time timers have fired.
+    :param sources: the position of each source after the batch, as Spark wrote it; None if the offset log cannot be read.
+    :param reads: where its sources read, and `writes` where its sink wrote; empty where that was not noted.
+    :param state_size: bytes of state files, by number of the stateful operator: all versions that Spark had kept.
+    """
+
+    index: int
+    batch: int | None
+    finished: bool
+    location: str
+    watermark: int | None
+    max_watermark: bool
+    sources: tuple[str, ...] | None
+    state_size: dict[str, int]
+    reads: tuple[str, ...] = ()
+    writes: str | None = None
+
+
+@dataclass(frozen=True)
+class StageDescription:
+    uid: str
+    status: FinishedStatus
+    tasks: tuple[TaskDescription, ...]
+    operators: tuple[OperatorRecord, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """As in the manifest: who, when and why. `shared`: bytes of files that lie in ROOT/shared."""
+
+    uri: str
+    version: int
+    job: JobRef
+    request_id: str | None
+    scenario: str | None
+    drained: bool
+    checkpoint: int
+    epoch: int
+    completed_at: str
+    spark: str
+    files: int
+    size: int
+    shared: int
+    why: str
+    by_whom: str | None
+    stages: tuple[StageDescription, ...]
+
+
+def describe_savepoint(files: HadoopFiles, savepoint: str) -> Description:
+    """:raises SavepointIncomplete, FormatError, UnknownVersion: there is no manifest, or it cannot be read."""
+    manifest = read_manifest(files, savepoint)
+    record = manifest.checkpoint
+    return Description(
+        uri=savepoint,
+        version=manifest.version,
+        job=manifest.job,
+        request_id=record.request_id,
+        scenario=record.scenario.value if record.scenario else None,
+        drained=record.drained,
+        checkpoint=record.checkpoint,
+        epoch=record.epoch,
+        completed_at=record.completed_at,
+        spark=manifest.spark,
+        files=len(manifest.files),
+        size=manifest.size,
+        shared=sum(e.size for e in manifest.files if e.shared),
+        why=why(record),
+        by_whom=by_whom(record),
+        stages=tuple(_stage(files, savepoint, manifest, s) for s in record.stages),
+    )
+
+
+def _stage(files: HadoopFiles, savepoint: str, manifest: Manifest, stage: StageRecord) -> StageDescription:
+    tasks = tuple(_task(files, savepoint, manifest, stage.uid, t) for t in stage.tasks)
+    return StageDescription(stage.uid, stage.status, tasks, stage.operators)
+
+
+def _task(
+    files: HadoopFiles, savepoint: str, manifest: Manifest, stage: str, task: TaskRecord
+) -> TaskDescription:
+    root = manifests.stage_root(stage, task.index)
+    directory = CheckpointDir(files, f"{savepoint}/{root}")
+    watermark: int | None = None
+    sources: tuple[str, ...] | None = None
+    if task.batch is not None:
+        try:
+            watermark = directory.watermark(task.batch)
+            sources = tuple(directory.source_offsets(task.batch))
+        except StreamJobError:
+            pass  # `verify` names the file
+    ends = noted(directory)
+    state: dict[str, int] = {}
+    for entry in manifest.files:
+        parts = entry.path[len(root) + 1 :].split("/") if entry.path.startswith(f"{root}/state/") else []
+        if len(parts) > 2:
+            state[parts[1]] = state.get(parts[1], 0) + entry.size
+    return TaskDescription(
+        task.index,
+        task.batch,
+        task.finished,
+        task.location,
+        watermark or None,
+        watermark in MAX_WATERMARKS,
+        sources,
+        state,
+        tuple(str(place) for place in ends.sources) if ends else (),
+        str(ends.sink) if ends and ends.sink else None,
+    )

@@ -1,0 +1,65 @@
+"""What a driver knows of its job's checkpoints: for an index that was lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from ...protocol import codec
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import DriverConfig, KnownRecords
+from ...protocol.records import CheckpointRecord
+from ..storage.hadoop import HadoopFiles, NotFound
+from .catalog import list_savepoints
+from .layout import read_manifest
+
+log = logging.getLogger("streamjob")
+
+LIMIT = 600 << 10  # bytes of a status' answer
+
+
+def known(
+    config: DriverConfig, savepoints: Iterable[CheckpointRecord], own: Iterable[CheckpointRecord]
+) -> dict[int, CheckpointRecord]:
+    """By number: the checkpoint that this epoch began with, those of the job's savepoints, and the driver's `own`.
+
+    A savepoint of an earlier epoch that is newer than what this one began with never was in the index: its driver died with
+    it, and the job has gone on from what was before it.
+    """
+    latest = config.restore.latest
+    before = latest.checkpoint if latest is not None else 0
+    found = {r.checkpoint: r for r in savepoints if r.checkpoint <= before or r.epoch == config.epoch}
+    if latest is not None:
+        found[latest.checkpoint] = latest
+    return found | {r.checkpoint: r for r in own}
+
+
+def known_records(
+    files: HadoopFiles, config: DriverConfig, asked: int, own: Iterable[CheckpointRecord]
+) -> KnownRecords:
+    """What `known` says; the newest ones, as far as an answer holds them. :raises StorageError: the folder cannot be listed."""
+    found = known(config, _of_savepoints(files, config), own)
+    kept: list[CheckpointRecord] = []
+    size = 0
+    for number in sorted(found, reverse=True):
+        size += len(codec.dumps(found[number]))
+        if size > LIMIT:
+            break
+        kept.append(found[number])
+    return KnownRecords(asked, tuple(reversed(kept)))
+
+
+def _of_savepoints(files: HadoopFiles, config: DriverConfig) -> list[CheckpointRecord]:
+    root = (config.eviction_savepoint or "").rpartition("/")[0]
+    try:
+        listed = list_savepoints(files, root) if root else []
+    except NotFound:
+        return []
+    records = []
+    for one in listed:
+        if one.problem is None and one.job == config.job:
+            try:
+                records.append(read_manifest(files, one.uri).checkpoint)
+            except StreamJobError as e:  # deleted since
+                log.info("%s", e)
+    return records

@@ -1,0 +1,210 @@
+"""State files that several savepoints of one root share (ADR 10).
+
+Any number of savepoints may be written and deleted in one root at once. What makes that safe:
+- A shared file has a name of its own attempt's, is written once, and that name never comes back.
+- A savepoint may only take files from another one's manifest, and reads it after its own `begun.json` is there.
+- A deletion takes the manifest away first. Then it lists the shared files, then all savepoints. If one of those has been begun
+  and has no manifest, no shared file is deleted: it may be taking them. One that begins later does not see the manifest any
+  more, and what it writes was not on the list.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ...protocol import manifest as manifests
+from ...protocol.errors import FormatError
+from ...protocol.manifest import FileEntry, Manifest
+from ...protocol.records import CheckpointRecord, JobRef
+from ..spark.checkpoint_dir import METADATA
+from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
+from ..storage.parallel import THREADS, each
+from .layout import SavepointExists, SavepointIncomplete, missing, read_begun, read_manifest, write_begun
+
+# Milliseconds: what was modified longer ago has another time than what is written in its place from now on.
+GRAIN, COARSE_GRAIN = 100, 2000
+
+
+class Attempt:
+    """One attempt to write a savepoint."""
+
+    def __init__(self, files: HadoopFiles, target: str) -> None:
+        self._files, self._target = files, target
+        self.id = uuid.uuid4().hex
+        self._earlier: Manifest | None = None
+        self._named = 0
+
+    def begin(self, job: JobRef, checkpoint: CheckpointRecord) -> None:
+        """Take the place. What an attempt before this one has left is taken away.
+
+        :raises SavepointExists: somebody else has begun a savepoint there.
+        """
+        before = read_begun(self._files, self._target)
+        if before is not None:
+            same = before.job == job and (
+                (before.request_id is not None and before.request_id == checkpoint.request_id)
+                or before.checkpoint == checkpoint.checkpoint
+            )
+            if not same:
+                raise SavepointExists(
+                    f"{self._target} was begun by {before.job.namespace}/{before.job.name} for "
+                    f"{before.request_id or f'checkpoint {before.checkpoint}'} and is not complete",
+                    remedy="Choose another location, or delete what is there if nobody writes it any more",
+                )
+            # First of all: should that attempt still be alive, it finds that it has lost the place. What it has written
+            # may be all that a full disk is full of.
+            self._files.delete(f"{self._target}/{manifests.BEGUN}")
+            sweep(self._files, self._target.rpartition("/")[0])
+        write_begun(self._files, self._target, self.id, job, checkpoint)
+        self._earlier = _newest(self._files, self._target, job)
+
+    def new_name(self) -> str:
+        """For a shared file: nobody has had it, and nobody will."""
+        self._named += 1
+        return f"{self.id}-{self._named}"
+
+    def known(self, copied: Iterable[FileEntry], locations: Mapping[str, str]) -> dict[FileKey, FileEntry]:
+        """Shared files of the newest savepoint that need not be read again, of tasks whose query and directory are the same.
+
+        :param copied: files of this savepoint, the queries' ids among them. :param locations: root of each task in the
+            savepoint → its checkpoint directory.
+        """
+        if self._earlier is None:
+            return {}
+        before = {e.path: e.sha256 for e in self._earlier.files}
+        same_id = {e.path for e in copied if before.get(e.path) == e.sha256}
+        stages = self._earlier.checkpoint.stages
+        at = {manifests.stage_root(s.uid, t.index): t.location for s in stages for t in s.tasks}
+        same = tuple(
+            f"{root}/"
+            for root, uri in locations.items()
+            if f"{root}/{METADATA}" in same_id and at.get(root) == uri
+        )
+        there = shared_sizes(self._files, manifests.shared_root(self._target))
+        return {
+            FileKey.of(e): e
+            for e in self._earlier.files
+            if e.modified is not None and e.path.startswith(same) and there.get(e.shared or "") == e.size
+        }
+
+    def check(self, entries: Iterable[FileEntry]) -> None:
+        """Just before the manifest. :raises SavepointExists: another attempt has taken the place.
+        :raises NotFound: a shared file is gone: by hand, for no deletion takes it."""
+        begun = read_begun(self._files, self._target)
+        if begun is None or begun.attempt != self.id:
+            raise SavepointExists(
+                f"{self._target} was taken over by another attempt, or deleted",
+                remedy="See who else runs this job",
+            )
+        if lost := lost_shared(entries, shared_sizes(self._files, manifests.shared_root(self._target))):
+            raise NotFound(self._target, "complete", missing(lost[0]), remedy="Take the savepoint again")
+
+
+@dataclass(frozen=True)
+class FileKey:
+    """What tells a file of a query from all others that were ever at its place."""
+
+    path: str
+    size: int
+    modified: int | None
+
+    @classmethod
+    def of(cls, entry: FileEntry) -> FileKey:
+        return cls(entry.path, entry.size, entry.modified)
+
+
+def is_state(path: str) -> bool:
+    """A partition's file of a state store, below a checkpoint directory. What says which operators there are is none."""
+    parts = path.split("/")
+    return len(parts) > 3 and parts[0] == "state" and parts[1].isdigit() and parts[2].isdigit()
+
+
+def settled(info: FileInfo) -> int | None:
+    """The time that identifies it, if it does."""
+    grain = GRAIN if info.modified % 1000 else COARSE_GRAIN  # S3's clock has seconds, and old volumes' have
+    return info.modified if info.modified and info.modified < time.time() * 1000 - grain else None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Shared files that were deleted, in files and bytes. `kept_for`: why none was, though some may belong to nobody."""
+
+    files: int
+    size: int
+    kept_for: str | None = None
+
+
+def sweep(files: HadoopFiles, root: str) -> Swept:
+    """Delete the shared files that no savepoint of the root has. The order matters: see above."""
+    folder = f"{root}/{manifests.SHARED}"
+    there = shared_sizes(files, folder)
+    used: set[str] = set()
+    for name in _folders(files, root):
+        savepoint = f"{root}/{name}"
+        inside = names_in(files, savepoint)
+        if manifests.NAME in inside:
+            try:
+                used.update(e.shared for e in read_manifest(files, savepoint).files if e.shared)
+            except FormatError as e:
+                return Swept(0, 0, f"the manifest of {name} cannot be read ({e.message})")
+            except SavepointIncomplete:
+                return Swept(0, 0, f"{name} is being deleted")
+        elif manifests.BEGUN in inside:
+            return Swept(
+                0, 0, f"{name} is not complete: it is being written, or was left half written or half deleted"
+            )
+    garbage = [name for name in there if name not in used]
+    each(lambda name: files.delete(f"{folder}/{name}"), garbage, THREADS)
+    return Swept(len(garbage), sum(there[name] for name in garbage))
+
+
+def _newest(files: HadoopFiles, target: str, job: JobRef) -> Manifest | None:
+    """The manifest that was written last among the savepoints of the job in the root."""
+    root = target.rpartition("/")[0]
+
+    def written(name: str) -> tuple[int, str] | None:
+        try:
+            inside = files.list(f"{root}/{name}")
+        except NotFound:  # deleted since
+            return None
+        return next(((f.modified, name) for f in inside if f.path == manifests.NAME), None)
+
+    for _, name in sorted(filter(None, each(written, _folders(files, root), THREADS)), reverse=True):
+        try:
+            found = read_manifest(files, f"{root}/{name}")
+        except (FormatError, SavepointIncomplete):
+            continue  # a newer version's, broken, or deleted since: nothing can be taken from it
+        if found.job == job:
+            return found
+    return None
+
+
+def _folders(files: HadoopFiles, root: str) -> list[str]:
+    return [f.path for f in files.list(root) if f.is_dir and f.path != manifests.SHARED]
+
+
+def shared_sizes(files: HadoopFiles, folder: str) -> dict[str, int]:
+    """Bytes of each shared file, by name; none if there is no such folder. One listing.
+
+    :param folder: `manifests.shared_root` of a savepoint.
+    """
+    try:
+        return {f.path: f.size for f in files.list(folder) if manifests.is_shared_name(f.path)}
+    except NotFound:
+        return {}
+
+
+def lost_shared(entries: Iterable[FileEntry], there: Mapping[str, int]) -> list[FileEntry]:
+    """Those whose shared file is not `there`, or of another size."""
+    return [e for e in entries if e.shared is not None and there.get(e.shared) != e.size]
+
+
+def names_in(files: HadoopFiles, folder: str) -> set[str]:
+    """What lies in a folder; nothing if there is none."""
+    try:
+        return {f.path for f in files.list(folder)}
+    except NotFound:
+        return set()

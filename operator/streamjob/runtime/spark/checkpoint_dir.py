@@ -1,0 +1,212 @@
+"""A checkpoint directory of Spark Structured Streaming, read without Spark's classes.
+
+    metadata                    {"id": the query's UUID}
+    offsets/N                   "v1" or "v2", a JSON line of watermark and configuration, then what N reads
+    commits/N                   batch N is done
+    sources/I/…                 a source's own log
+    state/I/P/…                 partition P of stateful operator I
+    state/I/_metadata/…         what that operator is
+
+From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of org.apache.spark.sql.execution.streaming.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...protocol.errors import StreamJobError
+from ...protocol.records import OperatorKind
+from ..storage.hadoop import HadoopFiles, NotFound
+
+MAX_WATERMARK_MS = (
+    253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
+)
+# Those of a drain's batches, one after the other. A timer that is set anew at "the watermark and ten minutes" fires only if the
+# next batch has a later one: a year, since nobody sets one farther ahead. A hundred, because the chains that scripts build have
+# a few links (a reminder, a second one, giving up), a batch takes seconds, and what goes on after that goes on for ever.
+MAX_WATERMARKS = range(MAX_WATERMARK_MS, MAX_WATERMARK_MS + 100 * 365 * 86_400_000, 365 * 86_400_000)
+METADATA = "metadata"  # the query's id; Spark takes a directory without it for a new one
+OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
+
+
+class NotAtBoundary(StreamJobError):
+    """A batch was planned and not committed, or a commit came without one."""
+
+    reason: ClassVar[str] = "NotAtBoundary"
+    retryable: ClassVar[bool] = True
+
+
+class MalformedCheckpoint(StreamJobError):
+    """A file in the directory is not what Spark writes."""
+
+    reason = "MalformedCheckpoint"
+
+
+def is_temporary(path: str) -> bool:
+    """What a writer leaves that died before its rename, and the local file system's checksums."""
+    name = path.rsplit("/", 1)[-1]
+    return name.startswith(".") and name.endswith((".tmp", ".crc"))
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """`uid` is stable as long as the query's plan is; `name` is Spark's."""
+
+    uid: str
+    name: str
+    kind: OperatorKind
+
+
+class CheckpointDir:
+    """All methods read afresh and raise StorageError if the directory cannot be read."""
+
+    def __init__(self, files: HadoopFiles, uri: str) -> None:
+        self.files = files
+        self.uri = uri.rstrip("/")
+
+    def latest_offset(self) -> int | None:
+        """The last batch that was planned."""
+        return max(self.batches("offsets"), default=None)
+
+    def latest_commit(self) -> int | None:
+        """The last batch that was committed."""
+        return max(self.batches("commits"), default=None)
+
+    def batches(self, log: str) -> tuple[int, ...]:
+        """The numbers that are in the log `offsets` or `commits`, unordered."""
+        # Temporary files, .crc and compacted entries have other names.
+        return tuple(int(name) for name in self._names(log) if name.isdigit())
+
+    def log_version(self, log: str, batch: int) -> int:
+        """Of one entry. :raises MalformedCheckpoint: it says none. :raises NotFound: no such entry."""
+        where = f"{log}/{batch}"
+        first = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).partition(b"\n")[0]
+        if not (first[:1] == b"v" and first[1:].isdigit()):
+            raise MalformedCheckpoint(f"{self.uri}/{where} does not begin with a version")
+        return int(first[1:])
+
+    def boundary(self) -> int | None:
+        """The batch after which the query stands; None if it never ran one. :raises NotAtBoundary: it is in one."""
+        planned, committed = self.latest_offset(), self.latest_commit()
+        if planned != committed:
+            raise NotAtBoundary(
+                f"{self.uri}: batch {planned} is planned, batch {committed} is the last committed",
+                remedy="Start the query again: it runs that batch first",
+            )
+        return planned
+
+    def drop_half_written(self) -> None:
+        """Where no batch was ever planned, take away what a driver that was killed has left half written. Spark 4.1 takes it for
+        another query's checkpoint and never starts again (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). No query may run."""
+        if self.latest_offset() is not None:
+            return
+        for log in ("offsets", "commits"):
+            for name in self._names(log):
+                if is_temporary(name):
+                    self.files.delete(f"{self.uri}/{log}/{name}")
+
+    def watermark(self, batch: int) -> int:
+        """The watermark that a batch runs with, milliseconds since 1970. :raises NotFound: no such batch."""
+        return int(self.entry(batch)[1]["batchWatermarkMs"])
+
+    def is_drained(self) -> bool:
+        """The last planned batch has a max watermark, committed or not: that cannot be taken back."""
+        return self.drain_batches() > 0
+
+    def drain_batches(self) -> int:
+        """How many batches with a max watermark have been planned; the last one may not be committed."""
+        latest = self.latest_offset()
+        if latest is None:
+            return 0
+        watermark = self.watermark(latest)
+        return MAX_WATERMARKS.index(watermark) + 1 if watermark in MAX_WATERMARKS else 0
+
+    def metadata(self) -> bytes | None:
+        """The file of this name; None in a directory where no query has started."""
+        try:
+            return self.files.read_bytes(f"{self.uri}/{METADATA}")
+        except NotFound:
+            return None
+
+    def query_id(self) -> str | None:
+        """The query's UUID; None in a directory where none has started."""
+        data = self.metadata()
+        return None if data is None else str(self._json(METADATA, data.decode())["id"])
+
+    def describes_state(self) -> list[str]:
+        """Paths of the files that say what the stateful operators and their schemas are. Schemas are with partition 0."""
+        found = []
+        for index in (n for n in self._names("state") if n.isdigit()):
+            for folder in (f"state/{index}/{name}" for name in ("_metadata", "_stateSchema", "0")):
+                found += [f"{folder}/{path}" for path in self._below(folder)]
+        return [path for path in found if "/_metadata/" in path or "/_stateSchema/" in path]
+
+    def has_state(self) -> bool:
+        """The query has a stateful operator."""
+        return bool(self._names("state"))
+
+    def source_offsets(self, batch: int) -> list[str]:
+        """What the sources have been read up to, the JSON of each, `-` for a source without any. Entries of format 2
+        put the source's key before it."""
+        return self.entry(batch)[2]
+
+    def operators(self) -> list[OperatorInfo]:
+        """Sources, stateful operators, the sink. Before the first batch Spark has written down one source's worth."""
+        latest = self.latest_offset()
+        sources = 1 if latest is None else max(1, len(self.source_offsets(latest)))
+        found = [OperatorInfo(f"source-{i}", f"source-{i}", OperatorKind.SOURCE) for i in range(sources)]
+        for index in sorted(int(n) for n in self._names("state") if n.isdigit()):
+            name = self._operator_name(index)
+            found.append(OperatorInfo(f"state-{index}", name, OperatorKind.STATE))
+        return [*found, OperatorInfo("sink", "sink", OperatorKind.SINK)]
+
+    def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
+        """An entry of the offset log: its format (`v1`), its metadata, its lines of sources.
+
+        :raises MalformedCheckpoint: it is none. :raises NotFound: no such batch.
+        """
+        where = f"offsets/{batch}"
+        lines = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).decode().split("\n")
+        if len(lines) < 2 or lines[0] not in ("v1", "v2"):
+            raise MalformedCheckpoint(f"{self.uri}/{where} is no offset log entry of format 1 or 2")
+        metadata = self._json(where, lines[1])
+        if "batchWatermarkMs" not in metadata:
+            raise MalformedCheckpoint(f"{self.uri}/{where} has no watermark")
+        return lines[0], metadata, [line for line in lines[2:] if line]
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return [f.path for f in self.files.list(f"{self.uri}/{folder}")]
+        except NotFound:
+            return []
+
+    def _below(self, folder: str) -> list[str]:
+        try:
+            return [f.path for f in self.files.list(f"{self.uri}/{folder}", recursive=True)]
+        except NotFound:
+            return []
+
+    def _operator_name(self, index: int) -> str:
+        """`state/I/_metadata/metadata`, or the newest file in `state/I/_metadata/v2`."""
+        folder = f"state/{index}/_metadata"
+        where = f"{folder}/metadata"
+        versions = [int(n) for n in self._names(f"{folder}/v2") if n.isdigit()]
+        if versions:
+            where = f"{folder}/v2/{max(versions)}"
+        try:
+            text = self.files.read_bytes(f"{self.uri}/{where}").decode()
+        except NotFound:
+            return f"state-{index}"
+        info = self._json(where, text.partition("\n")[2])
+        return str(info.get("operatorInfo", {}).get("operatorName", f"state-{index}"))
+
+    def _json(self, where: str, text: str) -> dict[str, Any]:
+        try:
+            plain = json.loads(text)
+        except ValueError:
+            plain = None
+        if not isinstance(plain, dict):
+            raise MalformedCheckpoint(f"{self.uri}/{where} is cut off or not JSON")
+        return plain

@@ -1,0 +1,36 @@
+"""The JVM's objects behind pyspark's: the only functions that take them from private attributes of pyspark for other rooms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def jvm(session: SparkSession) -> Any:
+    """py4j's view of the JVM."""
+    return session._jvm
+
+
+def session_of(writer: DataStreamWriter) -> SparkSession:
+    """The session that the query will run in."""
+    return writer._spark
+
+
+def analyzed_plan(writer: DataStreamWriter) -> Any:
+    """The LogicalPlan of what is written, with its sources resolved."""
+    frame: Any = writer._df
+    return frame._jdf.queryExecution().analyzed()
+
+
+def query_manager(writer: DataStreamWriter) -> Any:
+    """The session's StreamingQueryManager: one object for each session, whatever pyspark's session object is."""
+    session: Any = writer._spark
+    return session._jsparkSession.streams()
+
+
+def java_query(query: StreamingQuery) -> Any:
+    """org.apache.spark.sql.streaming.StreamingQuery."""
+    return query._jsq

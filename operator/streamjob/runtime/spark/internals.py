@@ -1,0 +1,198 @@
+"""Everything of Spark that is not public API: where it lives in each version, and nothing else knows.
+
+From StreamExecution, MicroBatchExecution, IncrementalExecution and CheckpointFileManager of
+org.apache.spark.sql.execution.streaming. A version that is not in the table has no internals; what needs them then does
+without (see `boundary` and `max_watermark`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import reduce
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger("streamjob")
+
+SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on a Spark version that is not known
+
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+
+class _Packages(NamedTuple):
+    execution: str  # of ACTIVE$, TERMINATED$, IncrementalExecution, WatermarkPropagator$
+    checkpoint: str  # of CheckpointFileManager$, OffsetSeqMetadata$
+
+
+_SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
+BY_VERSION = {
+    "4.0": _Packages(_STREAMING, _STREAMING),
+    "4.1": _SINCE_4_1,
+}
+
+# They run no micro-batches that end, so there is no boundary to stop at.
+_UNBOUNDED_TRIGGERS = frozenset({"ContinuousTrigger", "RealTimeTrigger"})
+
+
+class Internals:
+    """Entry to the private classes of one Spark session. Thread-safe."""
+
+    def __init__(self, spark: SparkSession, packages: _Packages) -> None:
+        self._spark = spark
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._packages = packages
+        self._loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        self._active = self._module(f"{packages.execution}.ACTIVE")
+        self._terminated = self._module(f"{packages.execution}.TERMINATED")
+        self._file_manager = self._module(f"{packages.checkpoint}.CheckpointFileManager")
+
+    @staticmethod
+    def of(spark: SparkSession) -> Internals | None:
+        """None if this Spark version is not known, or not what the table says about it."""
+        if os.environ.get(SWITCH, "").lower() == "off":
+            return None
+        packages = BY_VERSION.get(".".join(spark.version.split(".")[:2]))
+        if packages is None:
+            log.warning("Spark %s is not known: a stop interrupts the batch and runs it again", spark.version)
+            return None
+        try:
+            return Internals(spark, packages)
+        except Py4JError:
+            log.warning("Spark %s has other internals than expected: doing without", spark.version)
+            return None
+
+    def execution(self, query: StreamingQuery) -> Execution:
+        return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated)
+
+    def _module(self, name: str) -> Any:
+        """The instance of a Scala object."""
+        return self._loader.loadClass(f"{name}$").getField("MODULE$").get(None)
+
+    def plan_batch(self, plan: Any, mode: str, state: str, batch: int, metadata: str) -> None:
+        """Plan a batch as the first one after a restart, which compares its operators and their schemas with `state` and writes
+        them there. Nothing is run.
+
+        :param plan: analyzed logical plan of the query. :param mode: output mode. :param state: URI of a folder as Spark's
+            `state` on a local disk. :param metadata: second line of an entry of the offset log.
+        :raises PySparkException, Py4JError: it does not fit, or cannot be planned.
+        """
+        package, checkpoint = self._packages
+        incremental = self._module(f"{package}.IncrementalExecution")
+        log_metadata = self._module(f"{checkpoint}.OffsetSeqMetadata")
+        settings = log_metadata.apply(metadata)
+        session = (
+            self._spark._jsparkSession.cloneSession()
+        )  # as StreamExecution does: what is set here stays here
+        conf = session.sessionState().conf()
+        log_metadata.setSessionConf(settings, conf)
+        for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
+            conf.setConfString(key, "false")
+        conf.setConfString(FILE_MANAGER, f"{checkpoint}.FileContextBasedCheckpointFileManager")
+        ids = [self._jvm.java.util.UUID.randomUUID() for _ in range(2)]
+        modes = self._jvm.org.apache.spark.sql.streaming.OutputMode
+        noop = self._module(f"{package}.WatermarkPropagator").noop()
+        arguments = [session, plan, getattr(modes, mode.capitalize())(), state, *ids, batch]
+        arguments += [self._jvm.scala.Option.apply(settings), settings, noop, True]
+        # What the versions have beyond these has default values.
+        methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
+        while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
+            arguments.append(getattr(incremental, default)())
+        of_package: Any = reduce(getattr, package.split("."), self._jvm)
+        of_package.IncrementalExecution(*arguments).executedPlan()
+
+    def file_manager(self, folder: str) -> Any:
+        """With which Spark writes files of its own there. :raises Py4JJavaError: there is none, or not for this storage."""
+        conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+        return self._file_manager.create(self._jvm.org.apache.hadoop.fs.Path(folder), conf)
+
+    def create_atomic(self, uri: str, data: bytes) -> None:
+        """Write a file of a metadata log as Spark does: `CheckpointFileManager.createAtomic`, never over another.
+
+        :raises Py4JJavaError: FileAlreadyExistsException, or what the file system says.
+        """
+        path = self._jvm.org.apache.hadoop.fs.Path(uri)
+        stream = self.file_manager(str(path.getParent())).createAtomic(path, False)
+        try:
+            stream.write(data)
+            stream.close()
+        except Py4JError:
+            stream.cancel()
+            raise
+
+
+class Execution:
+    """The StreamExecution of one query: its state, its thread and the lock that its batches begin and end under."""
+
+    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any) -> None:
+        self._execution = execution
+        self._active = active
+        self._terminated = terminated
+        self._state = execution.state()
+        self._thread = execution.queryExecutionThread()
+        self._lock = execution.awaitProgressLock()
+        # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
+        self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self._text = jvm.scala.runtime.ScalaRunTime.stringOf
+
+    @property
+    def checkpoint_root(self) -> str:
+        """URI of the checkpoint directory."""
+        return str(self._execution.resolvedCheckpointRoot())
+
+    @property
+    def trigger(self) -> str:
+        """Class of the trigger, such as `ProcessingTimeTrigger`."""
+        return str(self._execution.trigger().getClass().getSimpleName()).rstrip("$")
+
+    @property
+    def runs_micro_batches(self) -> bool:
+        """False for continuous processing and real-time mode."""
+        kind = str(self._execution.getClass().getSimpleName())
+        return kind != "ContinuousExecution" and self.trigger not in _UNBOUNDED_TRIGGERS
+
+    def terminate(self) -> bool:
+        """Compare and set ACTIVE → TERMINATED: the loop ends when it looks next. False: it was not ACTIVE."""
+        return bool(self._state.compareAndSet(self._active, self._terminated))
+
+    def reactivate(self) -> bool:
+        """Take `terminate` back."""
+        return bool(self._state.compareAndSet(self._terminated, self._active))
+
+    def lock(self, seconds: float) -> bool:
+        """Take `awaitProgressLock`, which keeps `constructNextBatch` and `markMicroBatchEnd` out. The JVM thread that
+        belongs to this Python thread owns it, so the same Python thread must give it back."""
+        return bool(self._lock.tryLock(int(seconds * 1000), self._unit))
+
+    def unlock(self) -> None:
+        self._lock.unlock()
+
+    def queued_for_lock(self) -> bool:
+        return bool(self._lock.hasQueuedThread(self._thread))
+
+    def alive(self) -> bool:
+        return bool(self._thread.isAlive())
+
+    def join(self, seconds: float) -> None:
+        """Wait for the query's thread to end, at most this long."""
+        self._thread.join(max(1, int(seconds * 1000)))
+
+    def frames(self) -> list[str]:
+        """The thread's stack, innermost first, each `Class.method`; empty if it has ended."""
+        # One string in one call; Thread.getStackTrace costs a tenth of a thread dump with its locks.
+        text = str(self._text(self._thread.getStackTrace()))
+        calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
+        return [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
+
+
+def checkpoint_root(query: StreamingQuery) -> str | None:
+    """Where a query checkpoints on a version that is not known; None if that cannot be told."""
+    try:
+        return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    except Py4JError:
+        return None

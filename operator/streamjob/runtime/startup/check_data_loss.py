@@ -1,0 +1,137 @@
+"""Is what a query reads next still there? Asked before it starts, of Kafka and of folders of files.
+
+Spark finds out in the middle of a batch, whose offsets stand in the log by then. With Kafka it fails, at each attempt anew, also
+when the topic is mended; a file that was planned and is gone it leaves out without a word. Here nothing has been
+written yet. Who wants to go on without what is gone says so with Spark's own options (`failOnDataLoss` of the Kafka source,
+`ignoreMissingFiles` of the file source or the session); then it is only told.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import Problem
+from ..jvm.errors import one_line
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.kafka_offsets import Range, available
+from ..spark.plan_sources import Positions, Source, kafka_positions
+from ..spark.source_log import files_ahead
+from ..storage.parallel import THREADS, each
+
+log = logging.getLogger("streamjob")
+
+NAMED = 5  # partitions or files in a message
+IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
+
+
+class SourceGone(StreamJobError):
+    """Input that the query has not processed is not there any more."""
+
+    reason: ClassVar[str] = "SourceGone"
+
+
+def refuse_gone(
+    directory: CheckpointDir, sources: Sequence[Source], jvm: Any, *, reads: bool = True
+) -> list[Problem]:
+    """What is gone and the script allows to be. It takes a look at the log, and of Kafka three round trips for each source.
+
+    :param sources: as many as the offset log has positions, and in its order.
+    :param reads: the query is going to read new data; otherwise only a batch that is half done is looked at.
+    :raises SourceGone: what the next batch should read is gone.
+    """
+    planned, committed = directory.latest_offset(), directory.latest_commit()
+    if planned is None:
+        return []
+    version, _, lines = directory.entry(planned)
+    if version != "v1" or len(lines) != len(sources) or (planned == committed and not reads):
+        return []
+    before = lines if planned == committed else ["-"] * len(lines)
+    if committed is not None and planned != committed:
+        before = directory.source_offsets(committed)
+    told = _files(directory, sources, committed)
+    for source, start, end in zip(sources, before, lines, strict=False):
+        if source.kind == "Kafka":
+            pending = kafka_positions(end) if planned != committed else {}
+            told += _kafka(directory, source, {**pending, **kafka_positions(start)}, pending, jvm)
+    return told
+
+
+def _kafka(
+    directory: CheckpointDir, source: Source, start: Positions, end: Positions, jvm: Any
+) -> list[Problem]:
+    read = source.subscribed()
+    wanted = {p: at for p, at in start.items() if read is None or read(*p)}
+    if not wanted:
+        return []
+    began = time.monotonic()
+    try:
+        there = available(jvm, source.options, {topic for topic, _ in wanted})
+    except (Py4JError, TypeError) as e:  # TypeError: py4j finds no class of the connector
+        # The query will say it again, or get through where we did not.
+        log.warning("Kafka was not asked whether it still has what is read next: %s", one_line(e))
+        return []
+    log.info("Kafka's offsets of %d partitions looked up in %.3f s", len(wanted), time.monotonic() - began)
+    lost = [text for p in sorted(wanted) if (text := _lost(p, wanted[p], end.get(p), there))]
+    return _refuse_or_tell(
+        f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: {_named(lost)}",
+        lost,
+        allowed=not source.flag("failondataloss", default=True),
+        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: it goes on "
+        "with what is left, and with a topic that was made anew from its end",
+    )
+
+
+def _lost(
+    partition: tuple[str, int], start: int, end: int | None, there: Mapping[tuple[str, int], Range]
+) -> str | None:
+    topic, number = partition
+    found = there.get(partition)
+    if found is None:
+        return f"partition {number} of topic {topic}, which is not there"
+    if found.earliest > start:
+        return f"offsets {start} to {found.earliest - 1} of {topic}-{number}, which were purged"
+    if found.latest < max(start, end or 0):
+        last = max(start, end or 0)
+        return f"offset {last} of {topic}-{number}, which ends at {found.latest}: it was made anew, or has lost records"
+    return None
+
+
+def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int | None) -> list[Problem]:
+    """Files that the log of a source has and no committed batch has read: planned, or read by who ran on from here."""
+    wanted = [(i, s) for i, s in enumerate(sources) if s.kind == "files"]
+    session = directory.files.spark.conf.get(IGNORE_MISSING, "false") == "true"
+    told = []
+    for index, source in wanted:
+        paths = [unquote(path) for path in files_ahead(directory, index, committed)]
+        there = each(directory.files.exists, paths, THREADS)
+        lost = [path for path, found in zip(paths, there, strict=True) if not found]
+        told += _refuse_or_tell(
+            f"{directory.uri} goes on with {len(paths)} files that Spark has listed, and of these {len(lost)} are gone: "
+            f"{_named(lost)}",
+            lost,
+            allowed=source.flag("ignoremissingfiles", default=session),
+            how=f"Put them back, or go on without them: set {IGNORE_MISSING} to true in spec.sparkConf",
+        )
+    return told
+
+
+def _refuse_or_tell(message: str, lost: Sequence[str], *, allowed: bool, how: str) -> list[Problem]:
+    if not lost:
+        return []
+    if not allowed:
+        raise SourceGone(message, remedy=how)
+    log.warning("%s; the script allows it", message)
+    return [Problem(SourceGone.reason, f"{message}. The job goes on without, as its script allows")]
+
+
+def _named(lost: Iterable[str]) -> str:
+    names = list(lost)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return "; ".join(names[:NAMED]) + more

@@ -1,0 +1,147 @@
+"""Are a query's sources those that its positions were taken from? The positions of others would be read as something else.
+
+Spark takes them in the order of the plan, and looks at nothing: a file source in another folder reads all that lies there, also
+the files that it knows from the old one; a Kafka topic that is not subscribed to any more fails each batch from the first on
+(`failOnDataLoss`), whose end stands in the log by then. What may be meant is left to Spark's own options: `fileNameOnly` of the
+file source, a pattern that has both folders, `failOnDataLoss` of Kafka's. Other brokers may be the same cluster; that is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import Problem
+from ..query.endpoints import Place, noted
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.plan_sources import Source, kafka_positions, kind_of_position
+from ..spark.source_log import newest_files
+
+log = logging.getLogger("streamjob")
+
+LOOKED_AT = 1000  # files of a source's log
+REMEDY = "Start the script that wrote it, or restore a savepoint of this query; nothing was written"
+
+
+class QueryChanged(StreamJobError):
+    """What the query was is not what it is: its state or its positions would be read as something else."""
+
+    reason: ClassVar[str] = "QueryChanged"
+
+
+def changed(directory: CheckpointDir, problem: str, how: str = "") -> QueryChanged:
+    text = f"the script's query does not fit the state in {directory.uri}: {problem}"
+    return QueryChanged(text, remedy=f"{REMEDY}. {how}".rstrip(". "))
+
+
+def refuse_other_sources(
+    directory: CheckpointDir,
+    sources: Sequence[Source],
+    positions: Sequence[str],
+    jvm: Any,
+    *,
+    fed: Callable[[str], bool] | None,
+) -> list[Problem]:
+    """:param positions: of the last entry of the offset log, `-` where one cannot be told.
+    :param fed: whether another stage of the job writes what the query reads, or wrote to the folder that it read: it may have
+        moved with it. None: the runtime deals its files out, which are others each time.
+    :returns: what should be told. :raises QueryChanged: they are others.
+    """
+    if len(sources) != len(positions):
+        raise changed(directory, f"it had {len(positions)} sources and has {len(sources)}")
+    before = noted(directory)
+    told: list[Problem] = []
+    for index, (source, position) in enumerate(zip(sources, positions, strict=True)):
+        was = kind_of_position(position)
+        if was and source.kind and was != source.kind:
+            text = f"source {index} was {was} at {position[:100]} and is {source.kind} ({source.name[:100]})"
+            raise changed(directory, text)
+        place = before.sources[index] if before and len(before.sources) == len(sources) else None
+        if was == "Kafka" and source.kind == "Kafka":
+            told += _topics(directory, index, source, position) + _brokers(directory, index, source, place)
+        elif was == "files" and source.path is not None and fed is not None:
+            told += _folder(directory, index, source, place, jvm, fed=fed)
+    return told
+
+
+def _topics(directory: CheckpointDir, index: int, source: Source, position: str) -> list[Problem]:
+    read = source.subscribed()
+    missing = sorted(p for p in kafka_positions(position) if read is not None and not read(*p))
+    if not missing:
+        return []
+    names = ", ".join(dict.fromkeys(f"{t}-{n}" if "assign" in source.options else t for t, n in missing))
+    problem = f"source {index} had read from {names} and does not subscribe to it any more"
+    if source.flag("failondataloss", default=True):
+        how = "Or subscribe to it as before; or set the source's option failOnDataLoss to false: what is left there is not read"
+        raise changed(directory, problem, how)
+    return [_told(directory, f"{problem}; what is left there is not read (failOnDataLoss is false)")]
+
+
+def _brokers(directory: CheckpointDir, index: int, source: Source, place: Place | None) -> list[Problem]:
+    """One that both name is enough: clusters have many addresses."""
+    if place is None or not place.brokers or not source.brokers or set(place.brokers) & set(source.brokers):
+        return []
+    problem = (
+        f"source {index} asked {','.join(place.brokers)} and asks {','.join(source.brokers)} now: if that is another "
+        "cluster, its offsets mean other records"
+    )
+    return [_told(directory, problem)]
+
+
+def _folder(
+    directory: CheckpointDir,
+    index: int,
+    source: Source,
+    place: Place | None,
+    jvm: Any,
+    *,
+    fed: Callable[[str], bool],
+) -> list[Problem]:
+    assert source.path is not None
+    path = directory.files.qualify(source.path).rstrip("/")
+    if place is not None and place.at == path:
+        return []
+    files = [directory.files.qualify(unquote(f)) for f in newest_files(directory, index)[-LOOKED_AT:]]
+    if not files or any(_lies_in(jvm, file, path) for file in files):
+        return []
+    was = place.at if place is not None else files[-1].rpartition("/")[0]
+    problem = f"source {index} had read files of {was} and reads {path} now"
+    if fed(was):
+        moved = f"{problem}, with the query that writes there; what it has not read of the old one it will not read"
+        return [_told(directory, moved)]
+    if source.flag("filenameonly", default=False):
+        return [_told(directory, f"{problem}; it knows files by their names alone (fileNameOnly)")]
+    how = (
+        f"Or name both folders in a pattern, such as {_both(was, path)}; or, if the same files lie in the other folder now, set "
+        "the source's option fileNameOnly to true, by which it does not read them again"
+    )
+    raise changed(
+        directory, f"{problem}: it would read all that lies there, and nothing more of the other", how
+    )
+
+
+def _lies_in(jvm: Any, file: str, path: str) -> bool:
+    """As Hadoop matches patterns; what it cannot read as one is not compared."""
+    try:
+        return bool(jvm.org.apache.hadoop.fs.GlobPattern(f"{path}{{,/*}}").matches(file))
+    except Py4JError:
+        return True
+
+
+def _both(was: str, now: str) -> str:
+    """`/data/{in,input}` for `/data/in` and `/data/input`."""
+    parts = [re.sub(r"^file:/+", "/", p).split("/") for p in (was, now)]
+    same = next((i for i, (a, b) in enumerate(zip(*parts, strict=False)) if a != b), min(map(len, parts)))
+    old, new = ("/".join(p[same:]) for p in parts)
+    return "/".join([*parts[0][:same], f"{{{old},{new}}}"])
+
+
+def _told(directory: CheckpointDir, problem: str) -> Problem:
+    log.warning("%s: %s", directory.uri, problem)
+    return Problem("SourceMoved", f"{directory.uri}: {problem}", "Nothing has to be done if that is meant")

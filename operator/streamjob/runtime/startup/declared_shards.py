@@ -1,0 +1,54 @@
+"""The stages that the script has declared with `job.shards`: the runtime's side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.messages import DriverConfig
+from ...shards import BadShards, Entries, Shard, hadoop_files
+from .split_assignment import ShardedStage
+
+
+class DeclaredStages:
+    """Deals for `shards`, and knows which queries are shards.
+
+    :param expect: told of a stage and its parallelism before any of its queries starts; may refuse it.
+    """
+
+    def __init__(self, config: DriverConfig, expect: Callable[[str, int], None]) -> None:
+        self._config = config
+        self._expect = expect
+        self._stages: dict[str, ShardedStage] = {}
+        self._names: dict[str, Shard] = {}  # by the query's name
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._stages
+
+    def declare(self, uid: str, parallelism: int) -> None:
+        """As `shards.Dealer.declare`. :raises BadShards: it was declared with another parallelism."""
+        known = self._stages.get(uid)
+        if known is not None and known.parallelism != parallelism:
+            raise BadShards(
+                f"stage {uid!r} is declared with parallelism {known.parallelism} and with {parallelism}",
+                remedy="Give each stage a name of its own",
+            )
+        if known is None:
+            self._expect(uid, parallelism)
+            self._stages[uid] = ShardedStage(
+                self._config, uid, parallelism, lambda: hadoop_files(f"what stage {uid} has left to read")
+            )
+            shards = [Shard(uid, index, parallelism) for index in range(parallelism)]
+            self._names.update({shard.name: shard for shard in shards})
+
+    def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
+        """As `shards.Dealer.deal`. :raises StreamJobError: the stage cannot start with these splits."""
+        return self._stages[shard.uid].deal(shard.index, key, all_of)
+
+    def find(self, name: str | None) -> tuple[Shard, ShardedStage] | None:
+        """The shard that a query of this name is, and its stage; None if it is a stage of its own."""
+        shard = self._names.get(name or "")
+        return (shard, self._stages[shard.uid]) if shard else None
+
+    def shards(self) -> list[Shard]:
+        """All of them, started or not."""
+        return list(self._names.values())

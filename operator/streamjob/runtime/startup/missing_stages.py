@@ -1,0 +1,89 @@
+"""Stages that the restored checkpoint has and the script does not start any more: their state would be left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ...protocol.messages import DriverConfig, Problem
+from ...protocol.records import StageRecord
+from ...protocol.recovery import NonRestoredState
+from ..query import endpoints
+from ..query.endpoints import NotedEnds
+from ..query.task import Stage
+from ..storage.hadoop import HadoopFiles
+from .restore_point import directory_of, stage_to_restore
+
+REMEDY = (
+    "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the state of the "
+    "one that is gone"
+)
+
+
+def refuse_renamed(
+    files: HadoopFiles,
+    config: DriverConfig,
+    uid: str,
+    ends: NotedEnds | None,
+    missing: Collection[str],
+) -> None:
+    """A stage of which nothing is known starts, and writes where one that is missing wrote.
+
+    :param ends: what it reads and writes, None if that is not known. :param missing: not started yet in this epoch.
+    :raises NonRestoredState: it is that one under another name, and would begin from nothing.
+    """
+    if config.restore.allow_non_restored_state or ends is None:
+        return
+    for other in missing:
+        stage = stage_to_restore(files, config, other)
+        before = (
+            [endpoints.noted(directory_of(files, config, other, task)) for task in stage.tasks]
+            if stage
+            else []
+        )
+        if any(theirs is not None and theirs.same_as(ends) for theirs in before):
+            raise NonRestoredState(
+                f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the checkpoint has state "
+                f"of {other!r} only: it would begin from nothing",
+                remedy=f"{REMEDY}. If it is another query, let the script start it behind {other!r}",
+            )
+
+
+def not_started(missing: Collection[str], started: Collection[str]) -> NonRestoredState:
+    """The script waits for good, and has not started these."""
+    names = ", ".join(map(repr, missing))
+    return NonRestoredState(
+        f"the checkpoint has state of query {names}, which the script does not start; it has started "
+        f"{', '.join(map(repr, started)) or 'none'}",
+        remedy=REMEDY,
+    )
+
+
+def left_out(
+    missing: Collection[StageRecord], waited: Collection[Stage], before: Callable[[str], StageRecord | None]
+) -> list[str]:
+    """Those of the missing stages that the script's main thread will not start any more: it waits without end, and when it
+    started them the last time it had not waited for any of these.
+
+    :param waited: the runs of which it awaits one. :param before: what the checkpoint has of a stage.
+    """
+
+    def together(gone: StageRecord, stage: Stage) -> bool:
+        record = before(stage.uid)
+        later = record is not None and record.beside is not None and gone.uid in record.beside
+        return later or (gone.beside is not None and stage.uid in gone.beside)
+
+    return [
+        gone.uid
+        for gone in missing
+        if gone.beside is not None and waited and all(together(gone, stage) for stage in waited)
+    ]
+
+
+def warning(missing: Collection[str]) -> Problem:
+    """It may start them yet."""
+    names = ", ".join(map(repr, missing))
+    return Problem(
+        "StateWithoutStage",
+        f"the script has not started {names}, of which the checkpoint has state; each checkpoint keeps it as it is",
+        "Nothing has to be done if the script starts them later",
+    )

@@ -1,0 +1,77 @@
+"""What the tasks of a stage have left to read, read from their checkpoint directories, for tasks of another parallelism.
+
+After a stop that is what the checkpoint says. After a crash they may have come further than the latest checkpoint: what they have
+committed since is not read again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+
+from ...protocol import splits
+from ...protocol.messages import DriverConfig
+from ...protocol.records import StageRecord, TaskRecord
+from ...protocol.recovery import StateCannotMove
+from ..spark.checkpoint_dir import METADATA, CheckpointDir
+from ..spark.source_log import left_at
+from ..storage.hadoop import HadoopFiles
+from .restore_point import directory_of, from_savepoint, refuse_other
+
+
+def as_of_now(
+    files: HadoopFiles, config: DriverConfig, stage: StageRecord
+) -> tuple[StageRecord, CheckpointDir | None]:
+    """The record with what is left to read now, and the directory of the task that has the highest batch number, None if no
+    task has run a batch.
+
+    :raises StateCannotMove: a task has a batch half done, which only it can do again.
+    :raises CheckpointLost, CheckpointMoved: as `refuse_other`.
+    """
+    own = from_savepoint(config) is None  # a savepoint never changes
+    tasks: list[TaskRecord] = []
+    highest: tuple[int, CheckpointDir] | None = None
+    for task in stage.tasks:
+        directory = directory_of(files, config, stage.uid, task)
+        planned, batch = directory.latest_offset(), directory.latest_commit()
+        if own:
+            refuse_other(config, directory, task, batch)
+        if planned != batch and not task.finished:
+            raise StateCannotMove(
+                f"stage {stage.uid!r} has batch {planned} of its task {task.index} half done, and a task of another "
+                "parallelism could not do the same again",
+                remedy=f"Give it parallelism {len(stage.tasks)} again, and stop it before it gets another one",
+            )
+        if batch is not None and (highest is None or batch > highest[0]):
+            highest = batch, directory
+        entries = task.state.get(splits.OPERATOR)
+        if own and entries is not None and not task.finished:
+            now = {**task.state, splits.OPERATOR: left_at(directory, entries, batch)}
+            tasks.append(replace(task, state=now))
+        else:
+            tasks.append(task)
+    return replace(stage, tasks=tuple(tasks)), highest[1] if highest else None
+
+
+def begin_behind(directory: CheckpointDir, other: CheckpointDir) -> None:
+    """Let a new query begin with the batch after the other's last one, and with nothing read. A sink that knows batches by
+    their numbers (files, idempotent functions) would take a second batch 0 for one that it has.
+
+    May be repeated; nothing changes in a directory that a query has started from.
+    """
+    if directory.query_id() is not None:
+        return
+    directory.files.delete(directory.uri)  # what an attempt before this one left
+    batch = other.latest_commit()
+    assert batch is not None
+    _, metadata, sources = other.entry(batch)
+    entry = "\n".join(["v1", _json({**metadata, "batchWatermarkMs": 0}), *("-" for _ in sources)])
+    for number in range(max(batch - 1, 0), batch + 1):  # Spark wants the last entry and the one before it
+        directory.files.write_new(f"{directory.uri}/offsets/{number}", entry.encode())
+        directory.files.write_new(f"{directory.uri}/commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
+    directory.files.write_new(f"{directory.uri}/{METADATA}", _json({"id": str(uuid.uuid4())}).encode())
+
+
+def _json(plain: dict[str, object]) -> str:
+    return json.dumps(plain, separators=(",", ":"))

@@ -1,0 +1,144 @@
+"""What a file system says when it refuses, as one sentence with a remedy.
+
+Hadoop's file systems say it with exceptions of many classes, S3A wraps them twice; the kinds below know them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from ...protocol.errors import StreamJobError
+from ..jvm.errors import first_line, java_causes, one_line
+
+REMEDY = "Check the location and the driver's access to it"
+
+
+class StorageError(StreamJobError):
+    """A file system refused or broke off. `uri`: the file; `what`: what was tried; `cause`: its words, one line."""
+
+    reason: ClassVar[str] = "StorageFailed"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, uri: str, what: str, cause: str, *, remedy: str = "") -> None:
+        super().__init__(f"cannot {what} {uri}: {cause}", remedy=remedy)
+        self.uri = uri
+        self.what = what
+        self.cause = cause
+
+
+class NotFound(StorageError):
+    reason = "FileNotFound"
+    retryable = False
+
+
+class AccessDenied(StorageError):
+    reason = "StorageAccessDenied"
+    retryable = False
+
+
+class NotADirectory(StorageError):
+    reason = "NotADirectory"
+    retryable = False
+
+
+class LinkFound(StorageError):
+    """What lies in a checkpoint directory or a savepoint lies there, and is not a link to somewhere else."""
+
+    reason = "LinkFound"
+    retryable = False
+
+
+class StorageFull(StorageError):
+    reason = "StorageFull"
+
+
+class FileExists(StorageError):
+    reason = "FileExists"
+    retryable = False
+
+
+class NoConnector(StorageError):
+    """The image has no file system of this scheme."""
+
+    reason = "ConnectorMissing"
+    retryable = False
+
+
+class _Kind(NamedTuple):
+    error: type[StorageError]
+    exceptions: tuple[str, ...]  # Java classes
+    words: tuple[str, ...]  # or what their message says
+    remedy: str
+
+
+_KINDS = (
+    _Kind(
+        NotADirectory,
+        ("ParentNotDirectoryException", "PathIsNotDirectoryException", "NotADirectoryError"),
+        (),
+        "Choose another place: a file is where a folder is needed",
+    ),
+    _Kind(LinkFound, ("LinkFound",), (), "Put the file itself in its place, or take it away"),
+    _Kind(FileExists, ("FileAlreadyExistsException", "FileExistsError"), (), "Choose another place"),
+    _Kind(
+        NoConnector,
+        ("ClassNotFoundException", "NoClassDefFoundError", "UnsupportedFileSystemException"),
+        (),
+        "Correct the scheme, or add the connector's jars to the image (docs/operations.md, On S3)",
+    ),
+    _Kind(
+        NotFound,
+        ("FileNotFoundException", "NoSuchFileException", "UnknownStoreException", "FileNotFoundError"),
+        (),
+        "Check the location, and that its volume is mounted",
+    ),
+    _Kind(  # before AccessDenied: object stores refuse what exceeds a quota with 403 as well
+        StorageFull,
+        ("DSQuotaExceededException", "NSQuotaExceededException"),
+        ("no space left", "quota exceeded", "quotaexceeded", "storagefull"),
+        "Make room; it is tried again",
+    ),
+    _Kind(
+        AccessDenied,
+        (
+            "AccessDeniedException",
+            "AccessControlException",
+            "NoAuthWithAWSException",
+            "NoAwsCredentialsException",
+            "CredentialInitializationException",
+        ),
+        ("permission denied", "operation not permitted", "read-only file system"),
+        "Give the driver's user the right to it; of an object store, see that its keys or the pod's identity are right",
+    ),
+)
+
+
+@contextmanager
+def translated(uri: str, what: str) -> Iterator[None]:
+    """What the JVM throws about `uri` in the block becomes a StorageError of one sentence."""
+    try:
+        yield
+    except Py4JJavaError as e:
+        causes = java_causes(e)  # S3A wraps what happened
+        names = [str(cause.getClass().getSimpleName()) for cause in causes]
+        raise storage_error(uri, what, names, str(causes[0].getMessage() or "")) from None
+    except CapturedException as e:
+        raise storage_error(uri, what, [type(e).__name__], str(e)) from None
+    except OSError as e:
+        raise storage_error(uri, what, [type(e).__name__], e.strerror or str(e)) from None
+    except Py4JError as e:
+        raise StorageError(uri, what, f"the driver's JVM did not answer ({one_line(e)})") from None
+
+
+def storage_error(uri: str, what: str, names: Sequence[str], message: str) -> StorageError:
+    """From simple names of Java's exception and its causes, and its message."""
+    text = first_line(message)
+    for kind in _KINDS:
+        if any(n in kind.exceptions for n in names) or any(w in message.lower() for w in kind.words):
+            return kind.error(uri, what, text or names[0], remedy=kind.remedy)
+    return StorageError(uri, what, f"{names[0]}: {text}" if text else names[0], remedy=REMEDY)

@@ -1,0 +1,151 @@
+"""Files of a volume that the job's executors copy, each with its own processors and its own way to the storage (ADR 16).
+
+Only where no query runs: their slots are the queries'. Whatever goes wrong here is no error. What has not been copied is left to
+the caller, who copies it by himself and meets the cause, if there is one, in words of his own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from ..jvm.errors import one_line
+from .executor_task import Batch, Done, Order, Witness, copy_batches
+from .hadoop import CopiedFile, HadoopFiles
+from .local_disk import path_of
+from .parallel import Progress
+
+log = logging.getLogger("streamjob")
+
+ENOUGH = 1 << 30  # bytes: the driver needs some seconds for it; executors need two to start Python
+BATCH = 256 << 20  # bytes: what one task copies, so that an executor that is lost costs little
+BATCHES_PER_SLOT = 4  # at least, so that all slots end at about the same time
+LOOK = 0.5  # seconds
+# Seconds without a task that has ended, or without an executor, after which the driver goes on.
+STALLED, ALONE = 120.0, 15.0
+_GONE = (Py4JError, PySparkException, AttributeError)  # the script has ended its session
+
+
+def worth_it(master: str, executors: int, total: int) -> bool:
+    """:param master: Spark's. :param executors: that there are now. :param total: bytes to copy."""
+    apart = master != "local" and not master.startswith("local[")
+    return apart and executors > 0 and total >= ENOUGH
+
+
+def deal(orders: Iterable[Order], slots: int) -> list[Batch]:
+    """Batches of about the same size: each file, the largest first, goes to the batch that has least."""
+    waiting = sorted(orders, key=lambda o: -o.size)
+    number = max(slots * BATCHES_PER_SLOT, -(-sum(o.size for o in waiting) // BATCH))
+    batches: list[list[Order]] = [[] for _ in range(min(number, len(waiting)))]
+    least = [(0, n) for n in range(len(batches))]
+    for order in waiting:
+        size, n = least[0]
+        batches[n].append(order)
+        heapq.heapreplace(least, (size + order.size, n))
+    return [tuple(batch) for batch in batches]
+
+
+def copy(
+    files: HadoopFiles,
+    wanted: Mapping[str, tuple[str, int]],
+    witness: str,
+    check: Callable[[], None],
+    progress: Progress | None = None,
+) -> dict[str, CopiedFile]:
+    """What executors have copied, by source: durable, and seen from here. Nothing where that would not be faster.
+
+    :param wanted: source → target and bytes, URIs. :param witness: URI of a file of the savepoint that no other place has.
+    :param check: called now and then; what it raises ends the copying, and is raised.
+    """
+    total = sum(size for _, size in wanted.values())
+    uris = [uri for source, (target, _) in wanted.items() for uri in (source, target)]
+    if total < ENOUGH or not all(uri.startswith("file:") for uri in uris):
+        return {}
+    context = files.spark.sparkContext
+    if not worth_it(context.master or "local", _executors(context), total):
+        return {}
+    source_of = {str(path_of(source)): source for source in wanted}
+    orders = [Order(str(path_of(s)), str(path_of(t)), size) for s, (t, size) in wanted.items()]
+    seen = Witness(str(path_of(witness)), files.read_bytes(witness))
+    try:
+        batches = deal(orders, context.defaultParallelism)
+    except _GONE:
+        return {}
+    found = _run(context, batches, seen, check, progress)
+    done = [d for d in found if not d.failed and _is_there(d)]
+    if len(done) < len(orders):
+        why = next((d.failed for d in found if d.failed), "what they have written is not seen from here")
+        text = "executors have copied %d of %d files, the driver copies the others: %s"
+        log.warning(text, len(done), len(orders), why)
+    return {source_of[d.source]: CopiedFile(d.size, d.sha256) for d in done}
+
+
+def _run(
+    context: SparkContext,
+    batches: list[Batch],
+    witness: Witness,
+    check: Callable[[], None],
+    progress: Progress | None,
+) -> list[Done]:
+    """As a Spark job, in a thread of its own. Raises what `check` raises, and nothing else."""
+    group = f"streamjob-copy-{uuid.uuid4().hex}"
+    with ThreadPoolExecutor(1, thread_name_prefix="streamjob-executors") as pool:
+        job = pool.submit(_job, context, group, batches, witness)
+        ended, since = 0, time.monotonic()
+        try:
+            while not wait([job], LOOK).done:
+                check()
+                if (now := _ended(context, group)) > ended:
+                    ended, since = now, time.monotonic()
+                    if progress is not None:
+                        progress(f"executors have copied {ended} of {len(batches)} parts")
+                elif time.monotonic() - since > (STALLED if _executors(context) else ALONE):
+                    return [Done("", "", failed="for too long no task of theirs has ended")]
+        finally:
+            while not job.done():  # again and again: it may not have begun yet
+                with suppress(*_GONE):
+                    context.cancelJobGroup(group)
+                wait([job], LOOK)
+        error = job.exception()
+        return job.result() if error is None else [Done("", "", failed=one_line(error))]
+
+
+def _job(context: SparkContext, group: str, batches: list[Batch], witness: Witness) -> list[Done]:
+    context.setJobGroup(group, "savepoint", interruptOnCancel=True)
+    return context.parallelize(batches, len(batches)).mapPartitions(partial(copy_batches, witness)).collect()
+
+
+def _ended(context: SparkContext, group: str) -> int:
+    """Tasks."""
+    try:
+        tracker = context.statusTracker()
+        jobs = [tracker.getJobInfo(n) for n in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(n) for job in jobs if job is not None for n in job.stageIds]
+        return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    except _GONE:
+        return 0
+
+
+def _executors(context: SparkContext) -> int:
+    try:
+        return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # one of them is the driver
+    except _GONE:
+        return 0
+
+
+def _is_there(done: Done) -> bool:
+    try:
+        return Path(done.target).stat().st_size == done.size
+    except OSError:
+        return False

@@ -1,0 +1,211 @@
+"""What is asked of one run of a query does not reach the run that follows it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streamjob.protocol import effects as fx
+from streamjob.protocol.messages import (
+    Application,
+    DriverConfig,
+    DriverPhase,
+    DriverStatus,
+    Mode,
+    TerminationRequest,
+)
+from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.runtime.driver.effects import RETRY_SECONDS
+from streamjob.runtime.driver.event_loop import Loop
+from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.driver.threads import script_threads
+from streamjob.runtime.query.task import Figures, TaskName
+from streamjob.runtime.storage.hadoop import StorageError
+from streamjob.sinks.transactional import TransactionLost
+
+PATIENCE = 20.0
+
+
+class Run:
+    """Stands in for a `Stage`, whose query only Spark has. Its directory answers when it is let."""
+
+    def __init__(self) -> None:
+        self.name = TaskName("a", "a")
+        self.uid = self.task = "a"
+        self.figures = Figures()
+        self.failure: Exception | None = None
+        self.over, self.reads, self.may_read = threading.Event(), threading.Event(), threading.Event()
+        self.transactions = self.keeper = self.query = None
+        self.failed_by_itself = self.stopped_by_request = False
+        self.stopped = 0
+        self.directory = self
+
+    def latest_commit(self) -> int:
+        self.reads.set()
+        assert self.may_read.wait(PATIENCE)
+        return 3
+
+    def stop_at_boundary(self, on_wait: Any) -> int:
+        self.stopped += 1
+        return 3
+
+    def record(self, *args: Any, **options: Any) -> Any:
+        raise StorageError("file:/checkpoints", "write", "the disk is full")
+
+    def interrupt(self) -> None:
+        """There is no query."""
+
+    cut_short = interrupt
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    job = JobRef("shop", "orders", "uid-1")
+    board = StatusBoard(DriverStatus(1, job.uid, 1, DriverPhase.STARTING))
+    made = Loop(DriverConfig(job, 1, Application("app.py"), "file:/checkpoints"), board)
+    yield made
+    made.terminated.set()
+
+
+def start(loop: Loop) -> Run:
+    run = Run()
+    with loop.lock:
+        loop.stages["a"] = run  # type: ignore[assignment]
+        loop.take(lambda: loop.coordinator.task_started("a"))
+    return run
+
+
+def await_batch_of(loop: Loop, run: Run) -> None:
+    """What its thread had to do before this is done."""
+    loop.take(loop.coordinator.checkpoint_due)
+    assert run.reads.wait(PATIENCE)
+
+
+def test_a_stop_of_a_run_that_has_failed_does_not_stop_the_next_one(loop: Loop) -> None:
+    first = start(loop)
+    loop.take(loop.coordinator.checkpoint_due)
+    assert first.reads.wait(PATIENCE)
+    loop.take(lambda: loop.coordinator.script_stopped("a"))  # behind the snapshot, which takes its time
+    loop.fail(first, RuntimeError("boom"))  # type: ignore[arg-type]
+    second = start(loop)
+    first.may_read.set()
+    await_batch_of(loop, second)
+    assert (first.stopped, second.stopped) == (0, 0)
+    second.may_read.set()
+    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    with loop.changed:
+        assert loop.changed.wait_for(lambda: second.stopped == 1, PATIENCE)
+
+
+def test_the_answer_of_a_run_that_has_failed_is_not_the_next_ones(loop: Loop) -> None:
+    """The first one fails while it is being stopped."""
+    stopping, go_on = threading.Event(), threading.Event()
+    first = start(loop)
+
+    def stop_at_boundary(on_wait: Any) -> int:
+        stopping.set()
+        assert go_on.wait(PATIENCE)
+        return 3
+
+    first.stop_at_boundary = stop_at_boundary  # type: ignore[method-assign]
+    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    assert stopping.wait(PATIENCE)
+    loop.fail(first, RuntimeError("boom"))  # type: ignore[arg-type]
+    second = start(loop)
+    second.may_read.set()
+    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    go_on.set()
+    with loop.changed:
+        assert loop.changed.wait_for(lambda: loop.coordinator.tasks["a"].batch is not None, PATIENCE)
+    assert second.stopped == 1
+
+
+def test_a_final_checkpoint_is_tried_again_soon_whatever_came_before(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("streamjob.runtime.driver.effects.time.sleep", waits.append)
+    run = start(loop)
+    run.may_read.set()
+    for number in range(1, 4):  # periodic ones, which cannot be written
+        loop.work.carry_out(fx.StoreCheckpoint(number, frozenset()), None)
+    for _ in range(5):
+        loop.work.carry_out(fx.RetryLater(), None)
+    assert waits == [*RETRY_SECONDS, RETRY_SECONDS[-1]]
+
+
+class Transactions:
+    """Stands in for those of a sink whose transaction somebody has rolled back by hand."""
+
+    committed = 0
+
+    def pre_commit(self, *_: Any) -> None: ...
+
+    def up_to(self, _: int) -> tuple[str, ...]:
+        return ()
+
+    def commit(self, _: int) -> None:
+        self.committed += 1
+        raise TransactionLost("it is neither there nor committed", remedy="Look for it")
+
+
+def ended_run(loop: Loop) -> Run:
+    """Its script has ended, its input too; its final checkpoint is about to be in the index, and its sink has to commit."""
+    run = start(loop)
+    run.transactions = Transactions()  # type: ignore[assignment]
+    loop.work._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
+    loop.take(loop.coordinator.script_ended)
+    loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.STOP, None)))
+    with loop.changed:
+        announced = lambda: loop._board.status.completed is not None  # noqa: E731
+        assert loop.changed.wait_for(announced, PATIENCE)
+    return run
+
+
+def periodic(number: int) -> CheckpointRecord:
+    return CheckpointRecord(number, 1, None, None, None, "2026-01-01T00:00:00Z", ())
+
+
+def test_a_commit_that_is_lost_at_the_end_is_the_jobs_failure(loop: Loop) -> None:
+    """It was said to have ended well, with rows that nobody ever saw."""
+    run = ended_run(loop)
+    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    assert run.over.wait(PATIENCE), "whoever waits for it goes on"
+    assert run.transactions.committed == 1  # type: ignore[attr-defined]
+    assert loop.notes.failure is not None
+    assert loop.notes.failure.reason == "TransactionLost"
+    assert isinstance(run.failure, TransactionLost)
+    assert not loop.terminated.is_set()
+
+
+def test_a_close_that_throws_has_closed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ended_run(loop)
+    run.transactions = None
+    monkeypatch.setattr(loop.work, "_call", lambda *_: 1 / 0)
+    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    assert loop.terminated.wait(PATIENCE)
+    assert loop.notes.failure is None
+
+
+def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:
+    """Python has deleted by then what it was to call, so nobody can say whose it was (R17, now and then)."""
+    at_its_end, go_on = threading.Event(), threading.Event()
+
+    def excepthook(args: Any) -> None:
+        at_its_end.set()
+        go_on.wait(PATIENCE)
+
+    before, threading.excepthook = threading.excepthook, excepthook
+    thread = threading.Thread(target=lambda: 1 / 0)
+    try:
+        thread.start()
+        assert at_its_end.wait(PATIENCE)
+        assert thread in threading.enumerate()
+        assert thread not in script_threads()
+    finally:
+        go_on.set()
+        thread.join()
+        threading.excepthook = before

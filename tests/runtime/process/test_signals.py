@@ -1,0 +1,142 @@
+"""SIGTERM in a process whose main thread is busy elsewhere; a real process gets a real signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamjob
+
+PROGRAM = """
+import os, sys, threading
+import signal
+from streamjob.runtime.process.signals import Signals
+seen, theirs = threading.Event(), threading.Event()
+ours = Signals()
+ours.on(signal.SIGTERM, seen.set)
+{before}
+print("ready", flush=True)
+{blocking}
+print("saved", flush=True)
+os._exit(0)  # as the runtime leaves: in an orderly exit Python gives SIGTERM its default action back
+"""
+
+
+ENV = {**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])}
+
+
+def run(blocking: str, signals: int = 1, before: str = "") -> tuple[int, str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(blocking=blocking, before=before)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENV,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(signals):
+        process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=120)
+    return process.returncode, out
+
+
+def test_the_callback_runs_while_the_main_thread_waits_in_c() -> None:
+    # A lock acquired without a timeout is what awaitTermination comes down to.
+    assert run("seen.wait()") == (0, "saved\n")
+
+
+def test_the_callback_runs_while_another_library_holds_the_main_thread() -> None:
+    # recv() is restarted after a signal, so a plain handler's effect would be seen only when it returns.
+    code = (
+        "import socket, os\n"
+        "a, b = socket.socketpair()\n"
+        "threading.Thread(target=lambda: (seen.wait(), b.send(b'x')), daemon=True).start()\n"
+        "a.recv(1)"
+    )
+    assert run(code) == (0, "saved\n")
+
+
+def test_more_signals_change_nothing() -> None:
+    assert run("seen.wait()", signals=3) == (0, "saved\n")
+
+
+def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> None:
+    """`timeout`, `uv run` and the like send it on to a process that the terminal has sent it to already."""
+    blocking = (
+        "again = threading.Event()\n"
+        "ours.on(signal.SIGINT, seen.set, again.set)\n"
+        "press = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "press(); press(); seen.wait()\n"
+        "time.sleep(SAME_KEYSTROKE)\n"
+        "assert not again.is_set()\n"
+        "press(); again.wait()"
+    )
+    assert run(
+        blocking, before="import time\nfrom streamjob.runtime.process.signals import SAME_KEYSTROKE"
+    ) == (
+        0,
+        "saved\n",
+    )
+
+
+@pytest.mark.parametrize("handler", ["lambda *_: theirs.set()", "signal.SIG_DFL", "signal.SIG_IGN"])
+def test_whatever_handler_the_script_installs_ours_runs_and_so_does_it(handler: str) -> None:
+    """Statement 15 of what a script is owed."""
+    install = f"wanted = {handler}; signal.signal(signal.SIGTERM, wanted); assert signal.getsignal(signal.SIGTERM) is wanted"
+    waits = "seen.wait(); theirs.wait()" if "theirs" in handler else "seen.wait()"
+    assert run(waits, before=install) == (0, "saved\n")
+
+
+def test_a_child_has_signals_of_its_own() -> None:
+    """As pyspark starts its JVM: it ignores Ctrl-C, or the terminal would end Spark in mid-batch."""
+    install = (
+        "ours.on(signal.SIGINT, seen.set)\n"
+        "import subprocess\n"
+        "ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "child = subprocess.Popen(['sh', '-c', 'kill -INT $$; echo alive'], preexec_fn=ignore, stdout=-1)\n"
+        "assert child.communicate()[0] == b'alive\\n'"
+    )
+    assert run("seen.wait()", before=install) == (0, "saved\n")
+
+
+def test_a_signal_to_a_child_that_has_just_been_forked_is_the_childs() -> None:
+    """A pool terminates a worker that has hardly begun: the parent's job goes on."""
+    program = """
+import os, signal, threading, time
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))  # is called before ours
+from streamjob.runtime.process.signals import SAME_KEYSTROKE, Signals
+first, second = threading.Event(), threading.Event()
+ours = Signals()
+ours.on(signal.SIGTERM, first.set, second.set)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM, "the child lives on"
+assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set(), "the parent does not hear signals any more"
+time.sleep(SAME_KEYSTROKE)
+os.kill(os.getpid(), signal.SIGTERM)
+first.wait()
+print("told twice" if second.wait(SAME_KEYSTROKE) else "told once")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60, env=ENV
+    )
+    assert (done.stdout, done.stderr) == ("told once\n", "")
+
+
+def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs() -> None:
+    blocking = (
+        "inside = threading.Event()\n"
+        "threading.Thread(target=lambda: (seen.wait(), inside.wait(), ours.leave(5)), daemon=True).start()\n"
+        "try:\n"
+        "    inside.set()\n"
+        "    threading.Event().wait()\n"
+        "finally:\n"
+        "    print('finally', flush=True)"
+    )
+    assert run(blocking) == (5, "finally\n")
