@@ -59,6 +59,8 @@ with_api=$!
 beside="$with_jobs $with_api"
 
 echo "Beside what follows, on the real cluster: $jobs, $api"
+echo "Style, types, who may import whom, generated files"
+run make --no-print-directory lint
 echo "What depends on Spark's version, with Spark 4.0"
 run .venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $with_spark40
 echo "All that needs no cluster, with Spark 4.1"
