@@ -13,6 +13,11 @@ PRODUCE = REPOSITORY / "examples" / "flights" / "produce.py"
 KAFKA = "deployment/kafka"
 BROKERS = "localhost:9092"
 FLIGHTS = 336_776
+# By default it waits 1.5 s for a broker, tries three times, and then drops the rows with a line on stderr and exit code 0.
+PATIENT = [
+    *("--request-timeout-ms", "120000", "--message-send-max-retries", "1000000", "--max-block-ms", "600000"),
+    *("--producer-property", "delivery.timeout.ms=600000", "--producer-property", "enable.idempotence=true"),
+]
 
 
 class Feed:
@@ -28,7 +33,7 @@ class Feed:
         self.topic = topic
         self.rows = rows
         self.written = 0
-        producer = ["kafka.tools.ConsoleProducer", "--bootstrap-server", BROKERS, "--topic", topic]
+        producer = ["kafka.tools.ConsoleProducer", "--bootstrap-server", BROKERS, "--topic", topic, *PATIENT]
         self._source = subprocess.Popen(
             [sys.executable, str(PRODUCE), "--rows", str(rows), "--rate", str(rate)], stdout=subprocess.PIPE
         )
@@ -66,7 +71,8 @@ class Feed:
         until(lambda: not self._alive(), f"all {self.rows:,} rows fed", timeout)
         found = end_offset(self.kubectl, self.topic)
         if found != self.rows:
-            raise Failure(f"{self.rows:,} rows were sent, topic {self.topic} has {found:,}")
+            said = self._said.decode(errors="replace").strip()
+            raise Failure(f"{self.rows:,} rows were sent, topic {self.topic} has {found:,}: {said[-500:]}")
 
     def stop(self) -> None:
         for process in (self._source, self._sink):
