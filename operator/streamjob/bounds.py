@@ -1,16 +1,17 @@
-"""Inputs that end although Spark's source does not know it: the script says when (FLIP-147: "sources run out").
+"""Bounded input whose end Spark's source cannot report: the script declares it (FLIP-147: "sources run out").
 
     from streamjob import job
 
-    end = job.KafkaEnd("orders", {0: 1200, 1: 900})                  # partition → the first offset that is not read
+    end = job.KafkaEnd("orders", {0: 1200, 1: 900})                  # partition → first offset not read
     rows = spark.readStream.format("kafka")….load().where(end.rows)
     job.bounded(end, query="orders")
 
-    job.bounded(job.MarkerFile("/data/in/_END"), query="files")      # what lies there by then is the input
-    job.bounded(lambda offsets: offsets[0]["done"], query="ticks")   # a source of its own says so in its offset
+    job.bounded(job.MarkerFile("/data/in/_END"), query="files")      # the input: all files present by then
+    job.bounded(lambda offsets: offsets[0]["done"], query="ticks")   # a custom source: its offset says so
 
-The query then ends as one with `availableNow` does: its windows fire, its hooks are called, it finishes with the next checkpoint,
-and the other queries of the job run on. `python app.py` without the runtime runs until somebody stops it.
+At the declared end the query ends as with `availableNow`: its windows fire, its hooks are called, and it
+finishes with the next checkpoint. The other queries of the job keep running.
+Without the runtime, `python app.py` runs until it is stopped.
 """
 
 from __future__ import annotations
@@ -22,28 +23,33 @@ from typing import Any, ClassVar
 from .protocol.errors import StreamJobError
 from .shards import hadoop_files
 
-# The sources' end offsets in the last committed batch, as in Spark's offset log, parsed. True: the input has ended.
+# Takes the sources' end offsets of the last committed batch, parsed from Spark's offset log.
+# Returns True once the input has ended.
 Bound = Callable[[Sequence[Any]], bool]
 
 
 class BadBound(StreamJobError):
-    """What is said of an input's end cannot be, or a script's own function for it has failed."""
+    """A declared end of input is invalid, or the script's function for it has failed."""
 
     reason: ClassVar[str] = "BadBound"
 
 
 @dataclass(frozen=True)
 class KafkaEnd:
-    """The rows of `topic` before these offsets, by partition. Partitions that are not named are not read.
+    """The rows of `topic` before these offsets, by partition. Partitions that are not listed are excluded.
 
-    Spark's source goes on beyond them in the batch in which it meets them, so the query has to keep to `rows`.
+    Spark's source reads past the offsets in the batch that reaches them, so the query must filter with
+    `rows`.
     """
 
     topic: str
     offsets: Mapping[int, int]
 
     def __post_init__(self) -> None:
-        """:raises BadBound: not offsets by partition."""
+        """Check the offsets.
+
+        :raises BadBound: there are none, or a partition or an offset is not an integer of 0 or more.
+        """
         numbers = [*self.offsets, *self.offsets.values()]
         if not self.offsets or any(type(n) is not int or n < 0 for n in numbers):
             raise BadBound(
@@ -53,7 +59,7 @@ class KafkaEnd:
 
     @property
     def rows(self) -> str:
-        """For `where()`: the columns are those of Spark's Kafka source; rows of other topics pass."""
+        """A condition for `where()` on the columns of Spark's Kafka source. Rows of other topics pass."""
         topic = self.topic.replace("\\", "\\\\").replace("'", "\\'")
         each = " OR ".join(f"(partition = {p} AND offset < {end})" for p, end in sorted(self.offsets.items()))
         return f"topic <> '{topic}' OR {each}"
@@ -68,8 +74,11 @@ class KafkaEnd:
 
 @dataclass(frozen=True)
 class MarkerFile:
-    """The input has ended when this file is there. What lies in the source's folder then is read to the end first, so whoever
-    writes the marker writes it last. Spark's file source does not read names that begin with `_` or `.`."""
+    """The input ends when this file exists.
+
+    The query first reads everything that is then in the source's folder, so the marker must be written last.
+    Spark's file source ignores names that begin with `_` or `.`.
+    """
 
     uri: str
 
@@ -78,7 +87,7 @@ class MarkerFile:
 
 
 def leaves_rest(bound: Bound) -> bool:
-    """It says that nothing more comes; what has come may not all be read."""
+    """Whether the end is reported while input that has already arrived may still be unread."""
     return isinstance(bound, MarkerFile)
 
 
@@ -86,7 +95,10 @@ _bounds: dict[str, Bound] = {}
 
 
 def bounded(bound: Bound, query: str) -> None:
-    """:raises BadBound: the query has another one, or `bound` is none."""
+    """Declare when the query's input ends.
+
+    :raises BadBound: the query already has a declared end, or `bound` is not callable.
+    """
     if not callable(bound) or query in _bounds:
         raise BadBound(
             f"query {query!r} has an end already" if callable(bound) else f"{bound!r} says no end",
@@ -96,10 +108,10 @@ def bounded(bound: Bound, query: str) -> None:
 
 
 def of(query: str) -> Bound | None:
-    """None if the script has not said when its input ends."""
+    """The declared end of the query's input, None if the script declared none."""
     return _bounds.get(query)
 
 
 def queries() -> list[str]:
-    """Of which an end is declared."""
+    """Names of the queries that have a declared end."""
     return list(_bounds)

@@ -1,23 +1,25 @@
-"""For scripts that want more than plain PySpark. Optional: a script without it behaves the same.
+"""The SDK for scripts that need more than plain PySpark. It is optional: scripts run unchanged without it.
 
     from streamjob import job
 
-    @job.on_finish("orders")                            # code of its own when a query ends
+    @job.on_finish("orders")                            # code that runs when a query ends
     def push_out():
         client.flush()
 
-    seen = job.list_state("seen", query="orders")       # what a foreachBatch function remembers, kept with the batch
-    job.edge("orders", "totals")                        # who reads what whom writes, where the queries do not show it
-    job.bounded(job.MarkerFile("/in/_END"), "orders")   # when its input has ended, where the source does not say
+    seen = job.list_state("seen", query="orders")       # foreachBatch state, kept with the batch
+    job.edge("orders", "totals")                        # an edge that the queries do not show
+    job.bounded(job.MarkerFile("/in/_END"), "orders")   # an end that the source does not report
 
-The order, for each query (FLIP-147, endInput, finish and close): last row → event-time timers → `on_end_of_data` →
-`on_finish` → final checkpoint → `on_close`. On a plain stop the query will go on later, so it has not finished: only
-`on_close` is called. What raises fails the job, and the next attempt calls it again: until the final checkpoint has completed,
-a hook may be called more than once.
+The order, for each query (FLIP-147, endInput, finish and close): last row → event-time timers →
+`on_end_of_data` → `on_finish` → final checkpoint → `on_close`. A plain stop calls only `on_close`: the query
+will resume, so it has not finished. If `on_end_of_data` or `on_finish` raises, the query fails and the next
+attempt calls the hook again: until the final checkpoint has completed, a hook may be called more than once.
+An exception in `on_close` is only logged.
 
-`python app.py` without the runtime calls no hook, keeps state in memory only, and knows no edges.
+Without the runtime, `python app.py` calls no hooks, keeps state in memory only, and ignores edges.
 
-`job.shards(uid, parallelism)` declares a stage of several queries, see `shards`; a hook of its uid is called for each of them.
+`job.shards(uid, parallelism)` declares a stage of several queries, see `shards`. A hook registered for the
+stage's uid is called for each of them.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ __all__ = [
 ]
 
 Hook = Callable[[], object]
-ONLY_QUERY = "main"  # the name of a query that the script gave none
+ONLY_QUERY = "main"  # stands for a query that the script does not name
 
 
 class Moment(str, Enum):
@@ -71,56 +73,65 @@ _watchers: list[Callable[[str, str], object]] = []
 
 
 def on_end_of_data(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
-    """No row will come to the query any more, and all its timers have fired."""
+    """Register a hook that runs when the query has processed its last row and all its timers have fired."""
     return _register(query, Moment.END_OF_DATA)
 
 
 def on_finish(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
-    """The last chance to push out what is buffered: the final checkpoint comes after it."""
+    """Register a hook that flushes buffers: it is the last step before the final checkpoint."""
     return _register(query, Moment.FINISH)
 
 
 def on_close(query: str = ONLY_QUERY) -> Callable[[Hook], Hook]:
-    """The final checkpoint has completed: give back what is held. Called on every orderly end, also on a stop."""
+    """Register a hook that releases resources after the final checkpoint has completed.
+
+    It is called at every orderly end, including a stop.
+    """
     return _register(query, Moment.CLOSE)
 
 
 def list_state(name: str, query: str = ONLY_QUERY) -> State:
-    """State of the query's foreachBatch function. Its entries may be dealt out anew to another number of tasks.
+    """Declare state of the query's foreachBatch function.
 
-    Small things only: all states of a job together hold 64 KiB. With one task the three kinds are the same.
+    If the parallelism changes, its entries are redistributed. Keep it small: all states of a job together may
+    hold 64 KiB. With one task, the three kinds of state are the same.
 
-    :raises StateNameTaken: the query has something else of this name.
+    :raises StateNameTaken: the name is empty, or the query uses it for an operator or for state of another
+        kind.
     """
     return state.declare(OperatorKind.LIST, name, query)
 
 
 def union_state(name: str, query: str = ONLY_QUERY) -> State:
-    """As `list_state`; with another number of tasks, each gets the entries of all."""
+    """As `list_state`, but if the parallelism changes, each task gets the entries of all tasks."""
     return state.declare(OperatorKind.UNION, name, query)
 
 
 def broadcast_state(name: str, query: str = ONLY_QUERY) -> State:
-    """As `list_state`; the same in every task, so that another number of tasks gets a copy each."""
+    """As `list_state`, but the same in every task: if the parallelism changes, each task gets a copy."""
     return state.declare(OperatorKind.BROADCAST, name, query)
 
 
 def bounded(bound: Bound, query: str = ONLY_QUERY) -> None:
-    """The query's input ends: see `bounds`. Looked at once a second.
+    """Declare when the query's input ends, see `bounds`. The runtime checks once a second.
 
-    :param bound: a `KafkaEnd`, a `MarkerFile`, or a function of the sources' end offsets in the last committed batch, as they
-        stand in Spark's offset log, parsed.
-    :raises BadBound: the query has another one.
+    :param bound: a `KafkaEnd`, a `MarkerFile`, or a function of the sources' end offsets of the last
+        committed batch, parsed from Spark's offset log.
+    :raises BadBound: the query already has a declared end, or `bound` is not callable.
     """
     bounds.bounded(bound, query)
 
 
 def edge(writer: str, reader: str) -> None:
-    """Query `reader` reads what query `writer` writes, so it ends after it and takes all that it has left.
+    """Declare that query `reader` reads what query `writer` writes.
 
-    For what the queries do not show: foreachBatch, or a Kafka topic from a column. Before or after either has started.
+    The reader then ends after the writer, and first processes all that the writer has left. Needed where the
+    queries do not show the edge: foreachBatch, or a Kafka topic taken from a column. May be called before or
+    after either query has started.
 
-    :raises GraphCycle: they read from each other in a circle. :raises EdgeTooLate: the reader is ending already.
+    :raises GraphCycle: the edge closes a cycle.
+    :raises EdgeTooLate: the reader is already ending.
+    :raises TransactionalUpstream: both have started, and the writer has a transactional sink.
     """
     for watcher in _watchers:
         watcher(writer, reader)
@@ -128,17 +139,20 @@ def edge(writer: str, reader: str) -> None:
 
 
 def edges() -> list[tuple[str, str]]:
-    """All that were declared, as (writer, reader)."""
+    """All declared edges, as (writer, reader)."""
     return list(_edges)
 
 
 def watch_edges(watcher: Callable[[str, str], object]) -> None:
-    """Be told of each edge when it is declared; what raises refuses it."""
+    """Register a function that is called with each edge before it is recorded. It refuses one by raising."""
     _watchers.append(watcher)
 
 
 def call(query: str, moment: Moment) -> int:
-    """Call the hooks in the order of their registration; how many there were. Raises what a hook raises."""
+    """Call the hooks in the order of their registration. Exceptions of a hook propagate.
+
+    :returns: the number of hooks called.
+    """
     hooks = _hooks.get((query, moment), [])
     for hook in hooks:
         hook()

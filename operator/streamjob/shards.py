@@ -1,4 +1,4 @@
-"""Stages with parallelism above 1: several queries over disjoint splits of one input, each a task of the stage.
+"""Stages with parallelism above 1: several queries over disjoint splits of one input, one per task.
 
     from streamjob import job
 
@@ -6,9 +6,9 @@
         rows = spark.readStream.format("kafka").options(**shard.kafka("flights", partitions=4)).load()
         rows.writeStream.queryName(shard.name).format("parquet").start(f"/data/out/{shard.index}")
 
-Under the runtime the splits are dealt out once. A stage that starts again with the same parallelism has the same shares;
-with another one, what its unfinished tasks have left to read is dealt out anew (FLIP-147, list state of sources).
-`python app.py` without the runtime deals evenly at each start.
+The runtime assigns the splits once. A stage that restarts with the same parallelism keeps its shares. With
+another parallelism, the remaining splits of the unfinished tasks are redistributed (FLIP-147, list state of
+sources). Without the runtime, `python app.py` assigns the splits evenly at each start.
 """
 
 from __future__ import annotations
@@ -24,30 +24,35 @@ if TYPE_CHECKING:
     from .runtime.storage.hadoop import HadoopFiles
 
 Entries = Sequence[str]
-# The file source looks a batch's files up by name, and takes all of them for each whose path could be a pattern
-# (DataSource.checkAndGlobPathIfNecessary, Spark 4.0 and 4.1).
+# The file source resolves a batch's files by path. For each path that could be a glob pattern, it takes all
+# files of the batch, so files are read several times.
+# (DataSource.checkAndGlobPathIfNecessary, Spark 4.0 and 4.1)
 PATTERN = frozenset("{}[]*?\\")
 
 
 class BadShards(StreamJobError):
-    """A stage, or a split of its input, is not declared as it has to be."""
+    """The declaration of a stage, or of its splits, is invalid."""
 
     reason = "BadShards"
 
 
 class Dealer(Protocol):
-    """Who deals: the runtime, or `Alone`."""
+    """Assigns splits to shards: the runtime's implementation, or `Alone`."""
 
     def declare(self, uid: str, parallelism: int) -> None:
-        """The stage will have so many tasks."""
+        """Announce a stage with `parallelism` tasks."""
 
     def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
-        """The share of one task; `all_of` says what there is, `key` of what: `splits.key`, or `names`."""
+        """The share of one task.
+
+        :param key: which input is divided: a value of `splits.key`, or `names`.
+        :param all_of: returns all entries of that input.
+        """
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One task of a stage. `name` is the name that its query has to have."""
+    """One task of a stage. Its query must be started under `name`."""
 
     uid: str
     index: int
@@ -58,12 +63,15 @@ class Shard:
         return f"{self.uid}/{self.index}"
 
     def kafka(self, topic: str, *, partitions: int) -> dict[str, str]:
-        """Options for Spark's Kafka source: this shard's partitions of a topic, and where they begin if they were read before.
+        """Options for Spark's Kafka source: this shard's partitions of a topic.
 
-        To be given after options of the script's own, because of `startingOffsets`.
+        They include the positions of partitions that were read before. Apply them after the script's own
+        options, because they may set `startingOffsets`.
 
-        :param partitions: how many the topic has. More at a later start are dealt out when the parallelism changes.
-        :raises BadShards: fewer partitions than shards; or other partitions than the stage was started with.
+        :param partitions: number of partitions of the topic. Partitions added later are assigned when the
+            parallelism changes.
+        :raises BadShards: no partition is left for this shard, or the topic has partitions that the stage did
+            not start with.
         """
         entries = _dealer.deal(
             self, f"kafka:{topic}", lambda: [splits.partition(topic, n) for n in range(partitions)]
@@ -77,26 +85,34 @@ class Shard:
         return splits.kafka_options(entries)
 
     def files(self, folder: str) -> str:
-        """A path for Spark's file source: this shard's files of those that lie in a folder when the stage first starts. The
-        files that come later are not read. One folder for each stage, of some thousand files.
+        """A path for Spark's file source that matches this shard's share of the files in a folder.
 
-        :raises BadShards: the folder holds sub-folders, or files that Spark cannot read by name, or is not the only one.
+        The files are those present when the stage first starts. Files that are added later are not read. A
+        stage may read one folder only, of some thousand files. This is not checked: a call with a second
+        folder returns the share of the first.
+
+        :raises BadShards: the folder contains a sub-folder, the log of Spark's file sink, or a file that
+            Spark cannot read by name.
         """
         return splits.glob(folder, _dealer.deal(self, "files", lambda: _files_in(folder)))
 
     def splits(self, names: Sequence[str]) -> tuple[str, ...]:
-        """This shard's share of any names, to be read as the script likes: one list for each stage. How far they are read is
-        only in Spark's own files, so a stage that has nothing else keeps its parallelism.
+        """This shard's share of arbitrary names, which the script reads as it likes.
 
-        :raises BadShards: they are not the names that the stage was started with.
+        A stage has one such list. Only Spark's own files record how far the names are read, so a stage that
+        has no other splits must keep its parallelism.
+
+        :raises BadShards: there is a name that the stage did not start with.
         """
         return tuple(_dealer.deal(self, "names", lambda: list(names)))
 
 
 def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
-    """Declare a stage; its tasks in order. Each has to be started, under its name.
+    """Declare a stage. The script must start a query for each shard, under the shard's name.
 
-    :raises BadShards: there can be no such stage.
+    :returns: the shards in the order of their indices.
+    :raises BadShards: the uid is empty, the parallelism is below 1, or the stage has another parallelism
+        already.
     """
     if not uid or parallelism < 1:
         raise BadShards(
@@ -109,12 +125,12 @@ def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
 
 @dataclass
 class Alone:
-    """Without the runtime: dealt evenly, once for all shards of a process."""
+    """Without the runtime: assigns the splits evenly, once per process."""
 
     dealt: dict[tuple[str, int, str], tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
     def declare(self, uid: str, parallelism: int) -> None:
-        """Nobody has to know."""
+        """Nothing to announce."""
 
     def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
         of = (shard.uid, shard.parallelism, key)
@@ -127,14 +143,18 @@ _dealer: Dealer = Alone()
 
 
 def deal_with(dealer: Dealer) -> None:
-    """From now on: the runtime says so before it runs the script."""
-    global _dealer  # noqa: PLW0603  what `shards` says has to do with the process, like the hooks of `job`
+    """Let `dealer` assign all splits from now on. The runtime calls this before it runs the script."""
+    global _dealer  # noqa: PLW0603  one per process, like the hooks of `job`
     _dealer = dealer
 
 
 def hadoop_files(what: str) -> HadoopFiles:
-    """Files as Spark sees them, for `what` is looked up. :raises BadShards: there is no session yet."""
-    # Here, because `job` has nothing to do with Spark for scripts without shards.
+    """Files as Spark sees them.
+
+    :param what: what is looked up, for the error message.
+    :raises BadShards: there is no session yet.
+    """
+    # Imported here so that `job` loads Spark only for scripts that need files.
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     from .runtime.storage.hadoop import HadoopFiles  # noqa: PLC0415

@@ -1,7 +1,8 @@
-"""Driver-side state: the small things that a foreachBatch function remembers from batch to batch.
+"""Driver-side state: small values that a foreachBatch function keeps from batch to batch.
 
-Plain Python, and in memory only under `python app.py`. With the runtime (`runtime/query/driver_state.py`) what the function did
-to it in batch N is kept exactly if batch N is committed, and a batch that is run again begins with what the one before it left.
+This module is plain Python. Without the runtime, `python app.py` keeps the state in memory only. With the
+runtime (`runtime/query/driver_state.py`), changes made in batch N are kept if and only if batch N is
+committed, and a batch that is run again starts from the state after the previous batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar
 from .protocol.errors import StreamJobError
 from .protocol.records import OperatorKind
 
-_OPERATORS = re.compile(r"sink|splits|(source|state)-[0-9]+")  # uids of what a query has of its own
+_OPERATORS = re.compile(r"sink|splits|(source|state)-[0-9]+")  # uids of a query's own operators
 
 
 class StateNameTaken(StreamJobError):
@@ -21,15 +22,16 @@ class StateNameTaken(StreamJobError):
 
 
 class StateOutsideBatch(StreamJobError):
-    """A change that belongs to no batch would be lost, or be there twice."""
+    """State was changed outside a batch: such a change could be lost or applied twice."""
 
     reason = "StateChangedOutsideBatch"
 
 
 class State:
-    """A list of strings that only its query's foreachBatch function changes. What they say is the script's own affair.
+    """A list of strings that only its query's foreachBatch function changes. The script interprets them.
 
-    What is in it when the query starts is what the state begins with; a checkpoint that has the state replaces it.
+    The entries present when the query starts are the initial state. A checkpoint that contains the state
+    replaces them.
     """
 
     def __init__(self, name: str, query: str, kind: OperatorKind) -> None:
@@ -41,19 +43,31 @@ class State:
         self._fixed = False
 
     def append(self, entry: str) -> None:
-        """:raises StateOutsideBatch: see there."""
+        """Add one entry.
+
+        :raises StateOutsideBatch: the query has started, and its foreachBatch function is not running.
+        """
         self.extend((entry,))
 
     def extend(self, entries: Iterable[str]) -> None:
-        """:raises StateOutsideBatch: see there."""
+        """Add several entries.
+
+        :raises StateOutsideBatch: as `append`.
+        """
         self._change([*self._entries, *_checked(entries)])
 
     def replace(self, entries: Iterable[str]) -> None:
-        """Only these from now on. :raises StateOutsideBatch: see there."""
+        """Replace all entries.
+
+        :raises StateOutsideBatch: as `append`.
+        """
         self._change(_checked(entries))
 
     def clear(self) -> None:
-        """:raises StateOutsideBatch: see there."""
+        """Remove all entries.
+
+        :raises StateOutsideBatch: as `append`.
+        """
         self._change([])
 
     def __iter__(self) -> Iterator[str]:
@@ -78,11 +92,14 @@ class State:
 
     @property
     def held(self) -> bool:
-        """The runtime keeps it."""
+        """Whether the runtime manages it."""
         return self._initial is not None
 
     def hold(self) -> tuple[str, ...]:
-        """Let it change between `open` and `close` only; what it begins with where no checkpoint has it."""
+        """From now on, allow changes only between `open` and `close`.
+
+        :returns: the initial entries, which apply if no checkpoint contains the state.
+        """
         if self._initial is None:
             self._initial = tuple(self._entries)
         self._fixed = True
@@ -101,7 +118,11 @@ _states: dict[tuple[str, str], State] = {}
 
 
 def declare(kind: OperatorKind, name: str, query: str) -> State:
-    """The state of this name, the same object each time. :raises StateNameTaken: it is something else."""
+    """The state of this name. Repeated calls return the same object.
+
+    :raises StateNameTaken: the name is empty or an operator's, or the state is already declared with another
+        kind.
+    """
     if not name or _OPERATORS.fullmatch(name):
         raise StateNameTaken(
             f"state of query {query!r} cannot have the name {name!r}: an operator of the query has it",
@@ -117,7 +138,7 @@ def declare(kind: OperatorKind, name: str, query: str) -> State:
 
 
 def of(query: str) -> list[State]:
-    """All that was declared for the query."""
+    """All states declared for the query."""
     return [s for s in _states.values() if s.query == query]
 
 

@@ -1,5 +1,6 @@
-"""The controller: whatever woke it, it observes afresh, decides (pure), acts.
+"""The controller: whatever event arrives, it observes the current state, decides (pure), and acts.
 
-`triggers` (kopf) only wake → `reconciler` runs one short task per job: `observe` → `decide` → status, then `act`.
-`kube` is the only module that talks to Kubernetes, `drivers` the only one that talks to drivers.
+`triggers` (kopf) only enqueue jobs. `reconciler` runs one short task per job: `observe` → `decide` → write
+the status, then `act`. Only `kube` calls the Kubernetes API (kopf watches it); only `drivers` and `line` talk
+to drivers.
 """

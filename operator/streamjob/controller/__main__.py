@@ -69,7 +69,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def own_namespace() -> str | None:
-    """The pod's; None outside of a cluster."""
+    """Return the pod's namespace, or None outside a cluster."""
     found = os.environ.get("POD_NAMESPACE")
     return found or (OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else None)
 
@@ -85,9 +85,15 @@ def main(argv: list[str]) -> int:
 
 
 async def serve(namespaces: list[str], own: str, lease: str, address: str) -> None:
-    """Until a signal ends it. No namespaces: all of them. `own`: where the Lease is."""
+    """Run the controller until a signal ends it.
+
+    :param namespaces: the namespaces to serve; empty: all.
+    :param own: the namespace of the Lease.
+    :param lease: the name of the Lease.
+    :param address: `HOST:PORT` of /healthz and /metrics.
+    """
     kube = Kube(namespaces)
-    # A process that starts again in the same pod is another candidate.
+    # A process that restarts in the same pod is a new candidate.
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     reconciler = Reconciler(kube, Leader(kube, own, lease, identity))
     async with served(reconciler, address):

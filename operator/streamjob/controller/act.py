@@ -1,4 +1,8 @@
-"""Carrying out what was decided: one action, one call. What is there already, and is ours, is as good as made."""
+"""Carries out what was decided: one action, one call.
+
+A Secret or driver pod that exists and is ours counts as created. An index that exists although none was
+observed is a `Conflict`: the next observation tells whose it is.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,24 @@ from .retention import deletion_token
 
 
 class NameTaken(StreamJobError):
-    """An object of the name that we need belongs to something else."""
+    """An object with the name that we need exists and belongs to something else."""
 
     reason = "NameTaken"
 
 
 class SecretMissing(StreamJobError):
-    """The job's Secret was deleted, or changed, while its driver runs with it."""
+    """The job's Secret was deleted or changed while its driver uses it."""
 
     reason = "ControlSecretMissing"
     retryable = True
 
 
 async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action: Action) -> None:
-    """Do it.
+    """Carry out one action.
 
-    :param version: the job's resourceVersion after the last write of ours.
-    :raises Conflict: the world has changed since it was observed; observe again.
+    :param version: the job's resourceVersion after our last write.
+    :raises Conflict: an object has changed since it was observed; observe again.
+    :raises NameTaken: an object that is not ours has the name of the job's Secret or pod.
     """
     meta = job.metadata
     match action:
@@ -49,7 +54,7 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
             try:
                 await kube.create_config_map(meta.namespace, build.config_map(job, index, None))
             except AlreadyExists as e:
-                # Somebody else of ours was faster, or it is foreign: to look again tells which.
+                # Another controller of ours was faster, or the object is foreign: the next observation tells.
                 raise Conflict(e.code, e.message) from None
         case actions.WriteIndex(index, known):
             await kube.put_config_map(meta.namespace, build.config_map(job, index, known))
@@ -63,7 +68,7 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
 
 
 async def _tell(drivers: Drivers, uid: str, action: Action) -> None:
-    """What is the driver's to do."""
+    """Send the driver the command of this action."""
     match action:
         case actions.SendTermination(request):
             await drivers.terminate(uid, request)
@@ -78,7 +83,11 @@ async def _tell(drivers: Drivers, uid: str, action: Action) -> None:
 
 
 async def credentials(kube: Kube, namespace: str, job: str) -> Credentials:
-    """The job's Secret. :raises SecretMissing:"""
+    """Read the job's Secret.
+
+    :returns: the token and the certificate (PEM).
+    :raises SecretMissing: the Secret is missing, or one of the two cannot be read from it.
+    """
     name = names.control_secret(job)
     secret = await kube.get_secret(namespace, name)
     try:

@@ -1,4 +1,7 @@
-"""What `decide` may ask for. Each is one API call (or one call to the driver), idempotent, with its preconditions."""
+"""The actions that `decide` may request.
+
+Each is one API call or one call to the driver, idempotent, with its preconditions.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from ..protocol.messages import (
 
 @dataclass(frozen=True)
 class SetFinalizer:
-    """Put our finalizer on the job, or take it away; only if the job has not changed since."""
+    """Add our finalizer to the job, or remove it, only if the job has not changed since."""
 
     present: bool
 
 
 @dataclass(frozen=True)
 class EnsureSecret:
-    """Token and certificate, unless they are there."""
+    """Create the Secret with token and certificate, unless it exists."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class WriteIndex:
 
 @dataclass(frozen=True)
 class CreateDriver:
-    """The pod of `config.epoch`, made from `specification`, unless it is there."""
+    """Create the pod of `config.epoch`, made from `specification`, unless it exists."""
 
     config: DriverConfig
     specification: Specification
@@ -45,7 +48,11 @@ class CreateDriver:
 
 @dataclass(frozen=True)
 class DeletePod:
-    """This pod. `version`: only if it has not changed since we looked. `grace`: None for the pod's own."""
+    """Delete this pod and no other of its name.
+
+    :param version: the resourceVersion that the pod must still have; None: any.
+    :param grace: the grace period in seconds; None: the pod's own.
+    """
 
     name: str
     uid: str
@@ -101,5 +108,5 @@ Action = (
     | AskForRecords
     | ConfirmCheckpoint
 )
-# What a user's wish has the driver told. Said to a driver that should not be, or twice, they do no harm.
+# The commands that carry a user's request. Sent twice, or to a driver that should not exist, they do no harm.
 COMMANDS = (SendTermination, SendSavepoint)

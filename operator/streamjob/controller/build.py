@@ -1,6 +1,6 @@
-"""The objects of a job, pure: what a driver is told, its pod, its Secret, its index, its executors' template.
+"""Builds the objects of a job: driver configuration, driver pod, Secret, index, executor template. Pure.
 
-No Service: a driver gives its executors its pod's own address, and nothing else has to find it by name.
+There is no Service: executors get the address of the driver's pod, and nothing else has to find it by name.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ Obj = dict[str, Any]
 USER = 10001
 SECRETS = "/var/run/streamjob"
 INDEX = "/var/run/streamjob-index"
-# Spark takes a volume of such a name for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS, which is
-# /tmp in our image, and two volumes in one place are refused.
+# Spark uses a volume with such a name for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS,
+# which is /tmp in our image, and two volumes at one path are refused.
 LOCAL_DIR = "spark-local-dir-1"
-# Spark's own figures for a driver on Kubernetes; in client mode it would choose any, and no NetworkPolicy could name them.
+# Spark's defaults for a driver on Kubernetes. In client mode Spark would pick ports at random, and no
+# NetworkPolicy could name them.
 DRIVER_PORT, BLOCK_MANAGER_PORT = 7078, 7079
-OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's own figures for PySpark on Kubernetes
+OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's defaults for PySpark on Kubernetes
 
 
 def driver_config(
@@ -44,7 +45,12 @@ def driver_config(
     started_epoch: int,
     termination: TerminationRequest | None,
 ) -> DriverConfig:
-    """What the driver of `epoch` is told."""
+    """Build the configuration that the driver of `epoch` starts with.
+
+    :param index: the index, None if it is not there or cannot be read.
+    :param started_epoch: the newest epoch whose driver may have done anything.
+    :param termination: the termination that the driver has to carry out, if any.
+    """
     meta, app = job.metadata, job.spec.application
     known = job.status.checkpoint.latest if job.status.checkpoint else 0
     return DriverConfig(
@@ -64,15 +70,19 @@ def driver_config(
 
 
 def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore:
-    """Where the driver begins: exactly at the newest checkpoint if no driver has run since; else its directories may be ahead of
-    it. Where the index cannot say what is in it, the driver is told the savepoint that has the record."""
+    """Say where the driver begins.
+
+    It begins exactly at the newest checkpoint if no driver has run since; otherwise the checkpoint
+    directories may be ahead of it. If the index does not have the full record, the driver gets the savepoint
+    that has it.
+    """
     latest = index.latest if index else None
     recorded: str | None = None
     exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
     if latest is not None and end_failed(latest, job.status):
-        exact = False  # it is not over: its queries are, and the script runs once more
+        exact = False  # the queries have ended, the job has not: the script runs again
     if latest is not None and latest.savepoint is not None and not latest.stages:
-        # The index has it from a final report, which had no room for the stages.
+        # The record comes from a final report, which had no room for the stages.
         recorded, latest = latest.savepoint, None
     if (
         index is None and job.status.checkpoint is not None and job.status.savepoint is not None
@@ -101,14 +111,19 @@ def _checkpointing(spec: Checkpoint) -> CheckpointSettings:
 
 
 def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
-    """Spark's configuration: ours, the user's, and on top what the job could not be controlled without."""
+    """Build Spark's configuration in three layers, each over the one before.
+
+    These are our defaults, the user's settings, and the settings without which the job could not be
+    controlled.
+    """
     spec, meta = job.spec, job.metadata
     fixed = {"spark.driver.memory": f"{mebibytes(spec.driver.memory)}m"}
     if not spec.executor.instances:
         return {"spark.app.name": meta.name, **spec.spark_conf, "spark.master": "local[*]", **fixed}
     ours = {
         "spark.app.name": meta.name,
-        # All three need rights that the driver's account does not have, for things that a job of ours does not have.
+        # Each of these three turns off what needs permissions that the driver's account lacks, for objects
+        # that our jobs do not have.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
@@ -132,7 +147,10 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
 
 
 def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
-    """Our defaults, the user's template over them, and over both what the operator relies on."""
+    """Build the driver's pod in three layers, each over the one before.
+
+    These are our defaults, the user's template, and the fields that the operator relies on.
+    """
     spec, meta = job.spec, job.metadata
     template = copy.deepcopy(spec.driver.template or {})
     template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
@@ -159,10 +177,10 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     container: Obj = {
         "name": names.CONTAINER,
         "image": spec.image,
-        # The image's entry point stays: it is the image's business how Python and Spark are found.
+        # The image's entry point stays: the image decides how Python and Spark are found.
         "args": ["python", "-m", "streamjob.runtime"],
         "terminationMessagePath": "/dev/termination-log",
-        # A driver that dies before it can report leaves the end of its log in its place.
+        # A driver that dies before it can report leaves the end of its log instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [
             *[e.plain() for e in spec.application.env],
@@ -194,7 +212,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             "ownerReferences": [owner(job)],
         },
         "spec": {
-            # A restart is a new epoch: the kubelet must not start this one again behind our back.
+            # A restart is a new epoch: the kubelet must not restart this one on its own.
             "restartPolicy": "Never",
             "serviceAccountName": spec.driver.service_account,
             "automountServiceAccountToken": spec.executor.instances > 0,
@@ -216,7 +234,10 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
 
 
 def _without_stages(config: DriverConfig) -> DriverConfig:
-    """Linux takes 128 KiB for a variable, and a record may have 900: the driver reads its stages from the index."""
+    """Remove the stages from the record: the driver reads them from the index.
+
+    Linux limits an environment variable to 128 KiB, and a record may have 900 KiB.
+    """
     latest = config.restore.latest
     if latest is None:
         return config
@@ -224,7 +245,10 @@ def _without_stages(config: DriverConfig) -> DriverConfig:
 
 
 def _index(job: StreamJob) -> tuple[list[Obj], list[Obj]]:
-    """The index as a volume and its mount. Optional: a driver whose index is deleted has to start to say what it lacks."""
+    """Build the volume that holds the index, and its mount.
+
+    The volume is optional: a driver whose index was deleted has to start in order to report what it lacks.
+    """
     source = {"name": names.index_config_map(job.metadata.name), "optional": True}
     items = [{"key": indices.KEY, "path": indices.KEY}]
     volume = {"name": "streamjob-index", "configMap": {**source, "items": items}}
@@ -232,13 +256,19 @@ def _index(job: StreamJob) -> tuple[list[Obj], list[Obj]]:
 
 
 def _specification(job: StreamJob) -> dict[str, str]:
-    """What the driver is made from, for whoever has to know when the spec has changed."""
+    """Build the annotation that says what the driver is made from, so that a changed spec is noticed.
+
+    :returns: empty if the text is longer than LIMIT; then no upgrade is noticed while this driver runs.
+    """
     text = Specification.of(job.spec).text
     return {names.ANNOTATION_SPECIFICATION: text} if len(text) <= LIMIT else {}
 
 
 def executor_template(job: StreamJob, epoch: int) -> Obj:
-    """What Spark adds its own to for each executor. It makes the driver's pod their owner."""
+    """Build the pod template to which Spark adds its own fields for each executor.
+
+    Spark makes the driver's pod the owner of the executors.
+    """
     volumes, mounts = _volumes(job.spec.storage.volumes)
     return {
         "apiVersion": "v1",
@@ -281,7 +311,10 @@ def secret(job: StreamJob, material: Material) -> Obj:
 
 
 def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
-    """The index as a ConfigMap; with the version that it replaces, and the term of who is in charge of the job."""
+    """Build the ConfigMap of the index, with the term of the controller in charge of the job.
+
+    :param version: the resourceVersion that it replaces, None to create it.
+    """
     meta = _owned(job, names.index_config_map(job.metadata.name))
     meta["annotations"] = {names.ANNOTATION_TERM: str(job.status.term)}
     if version is not None:
@@ -295,7 +328,7 @@ def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
 
 
 def owner(job: StreamJob) -> Obj:
-    """Whose it is: Kubernetes deletes it after the job."""
+    """Build the owner reference to the job: Kubernetes deletes the object after the job."""
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KIND,

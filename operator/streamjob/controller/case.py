@@ -1,4 +1,4 @@
-"""What a rule of `decide` has before it: the observation, the goal, and the questions that the rules ask of both."""
+"""The context of a rule of `decide`: the observation, the goal, and what the rules ask about them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ from .words import sentence
 
 CANCEL_GRACE = 1  # second
 SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
-RECHECK = 15.0  # seconds; for what changes with time alone
-AT_ONCE_AGAIN = 0.0  # the next pass
+RECHECK = 15.0  # seconds; for what may change without an event
+AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
 
 
 class Goal(Enum):
-    """What the job shall come to. `spec.state` says it; of a job that is being deleted, `termination.onDelete`."""
+    """The desired state of a job.
+
+    It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `goal`.
+    """
 
     RUN = "Running"
     STOP = "Stopped"
@@ -49,7 +52,10 @@ MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN, Goal.UPGRADE: Mode.STOP}
 
 @dataclass(frozen=True)
 class Decision:
-    """Write `status` (if it differs), then do `actions` in order and look again; with none, look again after `wake`."""
+    """Write `status` (if it differs), then carry out `actions` in order and reconcile again.
+
+    :param wake: without actions, requeue after this many seconds; None: wait for an event.
+    """
 
     status: Status
     actions: tuple[Action, ...] = ()
@@ -58,8 +64,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Case:
-    """What a rule looks at: the observation, the status that follows from it alone, the goal, the time, the digest of what the
-    spec asks a driver to be made from."""
+    """What a rule decides on.
+
+    :param o: the observation.
+    :param s: the status that follows from the observation alone.
+    :param goal: the desired state.
+    :param now: the time.
+    :param target: the digest of what the spec says a driver is made from.
+    """
 
     o: Observed
     s: Status
@@ -82,12 +94,12 @@ class Case:
         return Decision(s, do, wake)
 
     def stall(self, phase: Phase, problem: Problem, *, wake: float | None = None) -> Decision:
-        """Nothing moves until a person has mended it."""
+        """Report that nothing moves until a person has fixed the problem."""
         s = fail(self.s, problem, self.now)
         return self.decide(phase, problem.reason, sentence(problem), stalled=True, status=s, wake=wake)
 
     def stay(self, wake: float | None) -> Decision:
-        """The phase and what is said about it remain."""
+        """Keep the phase, and the reason and message of the Ready condition."""
         ready = self.s.condition(ConditionType.READY)
         reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
         return self.decide(self.phase, reason, message, wake=wake)
@@ -97,19 +109,22 @@ class Case:
 
     @property
     def mode(self) -> str | None:
-        """The kind of termination that the goal asks for."""
+        """The kind of termination that the goal asks for; None if it asks for none."""
         mode = MODES.get(self.goal)
         return mode.value if mode else None
 
     @property
     def until_deletion_is_due(self) -> float | None:
-        """Seconds; when the patience of a deletion ends, the job has to be looked at again."""
+        """Seconds until the timeout of a deletion passes and the job is cancelled; None if none runs."""
         if not self.o.job.deleting or self.goal is Goal.CANCEL:
             return None
         return max((deletion_deadline(self.o, self.goal) - self.now).total_seconds(), 0.0)
 
     def new_termination(self, epoch: int) -> TerminationInfo | None:
-        """The termination that the goal asks for. Its id follows from epoch and spec: whoever decides it gets the same."""
+        """Build the termination that the goal asks for; None if it asks for none.
+
+        The id follows from epoch and generation, so whoever decides it gets the same id.
+        """
         if self.mode is None:
             return None
         ends = "delete" if self.o.job.deleting else self.mode.lower()
@@ -124,7 +139,10 @@ class Case:
         )
 
     def fits(self, termination: TerminationInfo) -> bool:
-        """Whether it does what the goal asks for; one of an upgrade may lack the savepoint that a stop has to have."""
+        """Whether the termination does what the goal asks for.
+
+        The termination of an upgrade may lack the savepoint that a stop has to have.
+        """
         return termination.mode == self.mode and (termination.savepoint is not None or not self._copies)
 
     @property
@@ -137,8 +155,11 @@ class Case:
 
     @property
     def settled(self) -> bool:
-        """No driver has run since the newest checkpoint, or none ever: the directories are as it says, and so is what readers
-        of the sinks see. An end that the script came to by itself counts only if the script did not fail."""
+        """No driver has run since the newest checkpoint, or none ever.
+
+        The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
+        nobody requested counts only if the script did not fail.
+        """
         latest = self.o.index.latest if self.o.index else None
         if latest is None or self.uncommitted:
             return self.s.started_epoch == 0
@@ -147,46 +168,46 @@ class Case:
 
     @property
     def leaving(self) -> bool:
-        """All that the driver of this epoch has to save is in the index: it has but to end."""
+        """Everything that the driver of this epoch has to save is in the index: it only has to exit."""
         return self.settled and self.s.started_epoch == self.s.epoch
 
     @property
     def uncommitted(self) -> bool:
-        """The newest checkpoint ended an epoch, and its sinks may still have to commit."""
+        """The newest checkpoint ended an epoch, and the sinks may still have to commit it."""
         latest = self.o.index.latest if self.o.index else None
         return latest is not None and final(latest) and latest.uncommitted
 
     @property
     def ended(self) -> bool:
-        """The newest checkpoint has nothing left to resume: drained, or out of input."""
+        """The newest checkpoint leaves nothing to resume: drained, or out of input."""
         return drained(self.o.index.latest if self.o.index else None)
 
     @property
     def has_begun(self) -> bool:
-        """A query has run, in this epoch or an earlier one: there is something that a savepoint would hold."""
+        """A query has run, in this epoch or an earlier one, so a savepoint would hold something."""
         return bool(self.s.stages) or (self.o.index is not None and self.o.index.latest is not None)
 
     @property
     def open_termination(self) -> TerminationInfo | None:
-        """A recorded one whose checkpoint is not in the index, or not committed by the sinks."""
+        """The recorded termination, while its checkpoint is not in the index or not committed by the sinks."""
         t = self.s.termination
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
     @property
     def failed(self) -> RestartStatus | None:
-        """The failure of the newest epoch, once it is accounted for."""
+        """The failure of the newest epoch, once it is recorded."""
         r = self.s.restarts
         return r if r is not None and r.epoch == self.s.epoch else None
 
     @property
     def restart_now(self) -> RestartStatus:
-        """The next epoch begins at once, and no failure is counted."""
+        """A restart status with which the next epoch begins at once and no failure is counted."""
         generation = self.o.job.metadata.generation
         return RestartStatus(count=0, epoch=self.s.epoch, generation=generation, next_at=timestamp(self.now))
 
 
 def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
-    """Without a savepoint. One that is being killed already is not told again."""
+    """Delete pods without a savepoint, except those that are being killed already."""
     return tuple(
         DeletePod(p.name, p.uid, grace=CANCEL_GRACE)
         for p in pods
@@ -195,8 +216,11 @@ def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
 
 
 def release(pods: Iterable[Pod]) -> tuple[Action, ...]:
-    """Delete pods whose driver has ended. A sidecar that still runs gets SIGTERM and SIDECAR_GRACE: the grace period of the
-    pod is meant for the driver's savepoint, and the next epoch waits for the pod."""
+    """Delete pods whose driver has ended.
+
+    A sidecar that still runs gets SIGTERM and SIDECAR_GRACE: the pod's own grace period is meant for the
+    driver's savepoint, and the next epoch waits until the pod is gone.
+    """
     return tuple(
         DeletePod(p.name, p.uid, grace=SIDECAR_GRACE if p.beside else None)
         for p in pods
@@ -205,7 +229,11 @@ def release(pods: Iterable[Pod]) -> tuple[Action, ...]:
 
 
 def goal(o: Observed, now: datetime) -> Goal:
-    """A job that is being deleted ends as `onDelete` says (or as it was ending), and when that takes too long, at once."""
+    """Resolve the desired state.
+
+    A job that is being deleted ends as `onDelete` says, or as it was ending already; when that takes too
+    long, it is cancelled.
+    """
     job = o.job
     asked = {
         State.RUNNING: Goal.RUN,
@@ -223,7 +251,10 @@ def goal(o: Observed, now: datetime) -> Goal:
 
 
 def escalated(job: StreamJob) -> Goal | None:
-    """What `spec.state` has become, as `termination.escalation` says."""
+    """The goal that an escalation has put in place of `spec.state`.
+
+    :returns: None if there is no escalation, or if `spec.state` has changed since.
+    """
     e = job.status.escalation
     if e is None or e.state is not job.spec.state:
         return None
@@ -242,7 +273,7 @@ def timeout(o: Observed, wanted: Goal) -> timedelta:
 
 
 def request(t: TerminationInfo, epoch: int, policy: Termination) -> TerminationRequest:
-    """As the driver of `epoch` is told it."""
+    """Build the request that the driver of `epoch` gets."""
     mode = Mode(t.mode)
     limit = duration(policy.drain_timeout if mode is Mode.DRAIN else policy.stop_timeout)
     return TerminationRequest(t.request_id, epoch, mode, t.savepoint, limit.total_seconds())

@@ -1,4 +1,4 @@
-"""A job's own secrets: a token, and a self-signed certificate that the controller pins."""
+"""Generates a job's own secrets: a token, and a self-signed certificate that the controller pins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..protocol.messages import TLS_NAME
 
-# It is pinned and lives as long as its job; there is nobody who would renew it under a driver that runs for years.
+# The certificate is pinned and lives as long as its job: nothing renews it for a driver that runs for years.
 VALIDITY = timedelta(days=365 * 20)
 CLOCK_SKEW = timedelta(days=1)
 
@@ -27,7 +27,7 @@ class Material:
 
 
 def new(now: datetime) -> Material:
-    """Fresh material, valid from a day before `now` (clocks differ)."""
+    """Create new material. The certificate is valid from a day before `now`, because clocks differ."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, TLS_NAME)])
     certificate = (

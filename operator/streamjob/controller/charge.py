@@ -1,8 +1,9 @@
-"""Taking charge of a job, before the first change in a new term. Pure.
+"""Fences off older leaders before the first change to a job in a new term. Pure.
 
-An older leader may wake up in the middle of a pass, with writes in its hands that the API server would still take. All of them
-name the resourceVersion that they replace. So the new one first writes its term into the status, then into the index: from then
-on the older one's writes are conflicts. Only then does it observe what it decides on.
+An older leader may wake up in the middle of a reconcile, with pending writes that the API server would still
+accept. Each of those writes names the resourceVersion that it replaces. The new leader therefore first writes
+its term into the status, then into the index: from then on the older leader's writes conflict. Only then does
+the new leader observe what it decides on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from .observe import Observed
 
 
 def take_charge(o: Observed, term: int) -> Decision | None:
-    """What has to be written before anything else is: the status, then the index. None: we are in charge."""
+    """Return what has to be written before anything else: the status, then the index.
+
+    :param term: the term in which we lead.
+    :returns: None if the job and its index have this term already.
+    """
     old_index = o.index is not None and o.index_term != term
     if o.job.status.term == term and not old_index:
         return None

@@ -1,10 +1,15 @@
-"""What to do about a job, given what is and what its spec asks for. Pure: no I/O, no clock; the heart of the controller.
+"""Decides what to do about a job, given what was observed and what its spec asks for.
 
-Read RULES from top to bottom: the first that has something to say decides. It returns the status to write, and the actions
-that follow once it is written: the intent is always recorded before the effect (request id, target, deadline, epoch).
+This is the heart of the controller. Pure: no I/O, no clock.
 
-What holds whatever is observed (tests/controller/test_decide_properties.py):
-- V2: a driver that may have run is deleted only if it has exited, or the user cancelled, or it belongs to an older epoch.
+Read RULES from top to bottom: the first rule that returns a decision wins. A decision is the status to write,
+and the actions that follow once it is written. The intent (request id, target, deadline, epoch) is always
+recorded before the effect.
+
+Invariants, whatever is observed (tests/controller/test_decide_properties.py):
+- V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
+  user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
+  escalation.
 - A new epoch begins only when no pod of an earlier one is left, so that there are never two drivers.
 - V7: epoch, startedEpoch and observedGeneration never go back.
 """
@@ -38,16 +43,16 @@ from .observe import Observed
 from .status import degraded, fail, seconds_until, seen
 from .words import sentence
 
-AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver lives
+AT_REST = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver runs
 TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
 
 
 def decide(o: Observed, now: datetime) -> Decision:
-    """The one entry."""
+    """Decide what to do now: the only entry point."""
     decision = _decide(o, now)
     if decision.actions or decision.status == o.job.status:
         return decision
-    # The echo of our own write wakes nobody: what the new status leads to is looked for now.
+    # The event of our own write enqueues nothing: find out now whether the new status leads to more.
     written = replace(o, job=o.job.model_copy(update={"status": decision.status}))
     after = _decide(written, now)
     leads_on = after.actions or after.status != decision.status
@@ -68,17 +73,19 @@ def _decide(o: Observed, now: datetime) -> Decision:
 
 
 def leave_a_deleted_job_alone(c: Case) -> Decision | None:
-    """Our finalizer is off (or never was on): what is left is Kubernetes' business."""
+    """Our finalizer is removed or was never set: Kubernetes does the rest."""
     if c.o.job.deleting and names.FINALIZER not in c.o.job.metadata.finalizers:
         return Decision(c.o.job.status)
     return None
 
 
 def fence_off_late_drivers(c: Case) -> Decision | None:
-    """Creations of an older controller that arrive late: nothing refuses them, for a creation has no precondition.
+    """Delete drivers that an older controller created late. No precondition refuses a creation.
 
-    A newer epoch begins only after the older has ended, so an older driver is one. So is one that the status, which is written
-    first, does not ask for: the job is at rest, or another pod of this name has lived. It goes unless it has started just now.
+    A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation.
+    So is a driver that the status, which is written first, does not ask for: the job is in a terminal phase,
+    or another pod of this name has existed. The latter kind is deleted only if it has not started yet: the
+    pod's version is a precondition.
     """
     older = [p for p in c.o.pods if p.epoch < c.s.epoch and not p.deleting]
     if older:
@@ -95,7 +102,7 @@ def fence_off_late_drivers(c: Case) -> Decision | None:
 
 
 def cancel(c: Case) -> Decision | None:
-    """At any time, also in the middle of a stop: no savepoint, no waiting."""
+    """Cancel at any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.goal is not Goal.CANCEL:
         return None
     s = c.s.model_copy(update={"termination": c.s.termination if c.open_termination is None else None})
@@ -114,9 +121,10 @@ def cancel(c: Case) -> Decision | None:
 
 
 def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
-    """It has never run, so it holds nothing. If it is no longer wanted, or the spec has changed, it goes; else it waits.
+    """Delete a driver that has never run if it is no longer wanted or the spec has changed; otherwise wait.
 
-    The pod's version is a precondition: should the kubelet start it just now, it stays.
+    Such a driver holds nothing. The pod's version is a precondition: if the kubelet starts the pod just now,
+    the pod stays.
     """
     pod = c.o.pod
     problem = faults.stuck(pod, c.o.job, c.now) if pod and not pod.over and not pod.deleting else None
@@ -130,12 +138,12 @@ def replace_a_driver_that_cannot_start(c: Case) -> Decision | None:
 
 
 def follow_the_driver(c: Case) -> Decision | None:
-    """A driver lives. If the job shall end, it is asked to; it then ends by itself."""
+    """Follow a live driver. If the job has to end, ask the driver to end; it then exits by itself."""
     pod, word = c.o.pod, c.o.driver
     if pod is None or pod.over:
         return None
     if pod.deleting and not pod.started:
-        return Decision(c.s)  # given up before it began
+        return Decision(c.s)  # deleted before it began
     if pod.started and c.o.silent:
         return c.stall(c.phase, faults.unreachable(c.o), wake=c.until_deletion_is_due)
     if c.leaving:
@@ -145,7 +153,7 @@ def follow_the_driver(c: Case) -> Decision | None:
     ours = c.open_termination
     told = ours is not None and ours.request_id in c.o.acknowledged
     if ours is None or (not told and word is not None and not c.fits(ours)):
-        # Nothing is asked of it, or it was never told and the user thought better of it.
+        # Nothing has been requested, or the request has not reached the driver and no longer fits the goal.
         ours = c.new_termination(c.s.epoch)
         c = upgrade.asked_to_stop(c.with_termination(ours))
     if ours is None:
@@ -159,9 +167,10 @@ def follow_the_driver(c: Case) -> Decision | None:
 
 
 def let_go_of_a_deleted_job(c: Case) -> Decision | None:
-    """Nothing lives. A termination that has begun is brought to its end by another driver; nothing else is started.
+    """Remove the finalizer of a deleted job that has no live driver.
 
-    A job whose script never got as far as a query has nothing that could be brought to an end.
+    If a termination has begun, another driver completes it first; no driver is started for anything else. A
+    job whose script never started a query has nothing to complete.
     """
     if not c.o.job.deleting:
         return None
@@ -173,16 +182,19 @@ def let_go_of_a_deleted_job(c: Case) -> Decision | None:
 
 
 def remove_the_exited_driver(c: Case) -> Decision | None:
-    """Its final checkpoint is in the index, or its failure in the status. Nothing begins before it is gone."""
+    """Delete the pod: the driver's final checkpoint is in the index, or its failure in the status.
+
+    Nothing begins before the pod is gone.
+    """
     return Decision(c.s, release(c.o.pods)) if c.o.pods else None
 
 
 def begin_an_epoch(c: Case) -> Decision:
-    """A driver is wanted and there is none."""
+    """Begin an epoch: a driver is wanted and there is none."""
     if names.FINALIZER not in c.o.job.metadata.finalizers:
         return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
-    # A driver that was recorded and never seen may not have been created, or another controller is about to: the same name
-    # again makes one pod of the two.
+    # A driver that was recorded but never seen may not have been created, or another controller may be about
+    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results.
     again = c.s.driver is not None and c.s.driver.uid is None
     epoch = c.s.epoch if again else c.s.epoch + 1
     open_one = c.open_termination
@@ -198,7 +210,7 @@ def begin_an_epoch(c: Case) -> Decision:
     index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if new else ()
     do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
     if again:
-        return Decision(s, do)  # what kept it from beginning stands in the conditions
+        return Decision(s, do)  # the conditions say what kept it from beginning
     return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
 
 
@@ -226,7 +238,9 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
 
 
 def _wake(c: Case, decision: Decision) -> float | None:
-    """When to look again, also if no event says so: of a pod that is going, its end may be missed."""
+    """Seconds after which to reconcile even without an event: the end of a deleted pod, for one, may be
+    missed.
+    """
     if decision.actions:
         return None
     going = RECHECK if any(p.deleting for p in c.o.pods) else None
@@ -254,7 +268,11 @@ def _running(c: Case) -> Decision:
 
 
 def _terminating(c: Case, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:
-    """The driver is ending, or will be as soon as it can be told. It takes as long as it takes: only a person cuts it short."""
+    """The driver is ending, or will end as soon as the request reaches it.
+
+    A passed deadline is only reported here. What cuts a termination short is a cancel, the timeout of a
+    deletion or a declared escalation.
+    """
     said = c.o.driver.termination if c.o.driver else None
     mode = said.mode.value if said else ours.mode if ours else Mode.STOP.value
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING

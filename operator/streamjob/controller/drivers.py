@@ -1,6 +1,6 @@
-"""Talking to drivers: a line to each that lives, and what all lines share.
+"""Connections to drivers: one `Line` for each live driver, and what all lines share.
 
-Each connection takes some 50 KB: a driver has one or two of them, and all share what they can (ADR 18).
+A connection takes about 50 KB. A driver has one or two of them, and all share what they can (ADR 18).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..protocol.messages import (
 from . import line as lines
 from .line import Credentials, DriverUnreachable, Line, View
 
-# Jobs in a second that are looked at for nothing but figures: each costs 3 reads and a write.
+# Jobs per second that are reconciled only for their figures: each costs 3 reads and a write.
 FIGURES_RATE = 4.0
-MANY = 200  # jobs; with fewer a driver has a connection for commands at hand, with more a command opens one
+MANY = 200  # jobs; up to here each driver has a spare connection for commands, above it a command opens one
 
 
 def open_session() -> aiohttp.ClientSession:
-    """For all drivers; each has an address of its own, so that none takes another's connections."""
+    """Open the session for all drivers. Each has its own address, so none takes another's connections."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, limit_per_host=4, keepalive_timeout=2 * lines.POLL_SECONDS),
         auto_decompress=False,
@@ -40,11 +40,12 @@ def open_session() -> aiohttp.ClientSession:
 class Drivers:
     """All drivers, by the uid of their job.
 
-    :param credentials: namespace and job → its Secret.
-    :param changed: called with namespace and job when there is news of its driver.
-    :param jobs: how many there are, with a driver or not.
-    :param term: in which we lead now. Each call shows it, so a driver that has answered us heeds no earlier controller.
-    :param session: opens what the requests to drivers go through.
+    :param credentials: reads the Secret of a job, given its namespace and name.
+    :param changed: called with a job's namespace and name when its driver has news.
+    :param jobs: returns the number of jobs, with or without a driver.
+    :param term: returns the term in which we lead now. Each call carries it, so a driver that has answered us
+        refuses earlier controllers.
+    :param session: opens the session for all requests to drivers.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class Drivers:
         self._last_words: dict[str, DriverStatus] = {}
 
     def follow(self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int) -> View:
-        """Keep in touch with this driver from now on (and with no earlier one of the job)."""
+        """Follow this driver from now on, and no earlier driver of the job.
+
+        :returns: what is known of the driver; an empty view while its pod has no address.
+        """
         line = self._lines.get(uid)
         if line is not None and (line.pod, line.ip) != (pod, ip):
             self.forget(uid)
@@ -96,57 +100,83 @@ class Drivers:
         return line.view()
 
     async def first_word(self, uid: str) -> View:
-        """Of a driver that we follow since just now: a controller that takes over would otherwise say of each job that its
-        driver has not answered yet, and take it back a moment later."""
+        """Wait a moment for the first status of a driver that we have only just begun to follow.
+
+        Otherwise a controller that takes over would report for each job that its driver has not answered yet,
+        and correct that a moment later.
+        """
         if (line := self._lines.get(uid)) is None:
             return View()
         await line.first_word()
         return line.view()
 
     def last_word(self, uid: str, epoch: int) -> DriverStatus | None:
-        """What the driver of this epoch said last, also after its pod is gone."""
+        """Return the last status of this epoch's driver, kept since `forget`; None if there is none."""
         status = self._last_words.get(uid)
         return status if status is not None and status.epoch == epoch else None
 
     def forget(self, uid: str) -> None:
-        """The driver lives no more."""
+        """Close the line to the job's driver, and keep the driver's last status."""
         if (line := self._lines.pop(uid, None)) is not None:
             if line.status is not None:
                 self._last_words[uid] = line.status
             line.close()
 
     def forget_job(self, uid: str) -> None:
-        """The job lives no more."""
+        """Close the line and drop the last status: the job is gone."""
         self.forget(uid)
         self._last_words.pop(uid, None)
 
     async def terminate(self, uid: str, request: TerminationRequest) -> None:
-        """:raises DriverUnreachable: :raises DriverRefused:"""
+        """Send the request.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
         await self._line(uid).put("/v1/termination", codec.dumps(request), request.request_id)
 
     async def savepoint(self, uid: str, request: SavepointRequest) -> None:
-        """:raises DriverUnreachable: :raises DriverRefused:"""
+        """Send the request.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
         await self._line(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
 
     async def delete(self, uid: str, deletion: SavepointDeletion, token: str) -> None:
-        """:raises DriverUnreachable: :raises DriverRefused:"""
+        """Send the deletion.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
         await self._line(uid).put("/v1/deletions", codec.dumps(deletion), token)
 
     async def ask_for_records(self, uid: str, request: RecordsRequest) -> None:
-        """:raises DriverUnreachable: :raises DriverRefused:"""
+        """Send the request.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
         await self._line(uid).put("/v1/records", codec.dumps(request), request.token)
 
     async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
-        """Tell it that the index has the checkpoint. :raises DriverUnreachable: :raises DriverRefused:"""
+        """Tell the driver that the index has the checkpoint.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
         path = f"/v1/checkpoints/{checkpoint}/completed"
         await self._line(uid).put(path, codec.dumps(Completed(epoch)), completed_token(checkpoint))
 
     def _rest(self) -> float:
-        """Seconds for which a job is not looked at for its figures alone: the more jobs, the longer."""
+        """Seconds between two reconciles of a job for its figures alone: the more drivers, the longer."""
         return max(lines.POLL_SECONDS, len(self._lines) / FIGURES_RATE)
 
     def _many(self) -> bool:
-        """By the jobs, which a controller that starts knows before their drivers: of these the first would be taken for few."""
+        """Whether there are many drivers, judged by the jobs.
+
+        A starting controller knows the jobs before their drivers, and would take the first drivers for few.
+        """
         return self._jobs() > MANY
 
     def _line(self, uid: str) -> Line:
@@ -168,5 +198,5 @@ class Drivers:
 
 
 def completed_token(checkpoint: int) -> str:
-    """How a confirmed checkpoint stands among the acknowledged commands."""
+    """The token of a confirmed checkpoint among the acknowledged commands."""
     return f"checkpoint-{checkpoint}-completed"

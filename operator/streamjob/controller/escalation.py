@@ -1,10 +1,14 @@
-"""Escalation: what `termination.escalation` makes of a stop or drain whose timeout has passed. Pure, a part of `decide`.
+"""Escalates a stop or drain whose timeout has passed, as `termination.escalation` declares.
 
-Nothing is escalated that was not declared, and nothing further than declared. It is recorded before anything is done, stays in
-force until `spec.state` changes, and what came of it stands in the conditions: the job is not what the spec asks for.
+Pure, part of `decide`.
 
-A driver cannot be talked out of a drain (its timers may be firing), so for a stop in its place it is killed; the next one stops
-where the last committed batch was. If the max watermark is in the offset log by then, that one completes the drain.
+Nothing is escalated that was not declared, and nothing goes further than declared. An escalation is recorded
+before anything is done and stays in force until `spec.state` changes. The conditions report its outcome,
+because the job is not what the spec asks for.
+
+A draining driver cannot switch to a stop, because its timers may be firing. For a stop it is killed, and the
+next driver stops at the last committed batch. If the max watermark is in the offset log by then, the next
+driver completes the drain instead.
 """
 
 from __future__ import annotations
@@ -21,19 +25,19 @@ ESCALATED = "Escalated"
 
 
 def aim(c: Case) -> Case:
-    """Another `spec.state` asks anew."""
+    """Forget the escalation if `spec.state` has changed: that is a new request."""
     if c.s.escalation is None or escalated(c.o.job) is not None:
         return c
     return replace(c, s=c.s.model_copy(update={"escalation": None}))
 
 
 def escalate(c: Case) -> Decision | None:
-    """A rule. The timeout has passed: the next mode that is declared, if any."""
+    """A rule. If the timeout has passed, switch to the next declared mode, if any."""
     t, mode = c.s.termination, _next_mode(c)
     if t is None or mode is None or _over(c) or c.now < _deadline(c, t):
         return None
     if c.s.escalation is None and t.mode != c.mode:
-        return None  # the user has asked for something else since: that has not had its time
+        return None  # the user has requested something else since, whose timeout has not passed
     e = EscalationStatus(
         state=c.o.job.spec.state,
         mode=mode,
@@ -48,8 +52,11 @@ def escalate(c: Case) -> Decision | None:
 
 
 def _next_mode(c: Case) -> Escalation | None:
-    """What comes after the goal. A deletion has an escalation of its own. Where only the process is left, there is nothing to
-    stop any more: a cancel ends it, and the job is what was asked for."""
+    """The declared mode that follows the goal; None if there is none.
+
+    A deletion has an escalation of its own. Once only the process is left, there is nothing more to stop: a
+    cancel ends it, and the job is what the spec asks for.
+    """
     if c.o.job.deleting or c.goal not in (Goal.STOP, Goal.DRAIN):
         return None
     stops = c.goal is Goal.DRAIN and not c.leaving
@@ -58,31 +65,37 @@ def _next_mode(c: Case) -> Escalation | None:
 
 
 def _deadline(c: Case, t: TerminationInfo) -> datetime:
-    """A stop that a drain has become has its own time, also before a driver could be told of it."""
+    """When the termination is due.
+
+    A stop that replaced a drain has its own timeout, which runs even before a driver has the request.
+    """
     e, own = c.s.escalation, moment(t.deadline)
     return max(own, moment(e.since) + timeout(c.o, Goal.STOP)) if e is not None else own
 
 
 def _over(c: Case) -> bool:
-    """It has come to its end, or waits for a person."""
+    """The termination has come to its end, or it waits for a person."""
     done = c.settled and not any(not p.over for p in c.o.pods)
     return done or (c.failed is not None and c.failed.next_at is None)
 
 
 def break_off(c: Case) -> Decision | None:
-    """A rule. The driver that drains is killed, or the one that answers nobody; its successor is told to stop."""
+    """A rule. Kill the driver that drains or does not answer; its successor is asked to stop."""
     e, pod = _stop(c), c.o.pod
     if e is None or pod is None or pod.over or c.leaving:
         return None
     said = c.o.driver.termination if c.o.driver else None
     drains = said is not None and said.mode is Mode.DRAIN
     if not (drains or e.request_id in c.o.acknowledged or (pod.started and c.o.silent)):
-        return None  # it was never told: a stop is asked for instead
+        return None  # it never got the drain request: a stop is requested instead
     return c.decide(Phase.STOPPING, ESCALATED, why(e), do=kill([pod]))
 
 
 def go_on(c: Case, s: Status) -> Decision | None:
-    """The driver is gone as it should: this is no failure that `restart` has a say in."""
+    """Begin the next epoch at once.
+
+    The driver is gone as the escalation intends, so `spec.restart` does not apply.
+    """
     e = _stop(c)
     if e is None:
         return None
@@ -91,13 +104,13 @@ def go_on(c: Case, s: Status) -> Decision | None:
 
 
 def _stop(c: Case) -> EscalationStatus | None:
-    """In force, and for the driver of this epoch."""
+    """The escalation to a stop that is in force for the driver of this epoch; None if there is none."""
     e = c.s.escalation
     return e if e is not None and e.mode is Escalation.STOP and e.epoch == c.s.epoch else None
 
 
 def outcome(c: Case, s: Status) -> Decision | None:
-    """What it has come to, when nothing lives any more."""
+    """The terminal state of an escalated job without a live driver; None if nothing was escalated."""
     e, latest = c.s.escalation, c.o.index.latest if c.o.index else None
     if e is None or c.o.job.deleting:
         return None
@@ -117,14 +130,14 @@ def outcome(c: Case, s: Status) -> Decision | None:
 
 
 def why(e: EscalationStatus) -> str:
-    """One sentence."""
+    """Say in one sentence what was escalated and why."""
     kind = "drain" if e.state is State.DRAINED else "stop"
     becomes = "a stop" if e.mode is Escalation.STOP else "a cancel"
     return f"The {kind} waited for {e.waited_for} until its timeout, and becomes {becomes}, as spec.termination.escalation says."
 
 
 def wake(c: Case, s: Status) -> float | None:
-    """Seconds until the timeout has passed."""
+    """Seconds until the timeout passes; None if nothing follows or it has passed."""
     t = s.termination
     if t is None or _next_mode(c) is None or _over(c):
         return None

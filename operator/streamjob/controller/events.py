@@ -13,7 +13,7 @@ WARNINGS = {Phase.RESTARTING, Phase.FAILED}
 
 
 def events(old: Status, new: Status) -> list[Event]:
-    """What happened between two statuses, for `kubectl describe`."""
+    """List the Events for what changed from `old` to `new`."""
     found = []
     ready = new.condition(ConditionType.READY)
     if new.last_error is not None and new.last_error != old.last_error:
@@ -55,7 +55,10 @@ def events(old: Status, new: Status) -> list[Event]:
 
 
 def _degraded(old: Status, new: Status) -> list[Event]:
-    """A query of the running job has died, or another one, or all run again. When the driver ends, the phase says more."""
+    """Report that a query of the running job has failed, that another one has, or that all run again.
+
+    When the driver ends, the phase says more.
+    """
     before, now = old.condition(ConditionType.DEGRADED), new.condition(ConditionType.DEGRADED)
     if now is not None and (before is None or before.message != now.message):
         return [Event(True, "Degraded", f"{now.reason}: {now.message}")]
@@ -65,7 +68,10 @@ def _degraded(old: Status, new: Status) -> list[Event]:
 
 
 def _tells(old: Status, made: CheckpointStatus, new: Status) -> bool:
-    """An epoch's first and a termination's last: one every few seconds would be a write each, and hide all other Events."""
+    """Whether the checkpoint gets an Event: only an epoch's first and a termination's last do.
+
+    An Event every few seconds would cost a write each time, and hide all other Events.
+    """
     first = old.checkpoint is None or old.checkpoint.epoch != made.epoch
     return first or (new.termination is not None and new.termination.final_checkpoint == made.latest)
 
@@ -75,7 +81,7 @@ def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
 
 
 def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:
-    """The Event as Kubernetes takes it."""
+    """Build the Event object for the Kubernetes API."""
     meta = job.metadata
     stamp = now.astimezone(timezone.utc)
     return {

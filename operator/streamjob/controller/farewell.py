@@ -1,8 +1,9 @@
-"""The last thing that a controller does: if it ends because its own namespace is being deleted, it lets go of the jobs in it.
+"""Removes the finalizers of jobs when the controller exits because its own namespace is being deleted.
 
-Nobody else could: no other controller can begin there, and a job with a finalizer would keep the namespace for ever. Nothing is
-lost by it: Kubernetes deletes a namespace's pods first, so the drivers have been told as well, and save by themselves. Whether we
-lead does not matter, for there is only one thing left to do.
+This is the controller's last action, and it concerns only the jobs of that namespace. Nobody else could do
+it: no other controller can start there, and a job with a finalizer would keep the namespace forever. Nothing
+is lost: Kubernetes deletes a namespace's pods first, so the drivers have received SIGTERM as well and save by
+themselves. Leadership does not matter, because only one thing is left to do.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from .kube import Conflict, Kube
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 5  # the other replica, or the driver's last words, may come in between
+ATTEMPTS = 5  # another replica, or a driver's final report, may change the job in between
 
 
 async def say_farewell(kube: Kube, namespace: str) -> None:
-    """Take our finalizer off each job of `namespace`, if that is being deleted."""
+    """Remove our finalizer from each job of `namespace`, if the namespace is being deleted."""
     await kube.open()
     try:
         if not await kube.is_ending(namespace):

@@ -1,4 +1,4 @@
-"""What is wrong with a driver, in words: pure functions from a pod to the problem that a person should read."""
+"""Diagnosis of a driver: pure functions from what was observed to the problem that a person should read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..protocol.messages import Problem
 from .lastwords import without_secrets
 from .observe import Exit, Observed, Pod
 
-# Reasons for which the kubelet waits and tries again for ever: only a person (or another epoch) mends them.
+# Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 SCHEDULING_PATIENCE = timedelta(seconds=30)
 SEE_ITS_LOG = "See the driver's log"
@@ -17,7 +17,10 @@ OUT_OF_MEMORY, KILLED = "OOMKilled", 137
 
 
 def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
-    """Why this driver does not start. Worded so that it stays the same while the kubelet tries again."""
+    """Say why this driver does not start; None if nothing is wrong.
+
+    The wording stays the same while the kubelet retries.
+    """
     if pod.started:
         return None
     if pod.waiting is not None:
@@ -40,9 +43,9 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
 
 
 def death(o: Observed) -> Problem:
-    """Why the newest epoch's driver is gone, without a final checkpoint in the index."""
+    """Say why the newest epoch's driver is gone without a final checkpoint in the index."""
     pod = o.pod
-    # Of a node that is gone, its pods are said to have failed for a moment, and then deleted; nobody has seen how they ended.
+    # The pods of a lost node are marked as failed for a moment, then deleted; nobody has seen how they ended.
     given_up = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
     if pod is None or not pod.over or given_up:
         return Problem(
@@ -67,7 +70,7 @@ def death(o: Observed) -> Problem:
 
 
 def unreachable(o: Observed) -> Problem:
-    """A driver whose container runs, and which has not answered for a while."""
+    """Describe a driver whose container runs but which has not answered for a while."""
     pod = o.pod
     assert pod is not None
     if pod.deleting:
@@ -85,7 +88,7 @@ def unreachable(o: Observed) -> Problem:
 
 
 def stable_for(o: Observed, now: datetime) -> timedelta:
-    """For how long the driver that is gone had run."""
+    """How long the driver ran before it ended; zero if that is unknown."""
     pod = o.pod
     if pod is None or pod.started_at is None:
         return timedelta()
@@ -103,7 +106,7 @@ def _exited(end: Exit) -> Problem:
             retryable=True,
         )
     if end.code == KILLED:
-        # Its last line of log, which the kubelet hands over where there is no report, says nothing about that.
+        # Without a report the kubelet supplies the end of the log, which says nothing about the kill.
         return Problem(
             "DriverKilled", "the driver was killed (SIGKILL)", "Nothing has to be done", retryable=True
         )

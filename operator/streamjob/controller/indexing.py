@@ -1,4 +1,4 @@
-"""What counts: the index follows the driver's word, and the driver hears that it does. Pure, rules of `decide`."""
+"""Commits checkpoints to the index as the driver reports them, and confirms them. Pure, rules of `decide`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rebuild import how_to_go_on, may_begin, rebuild
 
 
 def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
-    """The driver says that a checkpoint is durable: from now on it counts."""
+    """Commit to the index the checkpoints that the driver reports as durable: from then on they count."""
     records = [r for r in c.o.word.durable if r.epoch == c.s.epoch] if c.o.word else []
     if not records or c.o.index_problem is not None or _goes_with_the_job(c):
         return None
@@ -29,8 +29,11 @@ def take_the_checkpoint_into_the_index(c: Case) -> Decision | None:
 
 
 def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
-    """Then, and not before, it closes its tasks and leaves (V2). One that answers nobody, or is about to be killed, is not told:
-    whatever else there is to do would have to wait until it listens."""
+    """Confirm the checkpoint to the driver. Only then does the driver close its tasks and exit (V2).
+
+    A driver that does not answer, or is about to be killed, gets no confirmation: everything else would have
+    to wait until it listens.
+    """
     word, pod, latest = c.o.driver, c.o.pod, c.o.index.latest if c.o.index else None
     if pod is None or pod.over or word is None or latest is None:
         return None
@@ -45,8 +48,11 @@ def tell_the_driver_that_the_index_has_it(c: Case) -> Decision | None:
 
 
 def forget_what_is_committed(c: Case) -> Decision | None:
-    """The driver has left in order, so its sinks have committed what was pre-committed for its final checkpoint. One that died
-    before that is followed by another, which commits first of all."""
+    """Drop the pending transactions of a final checkpoint from the index once its driver has exited in order.
+
+    The sinks have then committed what was pre-committed for that checkpoint, and the checkpoint counts as the
+    end of that driver's epoch. If a driver dies before, its successor commits first of all.
+    """
     word = c.o.word
     if word is None or word.phase is not DriverPhase.TERMINATED or word.problem or word.epoch != c.s.epoch:
         return None
@@ -57,8 +63,11 @@ def forget_what_is_committed(c: Case) -> Decision | None:
 
 
 def need_a_readable_index(c: Case) -> Decision | None:
-    """Without it nothing ends, and nothing begins that cannot do without; a driver that runs is asked what it knows. Cancelled
-    and deletion work all the same."""
+    """Without a readable index no termination begins or completes, and a driver begins only if it needs no
+    index.
+
+    A running driver is asked what it knows, to rebuild the index. Cancelled and deletion work all the same.
+    """
     if c.o.index_problem is None:
         return None
     if c.o.job.deleting and not c.o.pods:
@@ -67,12 +76,14 @@ def need_a_readable_index(c: Case) -> Decision | None:
         return anew
     if may_begin(c):
         return None
-    # That of a job that is gone is collected soon, and no event says so.
+    # The index of a deleted job is garbage-collected soon, and no event reports that.
     wake = RECHECK if c.o.index_problem.reason == "NameTaken" else None
     return c.stall(c.phase, how_to_go_on(c, c.o.index_problem), wake=c.until_deletion_is_due or wake)
 
 
 def _goes_with_the_job(c: Case) -> bool:
-    """A deleted job is cut short, and its index goes with it: that it cannot be written (its namespace is being deleted) must not
-    keep the finalizer on for ever."""
+    """The job is deleted and cancelled, and its index is deleted with it.
+
+    An index that cannot be written (its namespace is being deleted) must not keep the finalizer forever.
+    """
     return c.o.job.deleting and c.goal is Goal.CANCEL

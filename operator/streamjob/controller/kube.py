@@ -1,6 +1,9 @@
-"""Every call to the Kubernetes API, and nothing else. One method is one call; the chart's Roles list exactly these.
+"""Every call to the Kubernetes API, and nothing else.
 
-Objects are plain dictionaries: the generated models cost memory and time and would be turned back at once.
+One method is one kind of call; a list takes one call per page and namespace. The chart's Roles list exactly
+these calls, and those of kopf.
+
+Objects are plain dictionaries: generated models cost memory and time, and would be converted back at once.
 """
 
 from __future__ import annotations
@@ -22,14 +25,19 @@ from . import metrics
 
 Obj = dict[str, Any]
 TIMEOUT = 15.0
-# Objects of a list: one answer with thousands would keep everything else waiting while it is parsed.
+# Objects per answer of a list: parsing thousands at once would block everything else.
 PAGE = 200
-PAUSE_MAX = 60.0  # of a server that says when to come again
+PAUSE_MAX = 60.0  # seconds; the longest that a server's Retry-After keeps us waiting
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 class KubeError(StreamJobError):
-    """The API server said no, or nothing. `code` is 0 if it did not answer: then the call may have been applied."""
+    """The API server refused the call or did not answer.
+
+    :param code: the HTTP status, or 0 if the server did not answer: the call may have been applied all the
+        same.
+    :param retry_after: the pause in seconds that the server has asked for, if any.
+    """
 
     reason = "KubernetesError"
     retryable = True
@@ -47,7 +55,7 @@ class NotFound(KubeError):
 
 
 class Conflict(KubeError):
-    """The object is not what it was when we looked: look again."""
+    """The object has changed since it was observed: observe again."""
 
     reason = "Conflict"
 
@@ -57,30 +65,33 @@ class AlreadyExists(KubeError):
 
 
 class Forbidden(KubeError):
-    """Rights, quota, pod security or admission; the message says which."""
+    """Permissions, quota, pod security or admission; the message says which."""
 
     reason = "Forbidden"
 
 
 class NamespaceTerminating(Forbidden):
-    """The namespace is being deleted, for good: nothing can be made in it any more."""
+    """The namespace is being deleted for good: nothing can be created in it any more."""
 
     reason = "NamespaceTerminating"
 
 
 class Refused(KubeError):
-    """The object is not valid."""
+    """The API server rejects the object as invalid."""
 
     reason = "Invalid"
 
 
 class Kube:
-    """A connection to the API server. `namespaces`: those that are served, none for all."""
+    """A connection to the API server.
+
+    :param namespaces: the namespaces that are served; empty: all.
+    """
 
     def __init__(self, namespaces: Sequence[str] = ()) -> None:
         self.namespaces = tuple(namespaces)
         self._api: client.ApiClient | None = None
-        self._not_before = 0.0  # of the loop's clock
+        self._not_before = 0.0  # in the event loop's time
 
     async def open(self) -> None:
         settings = client.Configuration()
@@ -102,7 +113,7 @@ class Kube:
         return await self._or_none(self._call("GET", _job(namespace, name)))
 
     async def list_jobs(self) -> list[Obj]:
-        """Metadata only: enough to find what no event told of."""
+        """List the jobs of the served namespaces; metadata only, enough to find what no event reported."""
         return await self._list_metadata(f"/apis/{GROUP}/{VERSION}", PLURAL)
 
     async def list_restored(self, namespace: str) -> frozenset[str]:
@@ -112,7 +123,12 @@ class Kube:
         return frozenset(s["savepoint"] for s in sources if s.get("savepoint"))
 
     async def put_status(self, namespace: str, name: str, version: str, status: Obj) -> str:
-        """Replace the status if the object is still at `version`. :raises Conflict: Returns the new version."""
+        """Replace the status.
+
+        :param version: the resourceVersion that the object must still have.
+        :returns: the new resourceVersion.
+        :raises Conflict: the object is no longer at `version`.
+        """
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,
@@ -123,14 +139,17 @@ class Kube:
         return str(answer["metadata"]["resourceVersion"])
 
     async def put_finalizers(self, namespace: str, name: str, version: str, finalizers: list[str]) -> None:
-        """:raises Conflict: the object is no longer at `version`."""
+        """Replace the finalizers.
+
+        :raises Conflict: the object is no longer at `version`.
+        """
         body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
         await self._call("PATCH", _job(namespace, name), body, content="application/merge-patch+json")
 
     # --- pods: get, list, create, delete ------------------------------------------------------------------------
 
     async def get_pod(self, namespace: str, name: str) -> Obj | None:
-        """At once, where `list_pods` takes up to a tenth of a second: see `observe.glance`."""
+        """Answers at once, where `list_pods` takes up to a tenth of a second: see `observe.glance`."""
         return await self._or_none(self._call("GET", _core(namespace, "pods", name)))
 
     async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
@@ -138,7 +157,7 @@ class Kube:
         return list(found["items"])
 
     async def list_all_pods(self, selector: str) -> list[Obj]:
-        """In all namespaces that are served; metadata only."""
+        """List the pods of all served namespaces; metadata only."""
         return await self._list_metadata("/api/v1", f"pods?labelSelector={quote(selector)}")
 
     async def create_pod(self, namespace: str, pod: Obj) -> None:
@@ -150,7 +169,9 @@ class Kube:
     ) -> None:
         """Delete this pod and no other of that name; with `version`, only if it has not changed since.
 
-        :raises Conflict: :raises NotFound:
+        :param grace: the grace period in seconds; None: the pod's own.
+        :raises Conflict: another pod has the name, or the pod is no longer at `version`.
+        :raises NotFound:
         """
         preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
         body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
@@ -168,8 +189,11 @@ class Kube:
         await self._call("POST", _core(namespace, "configmaps"), body)
 
     async def is_ending(self, namespace: str) -> bool:
-        """Whether the namespace is being deleted: as it says to a ConfigMap that is not really made. To read a Namespace would be
-        one more right."""
+        """Whether the namespace is being deleted.
+
+        The API server says so to a dry-run creation of a ConfigMap. Reading the Namespace would take one more
+        permission.
+        """
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "streamjob-"}}
         try:
             await self._call("POST", f"{_core(namespace, 'configmaps')}?dryRun=All", body)
@@ -178,7 +202,10 @@ class Kube:
         return False
 
     async def put_config_map(self, namespace: str, body: Obj) -> None:
-        """:raises Conflict: it is no longer at the resourceVersion in `body`."""
+        """Replace the ConfigMap.
+
+        :raises Conflict: it is no longer at the resourceVersion in `body`.
+        """
         await self._call("PUT", _core(namespace, "configmaps", body["metadata"]["name"]), body)
 
     # --- Secrets: get, create -----------------------------------------------------------------------------------
@@ -205,13 +232,20 @@ class Kube:
         return await self._call("POST", _lease(namespace), body)
 
     async def put_lease(self, namespace: str, body: Obj) -> Obj:
-        """:raises Conflict: it is no longer at the resourceVersion in `body`. :raises NotFound:"""
+        """Replace the Lease.
+
+        :raises Conflict: it is no longer at the resourceVersion in `body`.
+        :raises NotFound:
+        """
         return await self._call("PUT", _lease(namespace, body["metadata"]["name"]), body)
 
     # --- the call -----------------------------------------------------------------------------------------------
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:
-        """No more of it than is looked at: all of thousands of objects would be the most that the process ever has."""
+        """List objects, and keep only the metadata that is used.
+
+        Thousands of complete objects would be the process's peak of memory.
+        """
         kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         places = [f"/namespaces/{n}" for n in self.namespaces] or [""]
         lists = [await self._pages(f"{group}{where}/{what}", _slim, kind) for where in places]
@@ -220,13 +254,13 @@ class Kube:
     async def _pages(
         self, what: str, keep: Callable[[Obj], Obj], kind: str = "application/json"
     ) -> list[Obj]:
-        """What is to be kept of each item."""
+        """Read all pages of a list, and return `keep(item)` of each item."""
         items: list[Obj] = []
         first = f"{what}{'&' if '?' in what else '?'}limit={PAGE}"
         path = first
         while path:
             found = await self._call("GET", path, accept=kind)
-            items += map(keep, found["items"] or ())  # null when there are none
+            items += map(keep, found["items"] or ())  # `items` is null when there are none
             more = found["metadata"].get("continue")
             path = f"{first}&continue={quote(more)}" if more else ""
         return items
@@ -259,10 +293,11 @@ class Kube:
         return answer
 
     def _spare_it(self, path: str) -> None:
-        """A server that is overloaded has said when to come again: until then nothing is asked of it, whatever wakes a job. Only
-        the Lease is: that we lead cannot wait.
+        """Refuse the call during a pause that an overloaded API server has asked for.
 
-        :raises KubeError: it is not time yet.
+        This holds whatever enqueued the job. Only calls about the Lease pass, because leadership cannot wait.
+
+        :raises KubeError: the pause is not over.
         """
         rest = self._not_before - asyncio.get_running_loop().time()
         if rest > 0 and "/leases" not in path:
@@ -299,7 +334,7 @@ def _slim(item: Obj) -> Obj:
 
 
 def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
-    """The API server's own words, as the error that they mean."""
+    """Turn an answer of the API server into the error that it means, with the server's own message."""
     try:
         status = json.loads(data or "{}")
         reason, message = status.get("reason", ""), status.get("message", "")
@@ -326,7 +361,7 @@ def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
 
 @lru_cache(maxsize=1024)
 def what(method: str, path: str) -> tuple[str, str]:
-    """Verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
+    """Return verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
     parts = path.partition("?")[0].strip("/").split("/")
     after = parts.index("namespaces") + 2 if "namespaces" in parts else 2 if parts[0] == "api" else 3
     plural, *rest = parts[after:]

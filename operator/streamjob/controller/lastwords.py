@@ -1,8 +1,9 @@
-"""The last lines of a driver's log, fit to be read by everybody who may read a StreamJob: few, short, and without secrets.
+"""Log redaction: the last lines of a driver's log, few, short and without secrets.
 
-A log may have anything in it. What looks like a secret (a value after a telling name, credentials in a URI, a key's or a token's
-own form) is blotted out, rather too much than too little. What looks like nothing is not known as one: a script that prints
-a bare password has published it.
+Everybody who may read a StreamJob may read these lines, and a log may contain anything. Whatever looks like a
+secret (a value after a telling name, credentials in a URI, the typical form of a key or token) is redacted,
+rather too much than too little. A secret that looks like ordinary text is not recognised: a script that
+prints a bare password has published it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import re
 LINES, LINE, ALL = 6, 200, 700  # lines, characters of a line, characters together
 BLOT = "***"
 
-# From where a name begins, or a long word would be tried at each of its letters.
+# A match begins only where a name begins; otherwise the regex would try a long word at each of its letters.
 _TELLING = r"passw(?:or)?d|secret|token|(?:api|access|private)[_.\-]?key|credential|sasl[._]jaas"
 _NAME = rf"(?<![\w.\-])[\w.\-]*(?:{_TELLING})[\w.\-]*"
 _FORMS = (
-    # A quoted value with all of its words, any other one up to where it ends.
+    # A quoted value with all of its words; an unquoted one up to its end.
     re.compile(rf"(?i)({_NAME}[\"']?\s*(?:=>|[=:])\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)\]}}]+)"),
     re.compile(r"(?i)(\b(?:bearer|basic)\s+)([\w.~+/\-]{8,}=*)"),
     re.compile(r"(\w://)([^/\s@]+)(?=@)"),
@@ -33,8 +34,11 @@ def without_secrets(text: str) -> str:
 
 
 def last_words(log: str) -> str:
-    """The end of it: whole lines as far as they fit, empty ones left out. Blotted out before it is cut, for half a secret is not
-    recognised as one."""
+    """Return the end of the log.
+
+    These are the last LINES lines that are not empty, each cut to LINE characters, and of them as many as fit
+    into ALL. Secrets are redacted before anything is cut, because half a secret is not recognised.
+    """
     lines = [line.rstrip()[:LINE] for line in without_secrets(log).splitlines() if line.strip()][-LINES:]
     while len("\n".join(lines)) > ALL:
         lines = lines[1:]

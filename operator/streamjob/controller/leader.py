@@ -1,7 +1,8 @@
-"""Leading, with the rules of `lease`: one Lease, renewed for as long as we lead, watched while another one does.
+"""Leader election on one Lease, by the rules of `lease`: renew while we lead, watch while another does.
 
-Why not `kubernetes.aio.leaderelection`: it measures with the wall clock, has no fencing number (`leaseTransitions` stays empty),
-does not release the Lease, and its requests have no time limit of their own (ADR 11).
+Why not `kubernetes.aio.leaderelection`: it measures with the wall clock, has no fencing number
+(`leaseTransitions` stays empty), does not release the Lease, and its requests have no time limit of their own
+(ADR 11).
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from .lease import LAPSE, RENEW_EVERY, Candidate, Record
 
 log = logging.getLogger(__name__)
 
-CALL_TIMEOUT = 2.0  # seconds; a renewal without an answer is sent again before trust ends
+CALL_TIMEOUT = 2.0  # seconds; short enough to repeat an unanswered renewal before trust ends
 
 
 class NotLeading(StreamJobError):
-    """Another replica leads, or nobody: nothing may be changed."""
+    """Another replica leads, or none: this one must change nothing."""
 
     reason = "NotLeading"
     retryable = True
 
 
 class Superseded(StreamJobError):
-    """A job or its driver has heard of a later term than ours (V12)."""
+    """A job or its driver knows a later term than ours (V12)."""
 
     reason = "Superseded"
     retryable = True
@@ -39,31 +40,36 @@ class Superseded(StreamJobError):
 
 
 class Leader:
-    """Takes part in the election of one Lease. Lives in one event loop."""
+    """Takes part in the election for one Lease. Use it in one event loop only."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, identity: str) -> None:
         self._kube, self._namespace, self._name = kube, namespace, name
         self._candidate = Candidate(identity)
         self._acquired = datetime.now(timezone.utc)
-        self.alive = self._now()  # when the API server answered last
+        self.alive = self._now()  # time of the last answer of the API server
 
     @staticmethod
     def _now() -> float:
-        """Monotonic: the event loop's time."""
+        """The event loop's time, which is monotonic."""
         return asyncio.get_running_loop().time()
 
     @property
     def term(self) -> int:
-        """The term in which we lead now, 0 if we do not. Ask before each effect."""
+        """The term in which we lead now, 0 if we do not. Check it before each effect."""
         return self._candidate.term(self._now())
 
     def check(self, term: int) -> None:
-        """:raises NotLeading: we do not lead in `term`, or no longer."""
+        """Check that we still lead in `term`.
+
+        :raises NotLeading: we do not, or no longer.
+        """
         if not term or self.term != term:
             raise NotLeading("another controller leads, or none")
 
     def outdated(self, term: int) -> None:
-        """A job knows `term`, above ours. The next renewal tells: it is refused, or its term is higher still."""
+        """A job knows `term`, which is above ours. The next renewal resolves that: the API server refuses it,
+        or it takes a term above `term`.
+        """
         if self.term:
             log.warning(
                 "a job has heard of term %d, we lead in term %d: has the Lease been deleted?", term, self.term
@@ -71,13 +77,13 @@ class Leader:
             self._candidate.outdated(term)
 
     async def run(self, begin: Callable[[], None], end: Callable[[], Awaitable[None]]) -> None:
-        """For ever: `begin` is called when a term of ours begins, `end` when it is over, in turns."""
+        """Take part until cancelled. Calls `begin` when a term of ours starts and `end` when it ends."""
         led = 0
         while True:
             try:
                 await asyncio.wait_for(self._step(), CALL_TIMEOUT)
                 self.alive = self._now()
-            except Exception as e:  # whatever it is, the next step is ours too
+            except Exception as e:  # no error ends the election: the next step tries again
                 log.warning("the Lease %s/%s: %s", self._namespace, self._name, str(e) or "no answer")
             if led and led != self.term:
                 log.warning("no longer leading in term %d", led)
@@ -89,7 +95,9 @@ class Leader:
             await asyncio.sleep(RENEW_EVERY)
 
     async def release(self) -> None:
-        """Let go, so that another replica need not wait; with all that we do at an end already."""
+        """Release the Lease, so that another replica need not wait. All our work must have stopped: another
+        replica takes the Lease at once. A failure is only logged: the Lease then lapses.
+        """
         record = self._candidate.release(self._now())
         if record is None:
             return
@@ -100,12 +108,12 @@ class Leader:
             log.warning("the Lease %s/%s could not be released: %s", self._namespace, self._name, e)
 
     async def _step(self) -> None:
-        """Renew; if that is refused, or another one leads, read, and acquire if the rules allow."""
+        """Renew the Lease. If that is refused, or we do not lead, read it and acquire it if allowed."""
         if self.term:
             try:
                 return await self._write(self._candidate.next(self._now()))
             except (Conflict, NotFound):
-                pass  # whoever wrote or deleted it
+                pass  # somebody else wrote or deleted the Lease
         found = await self._kube.get_lease(self._namespace, self._name)
         self._candidate.saw(_record(found) if found else None, self._now())
         try:

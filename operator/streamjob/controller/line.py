@@ -1,8 +1,9 @@
-"""The line to one driver: a long poll, and the commands beside it.
+"""The connection to one driver: a long poll, and the commands sent alongside it.
 
-TLS with exactly the certificate of the job's Secret, and its token. The long poll keeps the last status at hand, so
-that a reconcile costs no call to the driver, and wakes the job when the status' version grows. It is also the first
-contact: it tries until the driver answers. Answers of another job or epoch are dropped.
+It uses TLS, accepts exactly the certificate in the job's Secret, and shows the Secret's token. The long poll
+keeps the last status at hand, so that a reconcile costs no call to the driver, and enqueues the job when the
+status version grows. It is also the first contact: it retries until the driver answers. Answers of another
+job or epoch are dropped.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from .kube import KubeError
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 25.0  # an unchanged status is asked for again after this
-POLL_SECONDS_OF_MANY = 50.0  # when drivers are many; the most that one takes is 60
+POLL_SECONDS = 25.0  # the driver answers a poll after this, even if its status is unchanged
+POLL_SECONDS_OF_MANY = 50.0  # with many jobs; a driver allows 60 at most
 COMMAND_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
 RETRY_FIRST, RETRY_MAX = 0.1, 2.0
-SILENT_AFTER = 30.0  # seconds without an answer until the job is told; with a longer poll as much longer
-FIRST_WORD = 1.0  # seconds for which a pass waits for a driver that has just been found
+SILENT_AFTER = 30.0  # seconds without an answer until the job is enqueued; plus what a longer poll adds
+FIRST_WORD = 1.0  # seconds that a reconcile waits for the first status of a new driver
 ANSWER_LIMIT = 1 << 20
 
 
 class DriverUnreachable(StreamJobError):
-    """It does not answer, or not in a way that can be trusted. It may have taken the command all the same."""
+    """The driver does not answer, or its answer cannot be trusted. It may still have accepted the command."""
 
     reason = "DriverUnreachable"
     retryable = True
 
 
 class DriverRefused(StreamJobError):
-    """It answered and said no. `term`: of a later controller, if that is why, else 0."""
+    """The driver refused the request. `term`: that of a later controller if that is the reason, else 0."""
 
     reason = "DriverRefused"
     retryable = True
@@ -56,7 +57,7 @@ class DriverRefused(StreamJobError):
 
 @dataclass(frozen=True)
 class Credentials:
-    """The job's Secret: what we show (token) and what we accept (certificate, PEM)."""
+    """The job's Secret: the token that we show and the certificate (PEM) that we accept."""
 
     token: str = field(repr=False)
     certificate: str
@@ -64,7 +65,12 @@ class Credentials:
 
 @dataclass(frozen=True)
 class View:
-    """What is known of a driver now."""
+    """What is known about a driver now.
+
+    :param status: its last status; None before the first answer.
+    :param silent: seconds without an answer; 0 until the driver counts as silent.
+    :param acknowledged: tokens of the commands that it has accepted.
+    """
 
     status: DriverStatus | None = None
     silent: float = 0.0
@@ -72,7 +78,15 @@ class View:
 
 
 class Line:
-    """What leads to one driver. `many`: whether it has to make do with one connection."""
+    """The connection to one driver. It polls from its creation until `close`.
+
+    :param credentials: reads the job's Secret.
+    :param changed: called when the job should be reconciled.
+    :param term: the term in which we lead; sent with each request.
+    :param rest: seconds for which a status with an unchanged version does not enqueue the job.
+    :param many: whether there are many jobs. The driver then has one connection only, that of the long poll,
+        and each command opens its own.
+    """
 
     def __init__(
         self,
@@ -96,7 +110,7 @@ class Line:
         self._term = term
         self._rest = rest
         self._many = many
-        self._wait = POLL_SECONDS  # of the long poll under way
+        self._wait = POLL_SECONDS  # of the current long poll
         self._looked = -math.inf
         self.status: DriverStatus | None = None
         self._acknowledged: set[str] = set()
@@ -116,7 +130,9 @@ class Line:
         self.closed.cancel()
 
     async def first_word(self) -> None:
-        """Wait for it, if the line is new. Whoever waits sees it, and is not woken for it."""
+        """Wait for the first status if the connection is new. The waiting reconcile sees it, so the job is
+        not enqueued for it.
+        """
         left = self._opened + FIRST_WORD - self._loop.time()
         if self.status is None and left > 0:
             self._waiter = self._loop.create_future()
@@ -130,7 +146,7 @@ class Line:
         self._acknowledged.add(token)
 
     async def _poll(self) -> None:
-        """Ask for ever, at once after each answer, with a growing pause after each failure."""
+        """Poll until cancelled: again at once after each answer, after a growing pause on each failure."""
         pause, told = RETRY_FIRST, False
         while True:
             after = self.status.version if self.status else -1
@@ -146,7 +162,7 @@ class Line:
                 if not told and self.view().silent:
                     told = True
                     self._changed()
-                # It is the API server that has no time for us, when it is asked for the Secret.
+                # Reading the Secret may fail because the API server throttles us: wait as long as it asks.
                 rest = e.retry_after or 0.0 if isinstance(e, KubeError) else 0.0
                 await asyncio.sleep(max(pause, rest))
                 pause = min(pause * 1.5, RETRY_MAX)
@@ -159,13 +175,19 @@ class Line:
             told = False
 
     async def _second_connection(self) -> None:
-        """A command finds the first one taken by the long poll, and would wait for a handshake with a driver that is busy.
-        The pool uses both in turn, so neither idles until it is closed."""
+        """Open a second connection, for commands. The long poll occupies the first one, so that a command
+        would wait for a TLS handshake with a busy driver. The pool alternates between the two, so neither
+        idles until it is closed.
+        """
         path = "/v1/status?after=-1&timeout=0"
         await asyncio.gather(*(self._call("GET", path, None, COMMAND_TIMEOUT) for _ in range(2)))
 
     def _take(self, text: bytes) -> bool:
-        """Keep the answer if it is this driver's and newest. True if the job should look at it."""
+        """Keep the answer if it comes from this driver and is not older than the last one.
+
+        :returns: whether the job should be reconciled.
+        :raises DriverUnreachable: the answer is unreadable, or comes from another job or epoch.
+        """
         try:
             status = codec.loads(DriverStatus, text, limit=ANSWER_LIMIT)
         except FormatError as e:
@@ -177,7 +199,7 @@ class Line:
         self._heard = self._loop.time()
         if self.status is not None and status.version < self.status.version:
             return False
-        # Figures drift without a new version; a poll that ran its time brings them.
+        # Progress figures change without a new version; a poll that runs out of time delivers them.
         grown = self.status is None or status.version > self.status.version
         drifted = status != self.status and self._heard - self._looked >= self._rest()
         self.status = status
@@ -215,7 +237,7 @@ class Line:
         if answer.status in (200, 202):
             return text
         if answer.status == 401:
-            self._trust = None  # the Secret may have been made anew: the next attempt reads it again
+            self._trust = None  # the Secret may have been recreated: the next attempt reads it again
         try:
             problem = codec.loads(Problem, text)
         except FormatError:
@@ -224,8 +246,10 @@ class Line:
         raise DriverRefused(answer.status, problem, int(term) if term.isdigit() else 0)
 
     async def _credentials_in_use(self) -> tuple[str, aiohttp.Fingerprint]:
-        """The token to show and the only certificate to accept: it is compared, byte for byte, before anything is sent. Nobody's
-        signature is worth anything here, so there is no authority to ask; that would take a context of its own for each job."""
+        """The token to show, and the only certificate to accept. The certificate is compared byte for byte
+        before anything is sent. No signature counts, so no certificate authority is needed: one would need an
+        SSL context for each job.
+        """
         if self._trust is None:
             found = await self._credentials()
             pinned = hashlib.sha256(ssl.PEM_cert_to_DER_cert(found.certificate.strip())).digest()
@@ -234,7 +258,10 @@ class Line:
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body, as far as we are willing to read it. :raises ValueError: it is longer."""
+    """The body, up to `limit` bytes.
+
+    :raises ValueError: the body is longer.
+    """
     chunks, size = [], 0
     async for chunk in answer.content.iter_chunked(1 << 16):
         size += len(chunk)

@@ -1,7 +1,8 @@
-"""The controller's log: a line of text or a JSON object for each record, with the job that it is about.
+"""The controller's log: each record is a line of text or a JSON object and names the job that it is about.
 
-No secret gets in: what holds one does not print it (`Material`, `Credentials`), bodies and headers are not logged, and
-`--verbose` is for our own records only, because nobody knows what a library says when it is asked for everything.
+No secret is logged: types that hold one do not print it (`Material`, `Credentials`), bodies and headers are
+not logged, and `--verbose` affects our own records only, because nobody knows what a library logs at debug
+level.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 JOB: ContextVar[tuple[str, str] | None] = ContextVar("job", default=None)
-"""Namespace and name of the job that is looked at. A task inherits it, and keeps it when it outlives the one that made it."""
+"""Namespace and name of the job being reconciled. A task inherits it and keeps it when its parent ends."""
 
 FORMATS = ("text", "json")
 
 
 def configure(form: str, *, verbose: bool) -> None:
-    """`form`: one of FORMATS."""
+    """Set up logging to stderr.
+
+    :param form: one of FORMATS.
+    :param verbose: log our own records at debug level.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
@@ -40,7 +45,9 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Fields: time, level, logger, message; namespace and job; reason of an Event; exception with its trace."""
+    """Fields: time, level, logger, message; namespace and job; reason of an Event; exception with its
+    traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, timezone.utc)

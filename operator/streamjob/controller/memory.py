@@ -1,21 +1,25 @@
-"""What a process with thousands of TLS connections does for its memory (ADR 18)."""
+"""Saves memory in a process with thousands of TLS connections (ADR 18)."""
 
 from __future__ import annotations
 
 import ctypes
 from asyncio import sslproto
 
-# Bytes read at once; asyncio has 256 KiB for each connection, and drivers say one or a few KiB. What the API server says costs
-# more time so: 22 ms for 3 MB.
+# Bytes per read. asyncio reserves 256 KiB for each connection, but drivers send one or a few KiB. The price
+# is more time for answers of the API server: 22 ms for 3 MB.
 TLS_BUFFER = 1 << 10
 
 
 def spare_memory() -> None:
-    """For this process: a thousand drivers' connections would otherwise take a quarter of a GB of empty buffers."""
+    """Shrink the TLS read buffers of this process: otherwise the connections to a thousand drivers hold a
+    quarter of a GB of empty buffers.
+    """
     sslproto.SSLProtocol.max_size = TLS_BUFFER
 
 
 def give_memory_back() -> None:
-    """What the many handshakes of a start leave is free, but in pieces between what is in use: glibc keeps it unless asked."""
+    """Return free memory to the kernel. The many TLS handshakes of a start leave it fragmented between memory
+    in use, and glibc keeps it unless asked.
+    """
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)

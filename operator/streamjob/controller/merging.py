@@ -1,4 +1,4 @@
-"""A pod template on top of another."""
+"""Merges one pod template over another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def merge(base: Any, over: Any) -> Any:
-    """`over` on top of `base`: objects field by field, lists of named things by name, everything else replaced."""
+    """Merge `over` onto `base`: objects by field, lists of named entries by name. The rest is replaced."""
     if isinstance(base, dict) and isinstance(over, dict):
         return {**base, **{k: merge(base[k], v) if k in base else v for k, v in over.items()}}
     if isinstance(base, list) and isinstance(over, list):
@@ -15,9 +15,9 @@ def merge(base: Any, over: Any) -> Any:
             return over
         found = {x[key]: x for x in base}
         for x in over:
-            # To the end: an environment variable may refer only to those before it.
+            # Reinsert at the end: an environment variable may refer only to earlier ones.
             known = found.pop(x[key], None)
-            # A variable has one of `value` and `valueFrom`: two of them cannot be merged.
+            # A variable has either `value` or `valueFrom`: merging two of them could produce both.
             whole = known is None or "value" in x or "valueFrom" in x
             found[x[key]] = x if whole else merge(known, x)
         return list(found.values())
@@ -25,7 +25,7 @@ def merge(base: Any, over: Any) -> Any:
 
 
 def _key(items: list[Any]) -> str | None:
-    """By which field the entries of a list are told apart: mounts by their place, the rest by name."""
+    """The field that identifies the entries of a list: `mountPath`, else `name`; None without either."""
     for key in ("mountPath", "name"):
         if all(isinstance(x, dict) and key in x for x in items):
             return key

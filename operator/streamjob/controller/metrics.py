@@ -1,8 +1,10 @@
-"""What Prometheus is told. Counters and histograms are here, fed where things happen; gauges of jobs come from `Jobs`.
+"""The metrics for Prometheus. Counters and histograms are defined here and updated where things happen; the
+gauges of jobs come from `Jobs`.
 
-Labels are bounded: verbs, resources, status codes, phases and our own reasons, which are all in this code. Nothing that a driver
-says becomes a label. Series of single jobs are those that an alert has to name a job by, seven each at most; they are made anew
-for each scrape from what the leader knows, so that they go with the job, and when another one leads.
+Labels are bounded: verbs, resources, status codes, phases and our own reasons, all of which are defined in
+this code. Nothing that a driver reports becomes a label. Series of a single job exist only where an alert
+must name the job, seven metrics at most. Each scrape generates them from what the leader knows, so they
+disappear with the job, and when another replica leads.
 """
 
 from __future__ import annotations
@@ -102,24 +104,28 @@ UPGRADES = Counter(
 
 
 class Outcome:
-    """How a termination, a savepoint or an upgrade came out."""
+    """The outcome of a termination, a savepoint or an upgrade: a label's value."""
 
     COMPLETED = "Completed"
     LATE = "Late"  # completed after its deadline
-    GIVEN_UP = "GivenUp"  # cancelled, or overtaken by something else
+    GIVEN_UP = "GivenUp"  # aborted: cancelled or superseded; a savepoint: also failed
     ROLLED_BACK = "RolledBack"
 
 
 class Cause:
-    """Why a driver was killed."""
+    """Why a driver was killed: a label's value."""
 
     ASKED = "Asked"  # spec.state is Cancelled, or termination.onDelete is Cancel
     ESCALATION = "Escalation"
-    DELETION = "Deletion"  # the timeout of a deletion has passed
+    DELETION = "Deletion"  # a deletion has timed out
 
 
 def count(job: StreamJob, new: Status, now: float) -> None:
-    """What has happened between the status that `job` had and the one that was written after it. `now`: seconds since 1970."""
+    """Count what happened between the status in `job` and the status that was written after it.
+
+    :param new: the status that was written.
+    :param now: seconds since 1970.
+    """
     old = job.status
     EPOCHS.inc(max(new.epoch - old.epoch, 0))
     if new.restarts is not None and (old.restarts is None or new.restarts.epoch > old.restarts.epoch):
@@ -168,14 +174,19 @@ def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | No
         return
     late = now > moment(was.deadline).timestamp()
     outcome = (Outcome.LATE if late else Outcome.COMPLETED) if same else Outcome.GIVEN_UP
-    # requestedAt may be of another replica's clock.
+    # requestedAt may come from another replica's clock.
     took = max(now - moment(was.requested_at).timestamp(), 0.0)
     TERMINATION_SECONDS.labels(was.mode, outcome).observe(took)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the last pass knew of a job. Times are seconds since 1970."""
+    """What the last reconcile knew about a job. Times are seconds since 1970.
+
+    :param checkpoint: when the newest checkpoint completed.
+    :param interval: spec.checkpoint.interval in seconds.
+    :param deadline: of a pending termination.
+    """
 
     namespace: str
     name: str
@@ -209,7 +220,7 @@ def _is_true(status: Status, kind: ConditionType) -> bool:
 
 
 class Jobs(Collector):
-    """The jobs that this replica leads. Empty in a standby, so that a sum over the replicas counts each job once."""
+    """The jobs of the leading replica; empty in a standby, so a sum over replicas counts each job once."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str], Facts] = {}

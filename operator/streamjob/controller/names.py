@@ -1,5 +1,8 @@
-"""Names, labels and places of everything that belongs to a job. All follow from the job and the epoch, so that whoever
-makes an object twice, or at the same time as somebody else, makes the same object."""
+"""Names, labels and storage locations of everything that belongs to a job.
+
+All of them follow from the job and the epoch, so creating an object twice, or in two controllers at the same
+time, yields one object.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def driver_selector(uid: str) -> str:
 
 def _folder(job: StreamJob) -> str:
     meta = job.metadata
-    # With the uid: a job made again under the same name is another job and must not find this one's state.
+    # Includes the uid: a job recreated under the same name is another job and must not find this one's state.
     return f"{meta.namespace}-{meta.name}-{meta.uid[:8]}"
 
 

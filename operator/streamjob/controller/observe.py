@@ -1,10 +1,12 @@
-"""What is, read afresh: the StreamJob, its driver pods, its index, and the last that the driver said.
+"""Observes a job: reads its StreamJob, driver pods and index afresh, and adds the driver's last status.
 
-Three API calls, side by side. Nothing here is from a watch: a watch may be late, and what follows may destroy.
+The three reads are concurrent API calls. Nothing comes from a watch: a watch may lag, and what follows may be
+destructive.
 
-A list is slow where much is written: since Kubernetes 1.31 the API server answers it from its cache, and waits until etcd has
-said that the cache is up to date, every 0.1 s. An object that is asked for by name comes from etcd, within milliseconds. So a
-wish of the user's that has to reach the driver, and nothing else, is found with a `glance`: the one pod by its name (ADR 18).
+A list is slow while much is written: since Kubernetes 1.31 the API server answers it from its cache, after
+waiting for etcd to confirm that the cache is up to date, which etcd does every 0.1 s. An object requested by
+name comes from etcd within milliseconds. A request of the user that only has to reach the driver therefore
+uses a fast-path read, `glance`, which reads the one pod by name (ADR 18).
 """
 
 from __future__ import annotations
@@ -30,14 +32,21 @@ from .lastwords import last_words
 
 Obj = dict[str, Any]
 ENDED = ("Succeeded", "Failed")  # phases of a pod
-# In all others the status has the driver's word, and a driver that runs is about to answer.
+# In every other phase the status already has a report of the driver, so a running driver is about to answer.
 UNHEARD = (None, Phase.PENDING, Phase.STARTING, Phase.RESTARTING)
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How the driver's container ended. `report`: its final status, None if it left none that can be read: then `tail` is the
-    end of its log."""
+    """How the driver's container ended.
+
+    :param code: exit code of the container.
+    :param reason: the kubelet's reason.
+    :param tail: end of the driver's log if there is no report, else empty.
+    :param report: the driver's final status; None if it left none that is readable and belongs to this job
+        and epoch.
+    :param at: when the container ended.
+    """
 
     code: int
     reason: str
@@ -47,13 +56,15 @@ class Exit:
 
     @property
     def script_code(self) -> int:
-        """The exit code of the script; of the container, where the driver could not say it."""
+        """The exit code of the script; that of the container if the driver did not report one."""
         said = self.report.exit_code if self.report is not None else None
         return self.code if said is None else said
 
     @property
     def failed(self) -> bool:
-        """The driver itself says so: its script has failed, or left a dead query behind. A script that leaves with 0 may have."""
+        """Whether the driver itself reports a failure: its script failed, or ended while a query was dead.
+        The script may have exited with 0 in the second case.
+        """
         report = self.report
         return report is not None and (
             report.phase is DriverPhase.FAILED or report.exit_code not in (None, 0)
@@ -62,7 +73,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Unschedulable:
-    """No node takes the pod."""
+    """The scheduler finds no node for the pod."""
 
     message: str
     since: datetime
@@ -70,12 +81,15 @@ class Unschedulable:
 
 @dataclass(frozen=True)
 class Pod:
-    """A driver pod, as far as its driver goes: containers beside the driver's neither keep it alive nor end it.
+    """A driver pod, reduced to its driver: sidecars neither keep it alive nor end it.
 
-    :param phase: of the driver's container, in the words of a pod's phase.
-    :param beside: the driver's container has ended, and others of the pod still run.
+    :param version: the pod's resourceVersion.
+    :param generation: the job's generation from which the pod was created.
+    :param phase: the phase of the driver's container, in terms of a pod's phase.
+    :param beside: the driver's container has ended, but the pod has not: sidecars still run.
+    :param grace: seconds of grace of a pod that is being deleted.
     :param waiting: reason and message why the driver's container does not start.
-    :param specification: what it was made from, None if it does not say.
+    :param specification: what the pod was created from; None if its annotation is missing or unreadable.
     """
 
     name: str
@@ -99,12 +113,12 @@ class Pod:
 
     @property
     def over(self) -> bool:
-        """It runs no more and never will again (restartPolicy: Never)."""
+        """The driver has terminated and never restarts (restartPolicy: Never)."""
         return self.phase in ENDED
 
     @property
     def started(self) -> bool:
-        """Its container has run, so it may have changed something."""
+        """The driver's container has run, so it may have changed something."""
         return self.started_at is not None or self.exit is not None or self.phase == "Running"
 
 
@@ -112,13 +126,18 @@ class Pod:
 class Observed:
     """One job at one moment.
 
-    :param index: None if its ConfigMap is not there, or cannot be read: then `index_problem` says why.
-    :param driver: the last status of the driver of the newest epoch, None if it has not answered yet.
-    :param silent: seconds for which that driver has not answered; 0 when it does.
-    :param acknowledged: commands that the driver has taken, so that they are not sent again and again.
-    :param index_term: term of the controller that wrote the index last.
-    :param restored_from: the savepoints that the namespace's StreamJobs name in restoreFrom; None: not looked up.
-    :param namespace_ends: the namespace is being deleted: nothing can be made in it any more.
+    :param pods: its driver pods, ascending by epoch.
+    :param index: None if its ConfigMap is missing or unusable.
+    :param index_version: resourceVersion of the index's ConfigMap; None if there is none.
+    :param index_problem: why the index cannot be used; None also for a job that has no index yet.
+    :param driver: the last status of the newest epoch's driver; None if it has not answered yet.
+    :param silent: seconds for which that driver has not answered; 0 while it answers.
+    :param acknowledged: tokens of the commands that the driver has accepted, so that they are not sent
+        repeatedly.
+    :param index_term: term of the controller that last wrote the index; 0 if unknown.
+    :param restored_from: the savepoints that the namespace's StreamJobs name in restoreFrom; None if not
+        looked up.
+    :param namespace_ends: the namespace is being deleted: nothing can be created in it any more.
     """
 
     job: StreamJob
@@ -135,7 +154,7 @@ class Observed:
 
     @property
     def epoch(self) -> int:
-        """The newest that anything shows, so that a status that got lost does not turn it back."""
+        """The newest epoch in status, pods and index, so that a lost status does not move it back."""
         pods = [p.epoch for p in self.pods]
         known = [self.index.latest.epoch] if self.index and self.index.latest else []
         return max([self.job.status.epoch, *pods, *known])
@@ -147,7 +166,9 @@ class Observed:
 
     @property
     def word(self) -> DriverStatus | None:
-        """The last word of the newest epoch's driver: its final report, else its last answer."""
+        """The last status of the newest epoch's driver: its final report if there is one, else its last
+        answer.
+        """
         pod = self.pod
         if pod is not None and pod.exit is not None and pod.exit.report is not None:
             return pod.exit.report
@@ -157,7 +178,11 @@ class Observed:
 async def observe(
     kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str | None
 ) -> Observed | None:
-    """Read everything about a job; None if it is gone. `uid` is what it was last time: pods are asked for by it."""
+    """Read everything about a job.
+
+    :param uid: the job's last known uid, by which the pods are selected; None if unknown.
+    :returns: None if the job does not exist.
+    """
     raw = kube.get_job(namespace, name)
     if uid is None:
         obj = await raw
@@ -170,7 +195,7 @@ async def observe(
         if obj is None:
             return None
         if obj["metadata"]["uid"] != uid:
-            # Deleted and made again under the same name: what was read belongs to another job.
+            # The job was deleted and recreated under the same name: what was read belongs to the old one.
             return await observe(kube, drivers, namespace, name, None)
     seen = _put_together(StreamJob.parse(obj), pods, config_map)
     pod = seen.pod
@@ -183,8 +208,14 @@ async def observe(
 async def glance(
     kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str, pod: str
 ) -> Observed | None:
-    """The job as far as its driver's pod of this name tells, without a list. Others that should not be there are not seen: enough
-    to tell the driver something, and for nothing else. None: look properly."""
+    """The fast-path read: the job, its index and one driver pod, each by name, without a list.
+
+    Other pods that should not exist remain unseen, so the result suffices to send a command to the driver,
+    and for nothing else.
+
+    :param pod: name of the pod of the newest epoch.
+    :returns: None if this is not the recorded, live driver of this job; then use `observe`.
+    """
     obj, found, config_map = await asyncio.gather(
         kube.get_job(namespace, name),
         kube.get_pod(namespace, pod),
@@ -221,7 +252,11 @@ async def _parts(kube: Kube, namespace: str, name: str, uid: str) -> tuple[list[
 
 
 def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, str | None, Problem | None]:
-    """The index, its resourceVersion, and why it cannot be used."""
+    """Read the index from its ConfigMap.
+
+    :returns: the index, the ConfigMap's resourceVersion, and why the index cannot be used. All three are None
+        for a job that has no checkpoint yet and no ConfigMap.
+    """
     name = names.index_config_map(job.metadata.name)
     where = f"ConfigMap {name}"
     if config_map is None:
@@ -263,7 +298,10 @@ def read_index(config_map: Obj | None, job: StreamJob) -> tuple[Index | None, st
 
 @lru_cache(maxsize=16)
 def _parsed(text: str, where: str) -> Index:
-    """It changes seldom, and is looked at several times after each change. :raises FormatError:"""
+    """Parse the index. Cached: it changes seldom and is read several times after each change.
+
+    :raises FormatError: the text is malformed or of a newer version.
+    """
     return indices.loads(text, where)
 
 
@@ -274,7 +312,7 @@ def _term(config_map: Obj | None) -> int:
 
 
 def parse_pod(pod: Obj) -> Pod | None:
-    """A driver pod as far as we look at it; None if its labels are not ours."""
+    """The parts of a driver pod that we use; None if it has no valid epoch label."""
     meta, status = pod["metadata"], pod.get("status") or {}
     epoch = (meta.get("labels") or {}).get(names.LABEL_EPOCH, "")
     annotations = meta.get("annotations") or {}
@@ -310,8 +348,9 @@ def parse_pod(pod: Obj) -> Pod | None:
 
 
 def _phase(of_the_pod: str, state: Obj) -> str:
-    """That of the driver's container. A sidecar may keep the pod running when the driver has ended, or before it has begun, and
-    may fail by itself."""
+    """The phase of the driver's container. A sidecar may keep the pod running after the driver has ended or
+    before it starts, and may itself fail.
+    """
     if "terminated" in state:
         return "Failed" if state["terminated"]["exitCode"] else "Succeeded"
     return "Pending" if of_the_pod == "Running" and "waiting" in state else of_the_pod
@@ -333,7 +372,7 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
         report = None
     uid = (meta.get("labels") or {}).get(names.LABEL_UID)
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
-        report = None  # of another life: whatever wrote it, it says nothing about this one
+        report = None  # written for another job or epoch: it says nothing about this one
     at = ended.get("finishedAt")
     tail = "" if report else last_words(text)
     return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)

@@ -1,4 +1,4 @@
-"""What a job has come to when nothing lives any more. Pure, a part of `decide`."""
+"""Terminal states: the phase of a job that has no driver. Pure, a part of `decide`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .words import sentence
 
 
 def rest(c: Case) -> Decision | None:
-    """The job is what it shall be, and nothing lives."""
+    """A rule: the job is in its desired state and has no driver."""
     if not c.settled:
         return None
-    # A termination that was recorded, but overtaken by another end, is no longer asked for.
+    # Another end has overtaken a termination that is still open: it is no longer wanted.
     s = c.s.model_copy(
         update={"driver": None, "termination": None if c.open_termination else c.s.termination}
     )
@@ -36,7 +36,7 @@ def rest(c: Case) -> Decision | None:
 
 
 def at_its_end(c: Case, s: Status) -> Decision:
-    """Drained or out of input: this job never runs again."""
+    """The job is drained or has run out of input: it never runs again."""
     latest = c.o.index.latest if c.o.index else None
     assert latest is not None
     asked = c.goal is Goal.DRAIN or c.o.job.spec.state is State.DRAINED
@@ -60,7 +60,9 @@ def at_its_end(c: Case, s: Status) -> Decision:
 
 
 def leave_a_namespace_that_is_being_deleted(c: Case) -> Decision | None:
-    """Nothing can begin in it, and our rights in it may be the next to go: the finalizer goes now, before the job is deleted."""
+    """A rule: nothing can start in a namespace that is being deleted, and our permissions in it may be
+    removed next. So remove the finalizer now, before the job itself is deleted.
+    """
     if not c.o.namespace_ends:
         return None
     latest = c.o.index.latest if c.o.index else None

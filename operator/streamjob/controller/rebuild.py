@@ -1,12 +1,14 @@
-"""An index that was deleted, or edited so that it cannot be read, is made anew from what a driver knows. Pure.
+"""Rebuilds an index that was deleted, or edited so that it is unreadable, from what a driver knows. Pure.
 
-The driver knows the checkpoint that it began with and those that it took, and can read the manifests of the job's savepoints.
-Together that is enough if it reaches as far as the status says that the index did; anything less would turn the job back. An
-index of a newer version, or of another job, is left untouched: nothing is wrong with it.
+The driver knows the checkpoint that it started from and those that it took, and can read the manifests of the
+job's savepoints. Together these suffice if they reach the checkpoint that the status last saw in the index;
+anything less would set the job back. An index of a newer version or of another job is left untouched: nothing
+is wrong with it.
 
-Where no driver runs, one that is wanted anyway begins without the index, if the newest checkpoint is a savepoint (as after each
-stop): the status says where that is, its manifest has the record, and the driver that goes by it is then asked as any other. Is
-the newest one no savepoint, its record is lost with the index, and nothing begins: older flags and transactions would be wrong.
+If no driver runs but one is wanted, it starts without the index, provided that the newest checkpoint is a
+savepoint (as after each stop): the status has its location, its manifest has the record, and the driver that
+starts from it is then asked like any other. If the newest checkpoint is not a savepoint, its record is lost
+with the index and no driver starts: older finished flags and transactions would be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ MENDED = ("IndexMissing", FormatError.reason)
 
 
 def rebuild(c: Case) -> Decision | None:
-    """The next step; None if it cannot be made anew."""
+    """The next step of the rebuild: ask the driver for its records, then write the index.
+
+    :returns: None if there is nothing to rebuild, if no driver can answer or has answered yet, or if its
+        records do not suffice.
+    """
     problem, word, pod = c.o.index_problem, c.o.driver, c.o.pod
     if problem is None or problem.reason not in MENDED or word is None or pod is None or pod.over:
         return None
@@ -50,7 +56,7 @@ def rebuild(c: Case) -> Decision | None:
 
 
 def may_begin(c: Case) -> bool:
-    """A driver is wanted, and can do without the index until it is asked what it knows."""
+    """Whether a driver is wanted and can start without the index, until it can be asked for its records."""
     problem, word, pod = c.o.index_problem, c.o.driver, c.o.pod
     if problem is None or problem.reason not in MENDED or recorded(c) is None:
         return False
@@ -66,7 +72,9 @@ def may_begin(c: Case) -> bool:
 
 
 def recorded(c: Case) -> str | None:
-    """The savepoint whose manifest has the newest checkpoint; None if it is none, or an end."""
+    """URI of the savepoint whose manifest has the newest checkpoint's record. None if the newest checkpoint
+    is not a savepoint, or if the savepoint is drained.
+    """
     checkpoint, savepoint = c.s.checkpoint, c.s.savepoint
     if checkpoint is None or savepoint is None or savepoint.drained:
         return None
@@ -74,7 +82,7 @@ def recorded(c: Case) -> str | None:
 
 
 def how_to_go_on(c: Case, problem: Problem) -> Problem:
-    """What is wrong with the index, and the way that is open."""
+    """The index problem, with the remedy that resumes the job if its newest checkpoint is a savepoint."""
     savepoint = recorded(c)
     if problem.reason not in MENDED or savepoint is None or c.o.pod is not None:
         return problem
@@ -85,14 +93,14 @@ def how_to_go_on(c: Case, problem: Problem) -> Problem:
 
 
 def _index(job_uid: str, word: DriverStatus) -> Index | None:
-    """None if what it knows does not fit together."""
+    """The index built from what the driver knows; None if the records contradict each other."""
     assert word.known is not None
     records = {r.checkpoint: r for r in (*word.known.records, *word.durable)}
     newest = max(records, default=0)
     index = indices.empty(job_uid)
     try:
         for number in sorted(records):
-            # Only of the newest may something still be to be committed.
+            # Only the newest checkpoint may still have transactions to commit.
             record = records[number] if number == newest else records[number].committed
             index = indices.add(index, record)
     except (StreamJobError, ValueError):

@@ -1,13 +1,15 @@
-"""One short-lived task for each job that has something to do: observe, decide, write the status, act, look again.
+"""Reconciles jobs: one short-lived asyncio task for each job that is due. It observes, decides, writes the
+status, acts, and starts over until nothing is left to do.
 
-What one pass costs: 3 reads side by side (StreamJob, pods by label, index ConfigMap), 1 write if the status changes, and
-1 call for each action. A job at rest costs nothing. A stop, from the user's patch to the driver's having the request:
-3 reads (the pod by its name: a `glance`), 1 status write (the intent), 1 PUT to the driver.
+One pass costs 3 concurrent reads (StreamJob, pods by label, index ConfigMap), 1 write if the status changes,
+and 1 call for each action. An idle job costs nothing. A stop, from the user's patch until the driver has the
+request, costs 3 reads (the pod by name: a fast-path read, `glance`), 1 status write (the intent) and 1 PUT to
+the driver.
 
-A wake while a pass is under way is not lost: there will be another pass. The echo of our own write wakes nobody.
+Enqueueing a job during a pass is not lost: another pass follows. The echo of our own write enqueues nothing.
 
-Only the leader does any of that; in a new term every job is looked at, and a job is taken charge of before its first change
-(`charge`). Each effect is preceded by the question whether we still lead: a process that was frozen finds out that it does not.
+Only the leader reconciles. In a new term it enqueues every job, and fences a job before the first change to
+it (`charge`). Before each effect it checks that it still leads, so that a process that was frozen finds out.
 """
 
 from __future__ import annotations
@@ -42,38 +44,41 @@ from .words import sentence
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 32  # reconciles side by side
-STEPS = 25  # passes in a row for one job until others get their turn
+AT_ONCE = 32  # concurrent reconciles
+STEPS = 25  # consecutive passes for one job before others get their turn
 BACKOFF_FIRST, BACKOFF_MAX = 0.5, 60.0
 CANARY_SECONDS = 20.0
-# Jobs in a second that are listed for it, and the longest time between two songs: half of what the probes take for death.
+# The periodic resync lists at most CANARY_RATE jobs per second on average, so many jobs lengthen its
+# interval. The limit CANARY_MAX is half of the age at which the probes fail.
 CANARY_RATE, CANARY_MAX = 25.0, 45.0
-# Refusals in a row, some seconds, until a person is told: an API server that has just started knows nobody's rights for a moment.
+# Consecutive refusals (some seconds) before a condition reports one: an API server that has just started
+# knows no permissions for a moment.
 REFUSALS = 4
-QUIET_ERRORS = (0, 429)  # and 5xx: the API server is not itself; a condition could not be written anyway
+QUIET_ERRORS = (0, 429)  # and 5xx: the API server is in trouble, so a condition could not be written either
 
 
 @dataclass
 class Task:
-    """What is under way for one job."""
+    """The work item of one job: what runs or is due, and what was seen last."""
 
     running: asyncio.Task[None] | None = None
     dirty: bool = False
     timer: asyncio.TimerHandle | None = None
     uid: str | None = None
-    version: str | None = None  # the resourceVersion that we saw or wrote last
-    pods: frozenset[str] = frozenset()  # resourceVersions of its drivers' pods when we looked last
-    driver: str | None = None  # the pod of the newest epoch then
-    patched: bool = False  # somebody has changed the StreamJob: its driver may have to be told
-    since: float | None = None  # when the first event came that has not been dealt with
+    version: str | None = None  # the resourceVersion that we last saw or wrote
+    pods: frozenset[str] = frozenset()  # resourceVersions of its driver pods as last observed
+    driver: str | None = None  # name of the newest epoch's pod as last observed
+    patched: bool = False  # the StreamJob has changed: its driver may need a command
+    since: float | None = None  # loop time of the first unhandled event of the StreamJob
     failures: int = 0
-    namespace_ends: bool = False  # it has refused to have something made in it; that is for good
+    namespace_ends: bool = False  # its namespace is being deleted and has refused a creation; that is final
 
 
 class Reconciler:
-    """All jobs, by namespace and name. Lives in one event loop, whose time all waits go by.
+    """All jobs, by namespace and name. Use it in one event loop only, whose time all waits use.
 
-    :param now: the wall clock. :param session: opens a connection to a driver; see `Drivers`.
+    :param now: the wall clock.
+    :param session: opens the HTTP session for the drivers; see `Drivers`.
     """
 
     def __init__(
@@ -106,7 +111,7 @@ class Reconciler:
         self._election = asyncio.create_task(self.leader.run(self._begin, self._end), name="election")
 
     async def close(self) -> None:
-        """Stop what we do, and only then let go of the Lease: another one takes it at once."""
+        """Stop all work, and only then release the Lease: another replica takes it at once."""
         if self._election is not None:
             self._election.cancel()
             await asyncio.gather(self._election, return_exceptions=True)
@@ -114,10 +119,10 @@ class Reconciler:
         await self.leader.release()
         await self.kube.close()
 
-    # --- a term ----------------------------------------------------------------------------------------------
+    # --- terms of leadership --------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """The canary's first song wakes every job."""
+        """Start a term. The first periodic resync enqueues every job."""
         self._alive = asyncio.get_running_loop().time()
         self._canary = asyncio.create_task(self._sing(), name="canary")
 
@@ -135,13 +140,14 @@ class Reconciler:
         metrics.JOBS.clear()
         await self.drivers.close()
 
-    # --- waking ----------------------------------------------------------------------------------------------
+    # --- enqueueing -----------------------------------------------------------------------------------------
 
     def wake(self, namespace: str, name: str, version: str | None = None, *, pod: str | None = None) -> None:
-        """Look at the job soon, if we lead.
+        """Enqueue the job if we lead.
 
-        :param version: resourceVersion of the StreamJob whose event says so; one that we know already wakes nobody.
-        :param pod: the same of a driver's pod.
+        :param version: resourceVersion of the StreamJob in its event; a version that we already know enqueues
+            nothing.
+        :param pod: the same for a driver pod.
         """
         if self._canary is None:
             return
@@ -164,7 +170,7 @@ class Reconciler:
         task.timer = loop.call_later(delay, lambda: self.wake(namespace, name))
 
     async def _run(self, namespace: str, name: str, task: Task) -> None:
-        """Passes until there is nothing to do now."""
+        """Reconcile until nothing is due now. Then schedule the requeue, or drop a deleted job."""
         logs.JOB.set((namespace, name))
         delay: float | None = None
         try:
@@ -183,7 +189,11 @@ class Reconciler:
             self._tasks.pop((namespace, name), None)
 
     async def _guarded(self, namespace: str, name: str, task: Task) -> float | None:
-        """A pass that never raises: whatever goes wrong is tried again later, less and less often."""
+        """Reconcile without raising. A failure is retried with exponential backoff, or after the time that
+        the API server asks for.
+
+        :returns: as `_pass`; None also if we no longer lead.
+        """
         try:
             delay = await self._reconcile(namespace, name, task)
         except NotLeading as e:
@@ -209,7 +219,7 @@ class Reconciler:
         task.failures = 0
         return delay
 
-    # --- the flow of one reconcile ------------------------------------------------------------------------------
+    # --- one reconcile --------------------------------------------------------------------------------------
 
     async def _reconcile(self, namespace: str, name: str, task: Task) -> float | None:
         for _ in range(STEPS):
@@ -220,7 +230,10 @@ class Reconciler:
         return BACKOFF_FIRST
 
     async def _pass(self, namespace: str, name: str, task: Task) -> float | None:
-        """Returns the seconds after which to look again, None for not before something wakes us."""
+        """One pass: observe, decide, act.
+
+        :returns: seconds until the requeue; None to wait for an event.
+        """
         term = self.leader.term
         self.leader.check(term)
         patched, task.patched = task.patched, False
@@ -247,7 +260,12 @@ class Reconciler:
         return await self._do(o, decision, self._first(o, decision, term), task, term)
 
     async def _tell_the_driver(self, namespace: str, name: str, task: Task, term: int) -> bool:
-        """If that is all there is to do at once: True. All else, and what comes of this, is decided on a proper look."""
+        """The fast path: act at once if the decision asks only for commands to the driver. In a new term it
+        fences the job instead, and the next pass sends the commands. Everything else, and what follows, needs
+        a full `observe`.
+
+        :returns: whether it acted.
+        """
         if task.uid is None or task.driver is None:
             return False
         o = await glance(self.kube, self.drivers, namespace, name, task.uid, task.driver)
@@ -260,12 +278,15 @@ class Reconciler:
         if not commands:
             return False
         task.version = o.job.metadata.resource_version
-        task.patched = first is not None  # then the command is next
+        task.patched = first is not None  # then the command follows in the next pass
         await self._do(o, decision, first, task, term)
         return True
 
     def _first(self, o: Observed, decision: Decision, term: int) -> Decision | None:
-        """What comes before this decision, in a new term. :raises Superseded: the job has heard of a later one."""
+        """The fencing that must precede this decision in a new term; None if it is not needed.
+
+        :raises Superseded: the job knows a later term.
+        """
         if o.job.status.term > term:
             raise Superseded("the job", o.job.status.term)
         changes = bool(decision.actions) or decision.status != o.job.status
@@ -274,7 +295,7 @@ class Reconciler:
     async def _do(
         self, o: Observed, decision: Decision, first: Decision | None, task: Task, term: int
     ) -> float | None:
-        """The status, then the actions. Returns as `_pass` does."""
+        """Write the status, then execute the actions. Returns the same as `_pass`."""
         namespace, name = o.job.metadata.namespace, o.job.metadata.name
         decision = first or decision
         try:
@@ -302,7 +323,10 @@ class Reconciler:
         return decision.wake if first is None and not decision.actions else AT_ONCE_AGAIN
 
     async def _write_status(self, o: Observed, status: Status, task: Task) -> str:
-        """Under optimistic locking, if it says anything new; then the Events of what is new. Returns the version."""
+        """Write the status with optimistic locking if it differs, then post Events for what is new.
+
+        :returns: the job's resourceVersion after the write.
+        """
         meta = o.job.metadata
         if status == o.job.status:
             return meta.resource_version
@@ -313,7 +337,7 @@ class Reconciler:
         for event in events(o.job.status, status):
             log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
             body = event_object(o.job, event, now)
-            # They are for people: nothing waits for them, and one that is lost is lost.
+            # Events are for people: nothing waits for them, and a lost one is not repeated.
             asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
         return version
 
@@ -324,9 +348,9 @@ class Reconciler:
             log.debug("an Event was not taken: %s", e)
 
     async def _tell(self, namespace: str, name: str, error: StreamJobError, task: Task) -> None:
-        """Say in the conditions what keeps the job from going on, where it is for a person to mend."""
+        """Report in the conditions what blocks the job, if a person has to fix it."""
         if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
-            return  # the long poll sees the same, and tells when it lasts; or it is another controller's job to tell
+            return  # the long poll reports a lasting failure; if we do not lead, another controller reports
         if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
             return
         if type(error) is Forbidden and task.failures + 1 < REFUSALS:
@@ -334,13 +358,13 @@ class Reconciler:
         now = self._now()
         problem = Problem(error.reason, error.message, error.remedy, error.retryable)
         try:
-            # On what is there now: the intent may have been written just before.
+            # Read the job again: its intent may have been written just before.
             fresh = await self.kube.get_job(namespace, name)
             if fresh is None or fresh["metadata"]["uid"] != (task.uid or fresh["metadata"]["uid"]):
                 return
             job = StreamJob.parse(fresh)
             term = self.leader.term
-            if not term or job.status.term not in (0, term):  # 0: nobody has been able to take charge of it
+            if not term or job.status.term not in (0, term):  # 0: no leader has fenced it yet
                 return
             s = not_made(fail(job.status, problem, now))
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
@@ -354,17 +378,21 @@ class Reconciler:
         task.uid = task.version = None
         task.namespace_ends = False
 
-    # --- is it alive? -------------------------------------------------------------------------------------------
+    # --- liveness and periodic resync -----------------------------------------------------------------------
 
     @property
     def age(self) -> float:
-        """Seconds since the last reconcile, or canary, that reached the API server; of a standby, since it saw the Lease."""
+        """Seconds since a reconcile or resync last reached the API server. In a standby: since it last saw
+        the Lease.
+        """
         alive = self.leader.alive if self._canary is None else self._alive
         return asyncio.get_running_loop().time() - alive
 
     async def _sing(self) -> None:
-        """The canary: real reads through the same client, and every job is woken of whose change, or of whose driver's pod's, no
-        event told us: a watch may be dead, for good and without a word (kopf's is, once it was refused)."""
+        """The periodic resync: real reads through the same client. It enqueues every job that changed, or
+        whose driver pods changed, without an event reaching us. A watch may die silently and for good; kopf's
+        does once the API server has refused it.
+        """
         while True:
             try:
                 jobs = await self.kube.list_jobs()

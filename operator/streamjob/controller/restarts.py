@@ -1,4 +1,4 @@
-"""After a failure: it is counted, and another driver begins when the backoff is over, or none does. Pure, rules of `decide`."""
+"""Restarts: count a failure; another driver starts after the backoff, or none. Pure, rules of `decide`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from .case import Case, Decision, Goal
 from .status import fail, seconds_until
 from .words import sentence
 
-STABLE = timedelta(minutes=10)  # of running; then earlier failures are forgotten
+STABLE = timedelta(minutes=10)  # of running; it resets the failure count
 
 
 def account_for_a_failure(c: Case) -> Decision | None:
-    """The driver of the newest epoch is gone and its final checkpoint is not in the index. Once for each epoch."""
+    """A rule: count a failure if the newest epoch's driver has ended and its final checkpoint is not in the
+    index. Applies once per epoch.
+    """
     known = c.s.driver is not None and c.s.driver.uid is not None
     if c.failed or not known or c.leaving:
         return None
@@ -32,7 +34,7 @@ def account_for_a_failure(c: Case) -> Decision | None:
         generation=generation,
         next_at=timestamp(c.now + delay) if delay is not None else None,
     )
-    # A pod that is gone may have run without our seeing it.
+    # A pod that no longer exists may have run unobserved.
     started = c.s.epoch if c.o.pod is None else c.s.started_epoch
     s = fail(c.s, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
     gone = c.s.model_copy(update={"started_epoch": started})
@@ -51,17 +53,19 @@ def account_for_a_failure(c: Case) -> Decision | None:
 
 
 def wait_after_a_failure(c: Case) -> Decision | None:
-    """Until the backoff is over, or, where there is no further restart, until the spec (or restart.nonce) changes."""
+    """A rule: wait until the backoff is over, or until the spec changes (restart.nonce suffices). Without a
+    further restart only such a change ends the wait.
+    """
     failed = c.failed
     if failed is None or c.settled:
         return None
-    # To ask a job that has failed for good to stop is not to start it again.
+    # Asking a job that has failed for good to stop does not start it again.
     idle = c.goal is Goal.STOP and c.open_termination is None and failed.next_at is None
     if failed.generation != c.o.job.metadata.generation and not idle:
         return None
     if failed.next_at is None:
         if c.phase is not Phase.FAILED and c.s.last_error is not None:
-            # It was cancelled in between, which it no longer is.
+            # The job was cancelled in the meantime and no longer is.
             error = c.s.last_error
             text = sentence(Problem(error.reason, error.message, error.remedy))
             return c.decide(Phase.FAILED, error.reason, text, wake=c.until_deletion_is_due)
@@ -72,5 +76,5 @@ def wait_after_a_failure(c: Case) -> Decision | None:
 
 def _backoff(c: Case, count: int) -> timedelta:
     backoff = c.o.job.spec.restart.backoff
-    # The exponent is bounded only so that the number stays one.
+    # The exponent is bounded only so that the product does not overflow.
     return min(duration(backoff.initial) * (1 << min(count - 1, 20)), duration(backoff.max))

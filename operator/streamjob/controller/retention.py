@@ -1,11 +1,12 @@
-"""Which savepoints beside the run are kept no longer (`spec.savepoint.retained`), and how they go. Pure, a part of `decide`.
+"""Deletes live savepoints that have expired (`spec.savepoint.retained`). Pure, a part of `decide`.
 
-In three steps, each of which may be repeated: the index forgets the savepoint (so that nobody restores from what is about to
-be half deleted) and notes that it is to be deleted; the driver deletes it; the index notes that it is gone. A driver that dies
-leaves the second step to the next one.
+A deletion has three steps, each of which may be repeated: the index drops the savepoint, so that nobody
+restores from a partly deleted one, and records it for deletion; the driver deletes it; the index records that
+it is deleted. If the driver dies, the next one repeats the second step.
 
-Never: a savepoint of a stop, a drain or an eviction; the newest of all; one that a StreamJob of the namespace restores from. For
-that they are listed, and only when one is about to go.
+Never deleted: savepoints of a stop, a drain or an eviction; the newest savepoint; one from which a StreamJob
+of the namespace restores. The last rule needs a list of the StreamJobs, which is read only when a savepoint
+is about to go.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .observe import Observed
 
 
 def tidy(c: Case) -> tuple[Action, ...]:
-    """The next step, while the driver runs and writes no savepoint."""
+    """The next step; none while a savepoint request is pending. The driver must be running."""
     index, word, asked = c.o.index, c.o.driver, c.s.savepoint_request
     if index is None or word is None or (asked is not None and not asked.over):
         return ()
     if c.o.restored_from is None:
-        return ()  # nobody has looked: nothing was about to go
+        return ()  # not looked up, because nothing was about to be deleted
     kept = {_plain(s) for s in c.o.restored_from}
     expired = [s for s in surplus(index, c.o.job.spec.savepoint.retained, c.now) if _plain(s) not in kept]
     if expired:
@@ -43,14 +44,14 @@ def tidy(c: Case) -> tuple[Action, ...]:
 
 
 def about_to_go(o: Observed, now: datetime) -> bool:
-    """Whether it has to be known which savepoints other jobs restore from."""
+    """Whether a savepoint may be deleted next, so that `Observed.restored_from` must be looked up."""
     if o.driver is None or o.index is None:
         return False
     return bool(o.index.to_delete or surplus(o.index, o.job.spec.savepoint.retained, now))
 
 
 def surplus(index: Index, retained: Retained, now: datetime) -> list[str]:
-    """The places of savepoints beside the run that are too many, or too old."""
+    """URIs of live savepoints beyond `retained.count` or `retained.age`; never the newest savepoint."""
     beside = [
         c
         for c in index.checkpoints
@@ -65,10 +66,10 @@ def surplus(index: Index, retained: Retained, now: datetime) -> list[str]:
 
 
 def _plain(savepoint: str) -> str:
-    """However many slashes follow the scheme or stand at the end, it is the same place."""
+    """Normalize the slashes after `file:` and at the end, so that the same location compares equal."""
     return re.sub(r"^file:/+", "file:/", savepoint).rstrip("/")
 
 
 def deletion_token(savepoints: tuple[str, ...]) -> str:
-    """How a deletion stands among the acknowledged commands."""
+    """The token of a deletion among the acknowledged commands."""
     return " ".join(("delete", *savepoints))

@@ -1,9 +1,10 @@
-"""Savepoints beside the run: which is asked for, and what became of it. Pure, like `decide`, of which it is a part.
+"""Live savepoints: which one is requested, and its outcome. Pure, a part of `decide`.
 
-`follow` keeps the book in the status, whatever else is decided: one request at a time, recorded (id, target, deadline) before
-`tell` sends it. A request goes to whichever driver runs; one that dies leaves it to the next, until its deadline. It is over when
-the index has its checkpoint, or when the driver says that it gave it up; or when nobody is left to say so: the job has ended, or
-the deadline is long past. Nothing of this ever keeps the job from what its spec asks for.
+`follow` updates the request in the status, whatever else is decided: one request at a time, recorded (id,
+target, deadline) before `tell` sends it. The request goes to whichever driver runs; if that driver dies, the
+next one gets it, until the deadline. The request is over when the index has its checkpoint, or when the
+driver reports that it aborted the savepoint. It is also over when no driver is left to report: the job has
+ended, or the deadline is long past. A request never keeps the job from its desired state.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from . import names
 from .actions import SendSavepoint
 from .case import Case, Decision, Goal
 
-GRACE = timedelta(minutes=1)  # for a driver to say itself that the time of a savepoint is over
-ENDED = (Phase.FINISHED, Phase.DRAINED)  # whatever the spec asks for, no driver is on its way
+GRACE = timedelta(minutes=1)  # after the deadline, for the driver itself to report that a savepoint timed out
+ENDED = (Phase.FINISHED, Phase.DRAINED)  # no driver will start, whatever the spec asks for
 NO_DRIVER = (*ENDED, Phase.FAILED)
 
 
 def follow(c: Case) -> Case:
-    """The case with the book of savepoints brought up to date."""
+    """The context with the savepoint request in its status brought up to date."""
     s, spec = _come_to(c), c.o.job.spec.savepoint
-    if not s.epoch:  # created just now: there is nothing to save
+    if not s.epoch:  # just created: there is nothing to save
         return replace(c, s=s.model_copy(update={"savepoint_trigger": spec.trigger}))
     if c.goal is Goal.UPGRADE:
-        return replace(c, s=s)  # the next driver gets what this one has not done, and what is due by then
+        return replace(c, s=s)  # the next driver gets a pending request, and whatever is due by then
     if c.goal is not Goal.RUN:
         return replace(c, s=_not_running(c, s))
     if s.phase in ENDED:
         return replace(c, s=_not_running(c, s))
-    if s.phase is Phase.FAILED:  # asked for now, it is taken when the job runs again
+    if s.phase is Phase.FAILED:  # a trigger set now is answered when the job runs again
         return replace(c, s=s.model_copy(update={"next_savepoint_at": None}))
     free = _free(c, s)
     if free and spec.trigger != s.savepoint_trigger:
@@ -46,7 +47,7 @@ def follow(c: Case) -> Case:
 
 
 def tell(c: Case) -> tuple[SendSavepoint, ...]:
-    """The driver runs: what it has not heard of."""
+    """The request to send to the running driver, if it has not received it yet."""
     asked, word = c.s.savepoint_request, c.o.driver
     if asked is None or asked.over or word is None or asked.request_id in c.o.acknowledged:
         return ()
@@ -57,7 +58,9 @@ def tell(c: Case) -> tuple[SendSavepoint, ...]:
 
 
 def wake_for(decision: Decision, c: Case) -> Decision:
-    """Look again when the next savepoint is due, or the patience with one ends. A job that has just come to its end has none."""
+    """The decision, requeued when the next savepoint is due or the pending request times out. A job that has
+    just ended or failed has no next savepoint.
+    """
     s, due = decision.status, []
     if s.phase in NO_DRIVER and s.next_savepoint_at is not None:
         s = s.model_copy(update={"next_savepoint_at": None})
@@ -79,7 +82,7 @@ def wake_for(decision: Decision, c: Case) -> Decision:
 
 
 def _come_to(c: Case) -> Status:
-    """What has become of the request."""
+    """The status with the outcome or the progress of the request."""
     asked, word = c.s.savepoint_request, c.o.word
     if asked is None or asked.checkpoint is not None:
         return c.s
@@ -101,7 +104,9 @@ def _come_to(c: Case) -> Status:
 
 
 def _not_running(c: Case, s: Status) -> Status:
-    """The job shall end. A driver that has heard of a request says itself what becomes of it."""
+    """The status of a job that is to end, or has ended. A live driver that has the request reports the
+    outcome itself; any other request fails here, and so does a new trigger.
+    """
     spec, asked, word = c.o.job.spec.savepoint, s.savepoint_request, c.o.driver
     why = "the job is asked to end, with a savepoint of its own"
     if c.goal is Goal.CANCEL:
@@ -121,25 +126,29 @@ def _not_running(c: Case, s: Status) -> Status:
 
 
 def _free(c: Case, s: Status) -> bool:
-    """Another one may be asked for. The status has one place for an answer, and each is written down before the next."""
+    """Whether another savepoint may be requested. The status has room for one outcome, and each must be
+    written before the next request replaces it.
+    """
     return all(
         asked is None or asked.over for asked in (s.savepoint_request, c.o.job.status.savepoint_request)
     )
 
 
 def _unanswered(c: Case, s: Status) -> bool:
-    """Once this answer is written, another one is due, which no event brings about."""
+    """Whether a trigger is still unanswered: it is due once the current outcome is written, and no event
+    announces it.
+    """
     waits = c.goal is Goal.UPGRADE or s.phase is Phase.FAILED
     return s.epoch > 0 and not waits and s.savepoint_trigger != c.o.job.spec.savepoint.trigger
 
 
 def _by_schedule(c: Case, s: Status, free: bool) -> Status:
-    """Ask for one when its moment has come; if several have passed, for one."""
+    """Request a scheduled savepoint when it is due: one, even if several due times have passed."""
     text, at = c.o.job.spec.savepoint.schedule, s.next_savepoint_at
     if text is None:
         return s.model_copy(update={"next_savepoint_at": None})
     times = schedule(text)
-    # Of an earlier schedule nothing is made up for.
+    # A missed time of an earlier schedule is not made up for.
     if at is not None and moment(at) <= c.now and times.has(moment(at)):
         if not free:
             return s
@@ -149,7 +158,9 @@ def _by_schedule(c: Case, s: Status, free: bool) -> Status:
 
 
 def _ask(c: Case, s: Status, cause: SavepointCause, name: str, failure: str | None = None) -> Status:
-    """A new request. Its id follows from spec and schedule: whoever decides it gets the same."""
+    """The status with a new request. Its id follows from spec and schedule, so every controller derives the
+    same one.
+    """
     request_id = SAVEPOINT_ID + name
     asked = SavepointRequestStatus(
         request_id=request_id,

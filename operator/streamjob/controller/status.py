@@ -1,4 +1,4 @@
-"""What the status says: pure functions from what was seen to the fields, conditions and Events that people read."""
+"""Pure functions from observations to the fields and conditions of the status, which people read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .words import how_it_went, sentence
 
 S = TypeVar("S")
 
-# A phase in which the job is what the spec asks for, and those in which work is under way. What is in neither has failed.
+# The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
 REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
 UNDER_WAY = {
     Phase.PENDING,
@@ -47,9 +47,9 @@ UNDER_WAY = {
     Phase.RESTARTING,
 }
 TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
-REASON = 500  # characters of an exit's reason
-NOT_MADE = "NotMade"  # in the place of a driver pod's phase
-UPGRADED = {  # the condition
+REASON = 500  # characters kept of an exit's reason
+NOT_MADE = "NotMade"  # replaces a driver pod's phase
+UPGRADED = {  # status of the condition Upgraded
     UpgradeStep.PENDING: "False",
     UpgradeStep.STOPPING: "Unknown",
     UpgradeStep.STARTING: "Unknown",
@@ -58,17 +58,17 @@ UPGRADED = {  # the condition
 }
 
 
-# --- from what was seen ------------------------------------------------------------------------------------------
+# --- from observations --------------------------------------------------------------------------------------
 
 
 def seen(o: Observed) -> Status:
-    """The old status with everything in it that follows from observation alone. Nothing in it goes back (V7)."""
+    """The old status, updated with all that follows from observation alone. Nothing in it goes back (V7)."""
     old, pod, word = o.job.status, o.pod, o.word
     latest = o.index.latest if o.index else None
     savepoint = o.index.latest_savepoint if o.index else None
     started = [p.epoch for p in o.pods if p.started] + ([latest.epoch] if latest else [])
     if pod is None and old.driver is not None and old.driver.uid is None and old.driver.phase != NOT_MADE:
-        started.append(old.epoch)  # it may have been made, and have run, and be gone, while nobody looked
+        started.append(old.epoch)  # it may have been created, run and disappeared unobserved
     return old.model_copy(
         update={
             "observed_generation": o.job.metadata.generation,
@@ -89,24 +89,28 @@ def seen(o: Observed) -> Status:
 
 
 def _newer(old: S | None, new: S | None, number: Callable[[S], int]) -> S | None:
-    """The index may have been read before, and the status after, another controller has written both."""
+    """The newer of both: the index may have been read before another controller wrote, the status after."""
     return old if new is None or (old is not None and number(old) > number(new)) else new
 
 
 def final(record: CheckpointRecord | None) -> bool:
-    """A checkpoint with which an epoch ended, not one taken while it ran on."""
+    """Whether the checkpoint ended an epoch, as opposed to one taken while the epoch continued."""
     return record is not None and record.scenario is not None
 
 
 def own_end(record: CheckpointRecord) -> bool:
-    """Nobody asked for this end: the sources ran out, or the script stopped its queries. A savepoint of the running job that the
-    end has overtaken is its last checkpoint, but asked for no end."""
+    """Whether the job ended without a request: its sources ran out, or the script stopped its queries. The
+    checkpoint may carry the request of a live savepoint that the end has overtaken; such a request asks for
+    no end.
+    """
     asked = record.request_id is not None and not record.request_id.startswith(SAVEPOINT_ID)
     return final(record) and not asked
 
 
 def end_failed(latest: CheckpointRecord, s: Status) -> bool:
-    """The job came to its own end, and its driver said in the end that it had failed. A requested end stands in any case."""
+    """Whether the job ended without a request and its driver exited with a failure. A requested end counts
+    regardless.
+    """
     end = s.last_exit
     if end is None or end.epoch != latest.epoch or not own_end(latest):
         return False
@@ -114,8 +118,9 @@ def end_failed(latest: CheckpointRecord, s: Status) -> bool:
 
 
 def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
-    """All had finished before the last driver began, so there was nothing for it to take a checkpoint of: only its script has
-    come to its own end."""
+    """Whether everything had finished before the last driver started and its script then ended successfully.
+    That driver had nothing to checkpoint.
+    """
     end = s.last_exit
     if end is None or end.epoch < s.started_epoch or not latest.drained:
         return False
@@ -123,7 +128,9 @@ def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
 
 
 def drained(record: CheckpointRecord | None) -> bool:
-    """There is nothing left to resume. A record cut down for a final report has no stages: its scenario says it too."""
+    """Whether nothing is left to resume. A record cut to fit a final report has no stages, but its scenario
+    shows it.
+    """
     return record is not None and (
         record.drained or (record.scenario is not None and record.scenario.is_drain)
     )
@@ -131,7 +138,7 @@ def drained(record: CheckpointRecord | None) -> bool:
 
 def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     if old is None and pod.deleting and not pod.started:
-        return None  # given up before it began
+        return None  # deleted before it started
     started = timestamp(pod.started_at) if pod.started_at else None
     if started is None and old is not None and old.uid == pod.uid:
         started = old.started_at
@@ -152,7 +159,7 @@ def _exit(pod: Pod) -> ExitStatus | None:
 
 
 def _stages(word: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
-    """A final report may have had no room for the operators: what is known of them stays."""
+    """The stages as reported. A final report may lack room for the operators: then the known ones stay."""
     known = {s.uid: s.operators for s in old}
     return tuple(_stage(s, known.get(s.uid, ())) for s in word.stages) if word else ()
 
@@ -205,7 +212,7 @@ def _savepoint(record: CheckpointRecord) -> SavepointStatus:
 def _termination(
     old: TerminationInfo | None, word: DriverStatus | None, index: Index | None
 ) -> TerminationInfo | None:
-    """How far the recorded termination is: in the driver's words until its checkpoint is in the index."""
+    """The recorded termination with the driver's progress report, until its checkpoint is in the index."""
     if old is None:
         return None
     said = word.termination if word else None
@@ -229,10 +236,10 @@ def _or(new: int | None, old: int | None) -> int | None:
 
 
 def degraded(s: Status, o: Observed, now: datetime) -> Status:
-    """The status with the condition Degraded as long as the driver that lives says that one of its queries is dead."""
+    """The status, with the condition Degraded while the live driver reports one of its queries as dead."""
     lives = o.pod is not None and not o.pod.over
     if lives and o.driver is None:
-        return s  # it is about to answer
+        return s  # the driver is about to answer
     problem = o.driver.degraded if lives and o.driver is not None else None
     others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
     if problem is not None:
@@ -241,7 +248,7 @@ def degraded(s: Status, o: Observed, now: datetime) -> Status:
     return s.model_copy(update={"conditions": others})
 
 
-# --- what it means -----------------------------------------------------------------------------------------------
+# --- phase, conditions, last error --------------------------------------------------------------------------
 
 
 def settle(
@@ -254,7 +261,11 @@ def settle(
     *,
     stalled: bool = False,
 ) -> Status:
-    """The status in `phase`, with the three conditions that follow. `stalled`: nothing moves until a person acts."""
+    """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
+    Upgraded if there is an upgrade.
+
+    :param stalled: nothing moves until a person acts; implied by the phase Failed.
+    """
     stalled = stalled or phase is Phase.FAILED
     flags = {
         ConditionType.READY: phase in REACHED and not stalled,
@@ -274,7 +285,7 @@ def settle(
 
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:
-    """The status with `problem` as its last error; the time stays while it is the same one."""
+    """The status with `problem` as its last error. The time stays while the problem is the same."""
     problem = replace(problem, message=without_secrets(problem.message))
     old = s.last_error
     if old is not None and (old.reason, old.message, old.remedy) == (
@@ -290,7 +301,9 @@ def fail(s: Status, problem: Problem, now: datetime) -> Status:
 
 
 def not_made(s: Status) -> Status:
-    """The API server said no while the driver that is recorded was to be made: it has certainly not run."""
+    """The status with its driver marked as not created, unless a pod of it has been seen. Only for a driver that
+    the API server refused: it has certainly not run.
+    """
     if s.driver is None or s.driver.uid is not None:
         return s
     return s.model_copy(update={"driver": s.driver.model_copy(update={"phase": NOT_MADE})})
@@ -320,5 +333,5 @@ def _condition(
 
 
 def seconds_until(text: str, now: datetime) -> float:
-    """From `now` to a timestamp, never negative."""
+    """Seconds from `now` to a timestamp, never negative."""
     return max((moment(text) - now) / timedelta(seconds=1), 0.0)

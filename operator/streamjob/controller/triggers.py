@@ -1,6 +1,6 @@
-"""What kopf is for: it watches and wakes. It writes nothing: no finalizer, no annotation, no Event of kopf's.
+"""The kopf triggers. kopf only watches and enqueues; it writes no finalizer, annotation or Event.
 
-Only `on.event` handlers, because they are the cheap and stateless ones; a missed event is made up for by the canary.
+All handlers are `on.event` handlers: cheap and stateless. The periodic resync makes up for missed events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .reconciler import Reconciler
 
 
 def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
-    """The registry of all triggers, for `kopf.operator`."""
+    """All triggers, as a registry for `kopf.operator`."""
     registry = kopf.OperatorRegistry()
 
     async def login(**context: Any) -> kopf.ConnectionInfo | None:
@@ -36,7 +36,7 @@ def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
     async def driver_changed(
         type: str | None, namespace: str, labels: dict[str, str], meta: dict[str, Any], **_: Any
     ) -> None:
-        # Every few minutes a watch is renewed and tells of every pod anew.
+        # A watch is renewed every few minutes and then reports every pod again.
         pod = None if type == "DELETED" else meta.get("resourceVersion")
         reconciler.wake(namespace, labels[names.LABEL_JOB], pod=pod)
 
@@ -50,7 +50,9 @@ def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
 
 
 class NothingKept(kopf.DiffBaseStorage):  # type: ignore[misc]
-    """We never ask kopf what has changed, and yet it would copy each object for that: a third of its time."""
+    """Disables kopf's diffs. We never use them, but kopf would copy each object for them: a third of its
+    time.
+    """
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
         return cast("kopf.BodyEssence", {})
@@ -63,17 +65,18 @@ class NothingKept(kopf.DiffBaseStorage):  # type: ignore[misc]
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Each line against a pitfall that is known of kopf."""
+    """Configure kopf. Each setting avoids a known pitfall."""
     settings.posting.enabled = False  # log lines are not Events
-    settings.scanning.disabled = True  # no cluster-wide rights for discovery
+    settings.scanning.disabled = True  # we have no cluster-wide permissions for discovery
     settings.peering.standalone = True  # peering is not a lease
     settings.persistence.diffbase_storage = NothingKept()
-    # For each object that there was an event of kopf has a task, which keeps the object: of a list, all at once. What lives
-    # longer comes to lie between them, and keeps their memory from being given back when they are gone.
+    # kopf has a task for each object that had an event, and the task holds the object; a list creates all of
+    # them at once. Longer-lived objects are allocated between them and keep their memory from being returned
+    # when they end.
     settings.queueing.idle_timeout = 0.1
     settings.watching.chunk_size = 50
-    settings.watching.label_selectors["v1", "pods"] = names.ALL_DRIVERS  # no executors, nobody else's
-    settings.watching.server_timeout = 300  # a watch is renewed (and everything listed) that often
+    settings.watching.label_selectors["v1", "pods"] = names.ALL_DRIVERS  # no executors, no foreign pods
+    settings.watching.server_timeout = 300  # seconds; then the watch is renewed and everything listed again
     settings.watching.client_timeout = 360
     settings.watching.connect_timeout = 10
     settings.networking.request_timeout = 30

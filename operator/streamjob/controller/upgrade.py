@@ -1,10 +1,12 @@
-"""An upgrade: the specification has changed while a driver runs. Pure, a part of `decide`.
+"""Upgrades: the specification changes while a driver runs. Pure, a part of `decide`.
 
-The driver that runs stops (`Goal.UPGRADE`), another one begins with the new specification. Until that one has come up, the status
-keeps what ran before; if it does not come up, the job goes back to it, and does not try the same specification again.
+The running driver stops (`Goal.UPGRADE`), and another one starts with the new specification. The status keeps
+the previous specification until the new driver has come up. If it does not come up, the job rolls back, and
+does not try the same specification again.
 
-A driver is made from `effective`, which follows from spec and status alone. Whatever driver runs instead (after a user's second
-thought, or a late creation of an older controller) is asked to stop: so nothing has to be put right step by step.
+A driver is created from `effective`, which follows from spec and status alone. Any other running driver
+(because the user changed the spec again, or an older controller created it late) is asked to stop, so no step
+has to be undone.
 """
 
 from __future__ import annotations
@@ -32,44 +34,46 @@ from .observe import Pod
 from .status import NOT_MADE, fail
 from .words import ROLLED_BACK, how_it_went
 
-ATTEMPTS = 2  # of a new specification; one failure may be chance (an eviction, a broker that is away)
-HOPELESS = ("InvalidImageName", "Invalid")  # no wait mends them
+ATTEMPTS = 2  # of a new specification; a single failure may be chance (an eviction, a broker that is down)
+HOPELESS = ("InvalidImageName", "Invalid")  # waiting does not fix them
 
 
 def effective(c: Case) -> Specification:
-    """What a driver is to be made from: what the spec says, unless that has been rolled back."""
+    """The specification for the next driver: that of the spec, or the previous one after a rollback."""
     previous = Specification.parse(c.s.upgrade.previous) if c.s.upgrade and rolled_back(c) else None
     return previous or Specification.of(c.o.job.spec)
 
 
 def rolled_back(c: Case) -> bool:
-    """What the spec asks for did not come up, and has not been changed since."""
+    """Whether the spec's specification did not come up and has not changed since."""
     u = c.s.upgrade
     return u is not None and u.step is UpgradeStep.ROLLED_BACK and u.target == c.target
 
 
-# --- before the rules: how far it is -----------------------------------------------------------------------------
+# --- before the rules: progress of the upgrade --------------------------------------------------------------
 
 
 def aim(c: Case) -> Case:
-    """The case with what has come of the upgrade, and with `Goal.UPGRADE` if the driver that runs has to make way."""
+    """The context with the upgrade's progress; its goal is `UPGRADE` if the driver has to be replaced."""
     c = _settled(c)
     pod, word = c.o.pod, c.o.driver
     if c.goal is not Goal.RUN or pod is None or pod.over or pod.deleting or pod.specification is None:
         return c
     if pod.specification == effective(c):
-        # Nothing waits for a stop (any more).
+        # The running driver need not be replaced (any more).
         return _with(c, None) if _step(c) in (UpgradeStep.STOPPING, UpgradeStep.PENDING) else c
     runs = word is not None and word.problem is None
     if not runs or word is None or word.phase not in (DriverPhase.RUNNING, DriverPhase.TERMINATING):
-        return c  # it has not begun, or is failing: what comes next begins with the new one anyway
+        return c  # starting, failing or done: the next driver gets the new specification anyway
     if c.o.job.spec.upgrade.mode is UpgradeMode.NEXT_EPOCH:
         return _with(c, _asked(c, UpgradeStep.PENDING)) if _step(c) is not UpgradeStep.STARTING else c
     return replace(c, goal=Goal.UPGRADE)
 
 
 def _settled(c: Case) -> Case:
-    """The new driver has come up, or the spec is again what ran before."""
+    """The context with a finished upgrade: the new driver has come up, or the spec was set back to what ran
+    before.
+    """
     u = c.s.upgrade
     if u is None:
         return c
@@ -79,7 +83,7 @@ def _settled(c: Case) -> Case:
         return _with(c, None)
     latest = c.o.index.latest if c.o.index else None
     completed = latest is not None and u.epoch is not None and latest.epoch >= u.epoch
-    # It may have failed while nobody looked.
+    # A driver that came up may have failed unobserved, so it must still run.
     runs = c.o.pod is not None and not c.o.pod.over and c.o.driver is not None and c.o.driver.problem is None
     proven = runs and _probation_left(c.o.job, c.s, c.now) == timedelta()
     if u.step is not UpgradeStep.STARTING or not (completed or proven):
@@ -89,7 +93,7 @@ def _settled(c: Case) -> Case:
 
 
 def _probation_left(job: StreamJob, s: Status, now: datetime) -> timedelta | None:
-    """Of the new driver; None while it does not run."""
+    """Time left in the new driver's probation; None while the job is not Running and Ready."""
     ready = s.condition(ConditionType.READY)
     if s.phase is not Phase.RUNNING or ready is None or ready.status != "True":
         return None
@@ -97,11 +101,11 @@ def _probation_left(job: StreamJob, s: Status, now: datetime) -> timedelta | Non
     return max(since + duration(job.spec.upgrade.probation) - now, timedelta())
 
 
-# --- the intents -------------------------------------------------------------------------------------------------
+# --- recording the intent -----------------------------------------------------------------------------------
 
 
 def asked_to_stop(c: Case) -> Case:
-    """To be recorded with the termination that the driver is about to be told."""
+    """The context with the intent to stop for an upgrade, recorded with the termination that is sent next."""
     if c.goal is not Goal.UPGRADE or rolled_back(c):
         return c
     return _with(c, _asked(c, UpgradeStep.STOPPING))
@@ -111,7 +115,7 @@ def _asked(c: Case, step: UpgradeStep) -> UpgradeStatus:
     u, pod = c.s.upgrade, c.o.pod
     assert pod is not None
     assert pod.specification is not None
-    # What has not come up is nothing to go back to.
+    # A specification that has not come up is no target for a rollback.
     proven = u is None or u.step in (UpgradeStep.COMPLETED, UpgradeStep.PENDING)
     previous = pod.specification.text if u is None or proven else u.previous
     return UpgradeStatus(
@@ -120,7 +124,10 @@ def _asked(c: Case, step: UpgradeStep) -> UpgradeStatus:
 
 
 def begun(c: Case, epoch: int) -> tuple[Status, Specification]:
-    """A driver of `epoch` is about to be made: what the status says of the upgrade then, and what the driver is made from."""
+    """Record that the driver of `epoch` is about to be created.
+
+    :returns: the status with the upgrade as of then, and the specification for the driver.
+    """
     s, u, job = c.s, c.s.upgrade, c.o.job
     made_from = effective(c)
     if u is None or u.step is UpgradeStep.COMPLETED or rolled_back(c):
@@ -131,7 +138,7 @@ def begun(c: Case, epoch: int) -> tuple[Status, Specification]:
     latest = c.o.index.latest if c.o.index else None
     same = u.step is UpgradeStep.STARTING and u.target == c.target
     if same and s.epoch == epoch:
-        return s, made_from  # it is made again under the same name
+        return s, made_from  # the same pod is created again
     exact = latest is not None and c.settled and u.step is UpgradeStep.STOPPING
     u = UpgradeStatus(
         step=UpgradeStep.STARTING,
@@ -143,24 +150,26 @@ def begun(c: Case, epoch: int) -> tuple[Status, Specification]:
         savepoint=latest.savepoint if latest is not None and exact else u.savepoint,
         error=u.error if same else None,
     )
-    # The driver that made way may have died of it, which the new one does not answer for.
+    # The old driver may have died while stopping. Its failures do not count against the new one.
     clean = {} if same else {"restarts": None}
     return s.model_copy(update={"upgrade": u, **clean}), made_from
 
 
 def at_its_end(s: Status) -> Status:
-    """Drained or out of input: nothing will begin any more."""
+    """The status of a drained or finished job, without a pending upgrade: no driver starts any more."""
     over = s.upgrade is None or s.upgrade.step in (UpgradeStep.COMPLETED, UpgradeStep.ROLLED_BACK)
     return s if over else s.model_copy(update={"upgrade": None})
 
 
-# --- going back --------------------------------------------------------------------------------------------------
+# --- rollback -----------------------------------------------------------------------------------------------
 
 
 def give_up_what_does_not_start(c: Case) -> Decision | None:
-    """A rule. The new driver's container has not run, so it holds nothing: after `upgrade.startTimeout` its pod goes.
+    """A rule: roll back if the new driver does not start within `upgrade.startTimeout`, or at once if it
+    never can. Its container has not run and holds nothing, so the pod is deleted.
 
-    The pod's version is a precondition: should the kubelet start it just now, it stays, and is asked to stop instead.
+    The pod's version is a precondition: if the kubelet starts it at this moment, the pod stays and is asked
+    to stop.
     """
     pod, u = c.o.pod, c.s.upgrade
     if pod is not None and not pod.started and not pod.over and not pod.deleting and _given_up(c, pod):
@@ -193,17 +202,20 @@ def give_up_what_does_not_start(c: Case) -> Decision | None:
 
 
 def give_up_what_fails(c: Case, s: Status, problem: Problem, count: int) -> Decision | None:
-    """The new driver has failed for the `count`-th time. None: it is tried again, as after any failure."""
+    """Roll back after the new driver's failure number `count`.
+
+    :returns: None if it is tried again, as after any failure.
+    """
     may_pass = problem.retryable and c.o.job.spec.restart.policy is RestartPolicy.ON_FAILURE
     if not _trying(c) or (may_pass and count < min(ATTEMPTS, c.o.job.spec.restart.limit + 1)):
         return None
-    # At once, and the old specification begins with a clean slate.
+    # The old specification starts at once, with no failures counted.
     s = _back(c, s, problem).model_copy(update={"restarts": c.restart_now})
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _told(s), status=s, wake=0.0)
 
 
 def _given_up(c: Case, pod: Pod) -> bool:
-    """It is recorded that the job has gone back, and the pod is still there."""
+    """Whether the rollback is recorded and the pod has a specification other than the effective one."""
     made_from = pod.specification
     return rolled_back(c) and made_from not in (None, effective(c))
 
@@ -226,11 +238,15 @@ def _back(c: Case, s: Status, problem: Problem) -> Status:
     return s.model_copy(update={"upgrade": s.upgrade.model_copy(update=update)})
 
 
-# --- what is said of it ------------------------------------------------------------------------------------------
+# --- reporting ----------------------------------------------------------------------------------------------
 
 
 def running(c: Case, *, do: tuple[actions.Action, ...]) -> Decision | None:
-    """The job runs with what was to be replaced: it needs a person. `do`: what a job that runs does all the same."""
+    """The job runs with the previous specification after a rollback, and needs a person.
+
+    :param do: the actions of any running job.
+    :returns: None if nothing was rolled back.
+    """
     if not rolled_back(c):
         return None
     return c.decide(Phase.RUNNING, ROLLED_BACK, _told(c.s), stalled=True, do=do)
@@ -242,7 +258,9 @@ def _told(s: Status) -> str:
 
 
 def wake(c: Case, s: Status) -> float | None:
-    """Seconds until the new driver should have started, or has run for long enough."""
+    """Seconds until the new driver's start timeout, or until the end of its probation; None if neither is
+    ahead.
+    """
     u = s.upgrade
     if u is None or u.step is not UpgradeStep.STARTING:
         return None
@@ -253,7 +271,7 @@ def wake(c: Case, s: Status) -> float | None:
     return None if late or u.deadline is None else (moment(u.deadline) - c.now).total_seconds()
 
 
-# --- helpers -----------------------------------------------------------------------------------------------------
+# --- helpers ------------------------------------------------------------------------------------------------
 
 
 def _step(c: Case) -> UpgradeStep | None:

@@ -1,4 +1,4 @@
-"""What the controller answers over HTTP: /healthz for the probes, /metrics for Prometheus. Neither shows a secret; no login."""
+"""The controller's HTTP server: /healthz for the probes, /metrics for Prometheus. No login, no secrets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from .metrics import REGISTRY
 from .reconciler import Reconciler
 
-AGE_LIMIT = 90.0  # seconds without a sign of life until the probes fail: four canaries
+AGE_LIMIT = 90.0  # seconds without a sign of life until the probes fail: twice the longest resync interval
 
 
 @asynccontextmanager
 async def served(reconciler: Reconciler, address: str) -> AsyncIterator[None]:
-    """While the block runs. `address`: HOST:PORT."""
+    """Serve while the block runs.
+
+    :param address: HOST:PORT.
+    """
 
     async def health(_: web.Request) -> web.Response:
-        """The age of the last reconcile: an answer alone proves no progress."""
+        """Report the age of the last reconcile, 503 above AGE_LIMIT: an answer alone proves no progress."""
         age = reconciler.age
         body = {"secondsSinceLastReconcile": round(age, 1), "leads": bool(reconciler.leader.term)}
         return web.json_response(body, status=200 if age <= AGE_LIMIT else 503)

@@ -1,4 +1,4 @@
-"""What is said to people about a problem and about an upgrade, in conditions and Events alike."""
+"""The texts about problems and upgrades that people read, in conditions and Events alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or se
 
 @dataclass(frozen=True)
 class Event:
-    """A Kubernetes Event: `reason` is stable and CamelCase."""
+    """A Kubernetes Event. `reason` is stable and in CamelCase."""
 
     warning: bool
     reason: str
@@ -22,14 +22,14 @@ class Event:
 
 
 def sentence(problem: Problem) -> str:
-    """What happened and what to do about it."""
-    # A driver's problem may quote what its script has raised.
+    """One text with what happened and what to do about it, without secrets in the message."""
+    # A driver's problem may quote an exception of its script.
     message = without_secrets(problem.message).rstrip(". \n") + "."
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
 
 
 def how_it_went(u: UpgradeStatus) -> Event:
-    """An upgrade in words."""
+    """The Event that describes an upgrade in its current step."""
     match u.step:
         case UpgradeStep.PENDING:
             text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"

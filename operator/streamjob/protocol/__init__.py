@@ -1,8 +1,9 @@
-"""The heart: what StreamJob promises, without I/O, clock or threads. Standard library only.
+"""The protocol: what StreamJob promises, as pure code. No I/O, no clock, no threads; standard library only.
 
-`lifecycle` is the table of states and `coordinator` the engine that runs it: `ending` knows in which order tasks end along the
-edges of the `graph` (`flow` keeps the sums), `flight` which checkpoints are under way, `checkpoints` and `barriers` what one is.
-`finished` and `recovery` say what starts from a checkpoint, `adoption` makes one of a bare Spark directory. `records` are
-the shapes that a completed checkpoint takes everywhere, `manifest` and `index` their durable forms, `messages` what
-driver and controller say.
+`lifecycle` holds the state tables, and `coordinator` is the engine that applies them. `ending` orders task
+terminations along the edges of the `graph`; `flow` keeps the counters for that. `flight` decides which
+checkpoints to take and tracks the pending ones; `checkpoints` and `barriers` define a single checkpoint.
+`finished` and `recovery` decide what starts from a checkpoint; `adoption` makes a checkpoint of a bare Spark
+directory. `records` defines the shape of a completed checkpoint, `manifest` and `index` define its durable
+forms, and `messages` defines what controller and driver exchange.
 """

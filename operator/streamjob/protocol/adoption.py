@@ -1,7 +1,9 @@
-"""Version 1: a bare Structured Streaming checkpoint directory of any PySpark job, taken over as a checkpoint record.
+"""Format version 1: adopts the bare Structured Streaming checkpoint directory of any PySpark job as a
+checkpoint record.
 
-It has no manifest and no finished flags, so nothing in it has finished. The job may have been killed in the middle of a batch:
-the query that goes on runs that one first, as Spark does after a crash, so the record has the batch before it.
+Such a directory has no manifest and no finished flags, so nothing in it counts as finished. The job may have
+been killed in the middle of a batch. The resumed query reruns an uncommitted batch first, as Spark does after
+a crash, so the record holds the batch before it.
 """
 
 from __future__ import annotations
@@ -21,20 +23,21 @@ METADATA_LIMIT = 64 << 10  # bytes
 
 
 class HalfDoneBatches(StreamJobError):
-    """Several batches were begun and are not committed: asynchronous progress tracking, or files are missing."""
+    """Several batches are uncommitted: asynchronous progress tracking was on, or files are missing."""
 
     reason = "BatchNotCommitted"
 
 
 @dataclass(frozen=True)
 class BareDirectory:
-    """What was found in one query's directory.
+    """The content of one query's checkpoint directory.
 
-    :param uid: the stage that it becomes; the query's name.
-    :param metadata: the file `metadata`, None if there is none.
-    :param offsets: numbers of the files in offsets/. :param commits: of those in commits/.
-    :param log_versions: from the first lines of the newest files of both (`v1`).
-    :param operators: as far as they are known.
+    :param uid: uid of the stage that the directory becomes: the query's name.
+    :param metadata: content of the file `metadata`, None if there is none.
+    :param offsets: batch numbers of the files in offsets/.
+    :param commits: batch numbers of the files in commits/.
+    :param log_versions: versions from the first line (`v1`) of the newest file in each of the two logs.
+    :param operators: the operators, as far as they are known.
     """
 
     uid: str
@@ -55,10 +58,12 @@ def adopt(
     savepoint: str | None = None,
     request_id: str | None = None,
 ) -> CheckpointRecord:
-    """The directories of a job as its checkpoint `number`. Nothing is written.
+    """Make a job's checkpoint directories its checkpoint `number`. Writes nothing.
 
-    :raises HalfDoneBatches: one is more than a batch behind what it has planned. :raises UnknownVersion: of a newer Spark.
-    :raises FormatError: it is no checkpoint directory, or part of it is missing.
+    :raises HalfDoneBatches: a directory has more than one uncommitted batch.
+    :raises UnknownVersion: a newer Spark wrote a directory's logs.
+    :raises FormatError: a directory is not a checkpoint directory, is incomplete, or has the same uid as
+        another one.
     """
     directories = tuple(found)
     if len({d.uid for d in directories}) != len(directories):
@@ -78,13 +83,13 @@ def adopt(
 
 
 def adopted_stage(found: BareDirectory) -> StageRecord:
-    """One directory as a stage of one task. Raises as `adopt`."""
+    """Make one directory a stage with one task. Raises the same errors as `adopt`."""
     task = TaskRecord(0, found.location, _batch(found), query_id=_query_id(found))
     return StageRecord(found.uid, (task,), found.operators)
 
 
 def _query_id(found: BareDirectory) -> str:
-    stage_root(found.uid, 0)  # a name that no savepoint could hold is refused here, not years later
+    stage_root(found.uid, 0)  # refuses here, not years later, a name that no savepoint can hold
     if found.metadata is None:
         raise FormatError(
             f"{found.location}: no file 'metadata', so it is no checkpoint directory of a query",

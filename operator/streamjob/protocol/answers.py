@@ -1,4 +1,4 @@
-"""What can be asked of a job at any time. Nothing here changes anything."""
+"""Queries about a job, allowed at any time. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .task import Task
 
 
 class Answers:
-    """:param tasks: by id, each in its current run."""
+    """Answers questions about the state of a job.
+
+    :param tasks: by id, each in its current run.
+    """
 
     def __init__(self, tasks: dict[str, Task], ending: Ending, flight: Flight) -> None:
         self.tasks = tasks
@@ -19,7 +22,7 @@ class Answers:
 
     @property
     def request(self) -> TerminationRequest | None:
-        """The termination that is under way, or done."""
+        """The termination request that is pending or completed, None if there is none."""
         return self._flight.request
 
     @property
@@ -28,25 +31,27 @@ class Answers:
 
     @property
     def next_checkpoint(self) -> int:
-        """The number that the next one gets."""
+        """The number that the next checkpoint gets."""
         return self._flight.next_number
 
     @property
     def final_checkpoint(self) -> int | None:
-        """The number of the one that the job ends with, once it has been triggered."""
+        """The number of the final checkpoint. None until it is triggered, and again if it is aborted."""
         return self._flight.final
 
     def awaits_commit(self, task: str) -> bool:
-        """A durable checkpoint has what the task's sink pre-committed, and has not completed."""
+        """Whether the task's sink has transactions in a durable checkpoint that has not completed."""
         return self._flight.awaits_commit(task)
 
     def has_finished(self, task: str) -> bool:
-        """Its operators have: a run of it would have nothing to do."""
+        """Whether the task's operators have finished: another run of it would have nothing to do."""
         return task in self.tasks and self.tasks[task].operators_finished
 
     @property
     def may_flush(self) -> bool:
-        """What has exhausted its input, and has no other run yet, may still have to be flushed; or the job is asked to end."""
+        """Whether a query may still have to be flushed: the job is asked to end, or a task has exhausted its
+        input and has no other run yet.
+        """
         if self.canceled or self.terminated:
             return False
         return self.request is not None or any(t.paused and t.exhausted for t in self.tasks.values())
@@ -58,12 +63,17 @@ class Answers:
 
     @property
     def awaits_tasks(self) -> bool:
-        """Something of the restored checkpoint has yet to start."""
+        """Whether a task of the restored checkpoint, or a declared one, has yet to start."""
         return bool(self._ending.expected)
 
     @property
     def terminated(self) -> bool:
-        """The final checkpoint has completed and every task is closed; or the restored one was final, and nothing has run."""
+        """Whether every task is closed and the final checkpoint has completed. No savepoint request may be
+        pending.
+
+        If no task has run in this epoch, because the restored checkpoint was final, the end of the script is
+        enough.
+        """
         if not self.tasks or self._ending.flow.total.unclosed or self._flight.owes_savepoints:
             return False
         if self._ending.fresh:
@@ -72,7 +82,9 @@ class Answers:
 
     @property
     def terminating(self) -> bool:
-        """The job is asked to end, or its script has ended and all of its tasks are ending; and it has not come to its end."""
+        """Whether the job is ending and has not terminated: it is asked to end, or its script has ended and
+        all of its tasks are ending. False after a cancel.
+        """
         ending = bool(self.tasks) and self._ending.flow.total.begun == len(self.tasks)
         asked = self.request is not None or (ending and self._ending.script_ended)
         return asked and not self.terminated and not self.canceled

@@ -1,6 +1,8 @@
-"""Why a savepoint was taken, and at whose word. Its request's id says it, which stands in the manifest and in its folder's name.
+"""The cause of a savepoint: why it was taken, and who requested it. Both follow from the request's id, which
+is in the manifest and in the name of the savepoint's folder.
 
-Ids follow from what asked (`controller.case`, `controller.savepoints`, the runtime's eviction), so this list has all of them.
+Every id is derived from what requests the savepoint (`controller.case`, `controller.savepoints`, the
+runtime's eviction, local mode and `savepoint adopt`), so the table below must list all prefixes.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from .records import CheckpointRecord
 
 ADOPTION = "adopt"
-_ASKED = (  # how an id begins, why, at whose word
+_ASKED = (  # prefix of the request id, cause, requested by
     ("savepoint-trigger-", "Trigger", "spec.savepoint.trigger"),
     ("savepoint-schedule-", "Schedule", "spec.savepoint.schedule"),
     ("upgrade-", "Upgrade", "a change of the spec"),
@@ -21,7 +23,9 @@ _ASKED = (  # how an id begins, why, at whose word
 
 
 def why(record: CheckpointRecord) -> str:
-    """In a word: `Upgrade`; of what nobody asked for, what it ended (`EndOfInput`), or `Running`."""
+    """The cause in one word, such as `Upgrade`. Without a known prefix: what the checkpoint ended (such as
+    `EndOfInput`), or `Running`.
+    """
     for start, word, _ in _ASKED:
         if (record.request_id or "").startswith(start):
             return word
@@ -29,7 +33,7 @@ def why(record: CheckpointRecord) -> str:
 
 
 def by_whom(record: CheckpointRecord) -> str | None:
-    """None: nobody asked for it."""
+    """Who requested the savepoint. An unknown request id is returned as it is; None: nobody requested it."""
     if record.request_id is None:
         return None
     return next((who for start, _, who in _ASKED if record.request_id.startswith(start)), record.request_id)

@@ -1,11 +1,13 @@
-"""The barriers of one checkpoint on their way down the graph (FLIP-147, "support checkpointing with finished tasks").
+"""The barriers of one checkpoint on their way down the graph (FLIP-147, "support checkpointing with finished
+tasks").
 
-A barrier says: downstream has committed all that upstream had committed at its snapshot. The checkpoint begins at its roots,
-the running tasks without a running task upstream. A stage is told to take its snapshot when each of its channels has the
-barrier; a channel whose task has ended has it from the beginning, as if it had been inserted behind the last record.
+A barrier says that downstream has committed everything that upstream had committed at its snapshot. A
+checkpoint begins at its roots: the running tasks that have no running task upstream. A stage is asked for its
+snapshot when each of its channels has the barrier. A channel whose task has ended has the barrier from the
+beginning, as if it had been inserted after the last record.
 
-Every task of a stage is connected with every task of the next, so all of a stage is aligned at the same moment: this
-counts stages, not channels.
+Every task of a stage is connected with every task of the next stage, so all tasks of a stage are aligned at
+the same moment. This module therefore counts stages, not channels.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from .graph import Graph, parse_task_id
 
 
 class Barriers:
-    """:param running: the tasks that have to take a snapshot; whatever else is in the graph has ended."""
+    """The barriers of one checkpoint.
+
+    :param running: the tasks that must take a snapshot. Everything else in the graph has ended.
+    """
 
     def __init__(self, graph: Graph, running: Iterable[str]) -> None:
         self._graph = graph
@@ -29,23 +34,26 @@ class Barriers:
 
     @property
     def through(self) -> bool:
-        """Every snapshot has been taken."""
+        """Whether every snapshot has been taken."""
         return not self._left
 
     def roots(self) -> list[str]:
-        """The stages that the checkpoint is triggered at."""
+        """The uids of the stages at which the checkpoint is triggered."""
         return [uid for uid, count in self._unaligned.items() if count == 0]
 
     def waits_for(self, task: str) -> bool:
-        """Its snapshot has not been taken, whether it has been asked for or not."""
+        """Whether the task has yet to take its snapshot, asked for or not."""
         return task in self._left.get(parse_task_id(task)[0], ())
 
     def asked(self, task: str) -> bool:
-        """All its channels have the barrier, and its snapshot is what is waited for."""
+        """Whether all of the task's channels have the barrier and its snapshot has not been taken yet."""
         return self.waits_for(task) and self._unaligned[parse_task_id(task)[0]] == 0
 
     def passed(self, task: str) -> list[str]:
-        """The snapshot of a task has been taken; the stages that are aligned by that."""
+        """Note that the task has taken its snapshot.
+
+        :returns: the uids of the stages that are aligned as a result.
+        """
         uid = parse_task_id(task)[0]
         self._left[uid].remove(task)
         if self._left[uid]:

@@ -1,11 +1,12 @@
-"""Checkpoints that have been triggered and have not completed (FLIP-147, "support checkpointing with finished tasks").
+"""Pending checkpoints: triggered and not completed (FLIP-147, "support checkpointing with finished tasks").
 
-A checkpoint is a cut through all tasks of the job: those that run take a snapshot when the barrier comes, those whose data has
-ended stand at their last batch. Which ones have finished is fixed when it is triggered; a task that ends between the
-trigger and its snapshot makes the checkpoint void (the coordinator triggers it again).
+A checkpoint is a consistent snapshot of all tasks of the job. Running tasks take a snapshot when the barrier
+arrives; tasks whose data has ended stand at their last batch. The set of finished tasks is fixed when the
+checkpoint is triggered. A task that ends between the trigger and its snapshot makes the checkpoint void, and
+the coordinator triggers it again.
 
-It is in flight until its record is durable. Then it waits for the index, and holds nothing up while it does: that notification
-may be late, or lost, or overtaken.
+A checkpoint is in flight until its record is durable. It then waits to be committed to the index and holds
+nothing up: that notification may be late, lost, or overtaken by a later one.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from .task import Task
 
 class Kind(Enum):
     PERIODIC = "periodic"
-    SAVEPOINT = "savepoint"  # on request, the job runs on
-    CLOSING = "closing"  # a run has ended while the script goes on
-    FINAL = "final"  # the job's end
+    SAVEPOINT = "savepoint"  # on demand, while the job keeps running
+    CLOSING = "closing"  # a run has ended and the script continues
+    FINAL = "final"  # the end of the job
 
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Settings, in seconds. Only periodic checkpoints are held back by them; how often one is due, the driver's timer knows.
+    """Settings; times are in seconds. `max_concurrent` and `min_pause` delay only periodic checkpoints. The
+    interval is not here: the driver's timer keeps it.
 
-    :param max_concurrent: periodic checkpoints in flight at the same time.
-    :param timeout: for a periodic checkpoint or a savepoint to become durable; None: for ever. The final one has none: the
-        job waits for it, and whoever asked for the end has a deadline of his own.
-    :param min_pause: from the end of one (durable or aborted) to the next periodic one.
+    :param max_concurrent: maximum number of periodic checkpoints in flight.
+    :param timeout: time for a periodic checkpoint or a savepoint to become durable; None: unlimited. Closing
+        and final checkpoints have no timeout: the job waits for the final one, and whoever requested the end
+        has a deadline.
+    :param min_pause: time from the end (durable or aborted) of a periodic checkpoint or savepoint to the next
+        periodic one.
     """
 
     max_concurrent: int = 1
@@ -49,9 +53,12 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Order:
-    """Why a checkpoint is taken: `request_id` and `savepoint` of the termination or savepoint request, if there is one.
+    """Why a checkpoint is taken.
 
-    :param timeout: of a savepoint request, seconds from its first trigger, over all attempts. None: as a periodic one's.
+    :param request_id: id of the termination or savepoint request, if there is one.
+    :param savepoint: the savepoint URI of that request.
+    :param timeout: of a savepoint request: seconds from its first trigger, over all attempts. None: as for
+        periodic checkpoints.
     """
 
     kind: Kind
@@ -62,14 +69,16 @@ class Order:
 
 @dataclass
 class Checkpoint:
-    """One that is under way.
+    """A pending checkpoint.
 
-    :param finished: the tasks whose operators had finished when it was triggered.
+    :param finished: the tasks that it flags as finished: their operators had finished when it was triggered,
+        and an epoch may begin with that flag (see `_flagged`).
     :param live: the runs that take part: those that ran, and those that waited for their final checkpoint.
-    :param failed: tasks whose run had failed: what their sinks have of committed batches is in the record, too.
-    :param ended: the runs whose data had ended and of which no completed checkpoint says so.
+    :param failed: tasks whose run had failed and whose sink commits. The record also has what their sinks
+        hold of committed batches.
+    :param ended: the runs whose data had ended and that have no final checkpoint yet.
     :param pre_commit: see `StoreCheckpoint`.
-    :param scenario: what it ends; None unless it is the final one.
+    :param scenario: what the checkpoint ends; None unless it is the final one.
     """
 
     number: int
@@ -94,7 +103,10 @@ class Checkpoint:
         tasks: Mapping[str, Task],
         requested: Scenario | None = None,
     ) -> Checkpoint:
-        """:param requested: how the job is asked to end."""
+        """Create the checkpoint. Sets `flagged` and `last_transaction` of the tasks that stand at their end.
+
+        :param requested: how the job is asked to end, None if it is not.
+        """
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
         scenario = _ended_by(tasks.values(), requested) if order.kind is Kind.FINAL else None
         stand = {n: t for n, t in tasks.items() if t.stands}
@@ -104,7 +116,7 @@ class Checkpoint:
                 pre_commit[name] = task.last_transaction = task.last_transaction or number
         failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
         pre_commit = dict.fromkeys(failed, number) | pre_commit
-        over = scenario is not None and scenario.is_drain  # nobody goes on from it
+        over = scenario is not None and scenario.is_drain  # no epoch resumes from it
         finished = [
             n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
         ]
@@ -134,7 +146,7 @@ class Checkpoint:
 
     @property
     def complete(self) -> bool:
-        """All snapshots are there."""
+        """Whether all snapshots have been taken."""
         return self.barriers.through
 
     def begin(self) -> list[Effect]:
@@ -147,13 +159,16 @@ class Checkpoint:
         return self._go_on(self.barriers.passed(task))
 
     def _go_on(self, aligned: list[str]) -> list[Effect]:
-        """The barrier has come to these stages. A task that is being flushed ends before it could take a snapshot."""
+        """The barrier has arrived at these stages: ask for their snapshots, and store the checkpoint once it
+        is complete.
+
+        A task that is being flushed is not asked: it ends before it could take a snapshot.
+        """
         effects: list[Effect] = []
         for uid in aligned:
             sources = [t for stage in self.graph.upstream(uid) for t in stage.tasks]
-            upstream = {
-                t: self.batches[t] for t in sources if t in self.batches
-            }  # no batch of what has failed
+            # A failed task has no batch here.
+            upstream = {t: self.batches[t] for t in sources if t in self.batches}
             effects += [
                 Snapshot(name, self.number, upstream)
                 for name in self.graph.stages[uid].tasks
@@ -175,8 +190,12 @@ class Checkpoint:
 
 
 def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> bool:
-    """Of a task that has finished: an epoch can begin with it and all that is upstream of it (row 10), which is not so where a
-    drain, in this epoch or an earlier one, has fired its max watermark before upstream has ended."""
+    """Whether a finished task gets its flag: an epoch must be able to begin with this task and everything
+    upstream of it finished (row 10).
+
+    That fails if a drain, in this epoch or an earlier one, fired the task's max watermark before its upstream
+    had ended.
+    """
     if task.flagged:
         return True
     if task.drained_before:
@@ -187,7 +206,9 @@ def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> 
 
 
 def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:
-    """A stop if anything can be resumed, unless a drain was asked for: what its script has stopped itself, it leaves."""
+    """The scenario of the final checkpoint: a stop if anything can be resumed, unless a drain was requested.
+    A drain leaves stages that the script itself stopped as they are.
+    """
     everything = list(tasks)
     if requested is not Scenario.DRAIN and not all(t.operators_finished for t in everything):
         return Scenario.STOP

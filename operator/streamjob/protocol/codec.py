@@ -1,9 +1,12 @@
-"""Dataclasses to JSON and back, strictly: a wrong type, a missing or an unknown field is an error that names it.
+"""Strict conversion between dataclasses and JSON: a wrong type, a missing field or an unknown field is an
+error that names it.
 
-Small on purpose: it runs in users' images, where no library for it can be assumed. Numbers, strings, booleans,
-`None`, enums, tuples, `dict[str, X]`, unions with `None` and nested dataclasses are all that our documents hold.
+This module is small on purpose: it runs in users' images, where no serialization library can be assumed. It
+supports only what the documents hold: numbers, strings, booleans, `None`, enums, tuples, `dict[str, X]`,
+unions with `None`, and nested dataclasses.
 
-The controller reads a document for each answer of each driver and for each look at a job: what a type asks for is found out once.
+The controller reads a document for each driver response and each time it observes a job, so a type is
+analyzed only once.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ Build = Callable[[Any], Any]
 
 
 def to_plain(value: Any) -> Any:
-    """The JSON-ready form of a dataclass tree. A rate that is no number (0 rows in 0 seconds) becomes `None`."""
+    """The JSON-ready form of a dataclass tree. A non-finite float (0 rows in 0 seconds) becomes `None`."""
     kind = type(value)
     if kind in (str, int, bool, types.NoneType):
         return value
@@ -46,12 +49,12 @@ def to_plain(value: Any) -> Any:
 
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
-    """Of a dataclass' fields."""
+    """The field names of a dataclass, None for any other type."""
     return tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
-    """Canonical JSON: sorted keys and no spaces (unless indented), so that equal documents are equal bytes."""
+    """Canonical JSON: sorted keys, and no spaces unless indented. Equal documents are equal bytes."""
     separators = (",", ":") if indent is None else None
     return json.dumps(to_plain(value), sort_keys=True, indent=indent, separators=separators, allow_nan=False)
 
@@ -65,7 +68,10 @@ def loads(cls: type[T], text: str | bytes, *, limit: int = 1 << 20) -> T:
 
 
 def parse(text: str | bytes, what: str, limit: int) -> Any:
-    """The JSON value in at most `limit` bytes. :raises FormatError: names `what`."""
+    """Parse a JSON document of at most `limit` bytes.
+
+    :raises FormatError: too large, or not JSON; the message names `what`.
+    """
     size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     if size > limit:
         raise FormatError(f"{what}: {size} bytes, at most {limit} are read")
@@ -76,7 +82,10 @@ def parse(text: str | bytes, what: str, limit: int) -> Any:
 
 
 def from_plain(cls: type[T], plain: Any) -> T:
-    """Build `cls` from parsed JSON. :raises FormatError: names the path of the offending field."""
+    """Build `cls` from parsed JSON.
+
+    :raises FormatError: names the path of the offending field.
+    """
     try:
         return typing.cast(T, _builder(cls)(plain))  # type: ignore[arg-type]
     except _Misfit as e:
@@ -88,7 +97,9 @@ def _no_constant(name: str) -> Any:
 
 
 class _Misfit(Exception):
-    """A value is not what the type asks for. `path`: to it, the last part first, put together on the way out."""
+    """A value does not have the required type. `path` leads to the value, last part first, because callers
+    append to it as the error propagates.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -97,7 +108,7 @@ class _Misfit(Exception):
 
 @cache
 def _builder(hint: Any) -> Build:
-    """From a JSON value to one of the type `hint`, or `_Misfit`."""
+    """A function that converts a JSON value to the type `hint`, or raises `_Misfit`."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         (one,) = [_builder(a) for a in inner if a is not types.NoneType]
@@ -193,8 +204,11 @@ def _float(value: Any) -> float:
 
 
 def _expect(value: Any, kind: Any) -> Any:
-    """The value, if it is of this type."""
-    # bool is an int in Python; a true batch number is nobody's intent.
+    """Return the value if it has this type.
+
+    :raises _Misfit: it has another type.
+    """
+    # bool is a subclass of int in Python, but `true` is not a valid batch number.
     if kind is not Any and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
         raise _Misfit(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
     return value

@@ -1,4 +1,4 @@
-"""What follows from a checkpoint: it becomes durable, cannot be written, or completes, and then tasks end by it."""
+"""The checkpoint events: a checkpoint becomes durable, fails to be written, or completes and ends tasks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from .task import Task
 
 
 class CheckpointEvents(Answers):
-    """Each method is an event and returns the effects to carry out, see `Coordinator`."""
+    """Each method handles an event and returns the effects to carry out, see `Coordinator`."""
 
     _said_terminated = False
 
     def checkpoint_due(self) -> list[Effect]:
-        """The driver's timer: it is time for a periodic checkpoint. A termination takes its own instead."""
+        """The driver's timer requests a periodic checkpoint. A termination takes its own one instead."""
         return self._flight.due()
 
     def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
-        """The task has noted its state at `batch`, behind all that its upstream had at theirs, and runs on."""
+        """The task has noted its state at `batch` and keeps running. The batch is after everything that its
+        upstream had committed at its own snapshots.
+        """
         return self._flight.snapshot_taken(task, number, batch)
 
     def checkpoint_durable(self, number: int) -> list[Effect]:
-        """Its record (and the savepoint's manifest, where one is written) can no longer be lost."""
+        """The checkpoint's record, and the savepoint's manifest if one is written, can no longer be lost."""
         c, effects = self._flight.durable(number)
         if c is None:
             return []
@@ -38,8 +40,9 @@ class CheckpointEvents(Answers):
         return [AnnounceCheckpoint(number), *effects, *self._flight.trigger(), *self._terminated()]
 
     def checkpoint_failed(self, number: int) -> list[Effect]:
-        """It could not be written. A periodic one is given up; one that was asked for, or that the job ends with, is
-        triggered again when `retry` comes. Nothing has ended."""
+        """The checkpoint could not be written. A periodic one is aborted. Any other one is triggered again
+        after `retry`. No task has ended.
+        """
         return self._flight.failed(number)
 
     def retry(self) -> list[Effect]:
@@ -48,13 +51,15 @@ class CheckpointEvents(Answers):
         return self._flight.trigger()
 
     def checkpoint_completed(self, number: int) -> list[Effect]:
-        """The index has it: notifyCheckpointComplete. Late, repeated, overtaken and unknown numbers are fine."""
+        """The checkpoint is committed to the index: notifyCheckpointComplete. Late, repeated, overtaken and
+        unknown numbers are allowed.
+        """
         c = self._flight.completed(number)
         if c is None:
             return []
         effects: list[Effect] = [NotifyComplete(name, number) for name in c.failed]
         for name, run in c.live.items():
-            # Also of a run that has failed since, or that another one has followed: what it pre-committed is in the record.
+            # Also notify a run that has since failed or been replaced: its transactions are in the record.
             now = self.tasks[name]
             if now.state not in (TaskState.CANCELED, TaskState.CLOSED) and not (now is run and run.covered):
                 effects += [NotifyComplete(name, number), *self._complete(c, name, run)]
@@ -63,15 +68,17 @@ class CheckpointEvents(Answers):
         return effects + self._flight.trigger() + self._terminated()
 
     def timer_fired(self, timer: Timer, number: int) -> list[Effect]:
-        """A `StartTimer` is over. One that nobody waits for any more changes nothing."""
+        """A timer of `StartTimer` has expired. A timer that is no longer needed changes nothing."""
         if timer is Timer.MIN_PAUSE:
             return self._flight.pause_over(number)
         return self._flight.expired(number) + self._terminated()
 
-    # --- rules ------------------------------------------------------------------------------------------------
+    # --- rules ----------------------------------------------------------------------------------------------
 
     def _ends(self, c: Checkpoint, name: str, run: Task) -> bool:
-        """Rows 5 and 6: the data of this run had ended when the checkpoint was triggered, and it is one that counts."""
+        """Rows 5 and 6: whether the checkpoint ends this run. The run's data had ended when the checkpoint
+        was triggered, no other run has replaced it, and the checkpoint counts.
+        """
         return c.ended.get(name) is run and self.tasks[name] is run and self._flight.ends_tasks(c)
 
     def _complete(self, c: Checkpoint, name: str, run: Task) -> list[Effect]:

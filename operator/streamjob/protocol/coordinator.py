@@ -1,19 +1,23 @@
 """The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
 
-FLIP-147 for the tasks of one job: `ending` has the order in which tasks end, `checkpoints` what a checkpoint is, `flight` which
-are wanted, `completion` what follows from one, and this says when. What it guarantees, whatever order events come in (rows of
-docs/semantics.md):
+It applies FLIP-147 to the tasks of one job. `ending` knows the order in which tasks end, `checkpoints`
+defines a checkpoint, `flight` decides which ones are wanted, `completion` handles what follows from one, and
+this module says when. It guarantees the following, whatever the order of events (rows of docs/semantics.md):
 
-- A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that is.
-- The job ends when its script has: until then every end of a query is the end of a run, and another one may follow.
-- A stop waits for exactly its own checkpoint, which is triggered when the data of every task has ended; another one that
-  completes meanwhile ends nothing (row 6), so it is one and the same for all (V3). A drain waits for its own, too, and that is
-  triggered when the script has ended besides.
-- The max watermark comes only when draining or at the end of the input, never on a stop (row 2).
-- A checkpoint completes when the index has it, not when it was written; only then are tasks closed (V2).
-- In every checkpoint that an epoch can begin with, all that is upstream of a finished stage is finished (row 10). Only what
-  starts in a drain, behind the flush of what reads from it, is an exception: it reads nothing, and ends with the drain.
-- The same request again changes nothing; another request while one is under way is refused (V8).
+- A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that
+  is. A task that has nothing to commit need not wait for one (row 12).
+- The job ends when its script has ended. Until then the end of a query is only the end of a run, and another
+  run may follow.
+- A stop waits for exactly its own checkpoint, which is triggered when the data of every task has ended.
+  Another checkpoint that completes meanwhile ends nothing (row 6), so all tasks end by the same checkpoint
+  (V3). A drain also waits for its own checkpoint, which is triggered only when the script has ended as well.
+- The max watermark fires only in a drain or at the end of the input, never on a stop (row 2).
+- A checkpoint completes when it is committed to the index, not when it is written; only then are tasks closed
+  (V2).
+- In every checkpoint that an epoch can begin with, everything upstream of a finished stage is finished (row
+  10). The only exception is a stage that starts in a drain after its reader was flushed: it reads nothing,
+  and ends with the drain.
+- A repeated request changes nothing; another request while one is pending is refused (V8).
 """
 
 from __future__ import annotations
@@ -35,19 +39,19 @@ SCENARIO = {Mode.STOP: Scenario.STOP, Mode.DRAIN: Scenario.DRAIN}
 
 
 class TerminationConflict(StreamJobError):
-    """Another termination is under way, or done."""
+    """A request conflicts with a termination that is pending or completed, or with a cancel."""
 
     reason = "TerminationInProgress"
 
 
 class Coordinator(CheckpointEvents):
-    """All tasks of a job, by id (`graph.task_id`).
+    """The tasks of a job, by id (`graph.task_id`).
 
-    Each method is an event; it returns the effects to carry out, in order. Effects may be carried out late, twice or
-    never (the driver dies): an event that has been taken already returns no effect again.
+    Each event is a method that returns the effects to carry out, in order. The driver may carry out an effect
+    late, twice or never (if it dies). An event that was already handled returns no effects again.
 
-    :param expected: the tasks of the restored checkpoint (`recovery.Plan.expected`). Until each has started, or is told
-        as finished, nothing downstream of them ends. The driver's records have them as they were restored.
+    :param expected: the tasks of the restored checkpoint. Until each has started or is reported as finished,
+        nothing downstream of it ends. The driver's records have these tasks as they were restored.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class Coordinator(CheckpointEvents):
         ending = Ending(tasks, dict.fromkeys(expected))
         super().__init__(tasks, ending, Flight(ending, settings or Checkpointing(), next_checkpoint))
 
-    # --- events: tasks ----------------------------------------------------------------------------------------
+    # --- events: tasks --------------------------------------------------------------------------------------
 
     def task_started(
         self,
@@ -71,15 +75,19 @@ class Coordinator(CheckpointEvents):
         own_sources: bool | None = None,
         drained: bool = False,
     ) -> list[Effect]:
-        """A query runs, for the first time or again. One that starts while a termination is under way ends at its first boundary.
+        """A query runs, for the first time or again. A query that starts during a termination ends at its
+        first boundary.
 
-        A checkpoint under way does not have it, so it is given up.
+        A pending checkpoint does not have the new run, so it is aborted and triggered again.
 
-        :param upstream: uids of the stages that it reads from, started or not.
-        :param commits: False if its sink is durable at each batch and has nothing to commit (row 12).
-        :param own_sources: it reads something that no stage writes. None: if it names nothing upstream.
-        :param drained: an earlier epoch has fired its max watermark: it reads nothing, and ends as it began to.
-        :raises UpstreamTooLate: what reads from it has been flushed. :raises GraphCycle: it reads from itself.
+        :param upstream: uids of the stages that the query reads from, started or not.
+        :param commits: False if the sink is durable after each batch and has nothing to commit (row 12).
+        :param own_sources: whether the query reads something that no stage writes. None: only if it has no
+            upstream stage.
+        :param drained: an earlier epoch fired the query's max watermark. It reads nothing, and ends as it
+            began to end.
+        :raises UpstreamTooLate: a stage that reads from this one is being flushed or was flushed.
+        :raises GraphCycle: the stage would read from itself.
         """
         known, named = self.tasks.get(task), tuple(upstream)
         if self.canceled and known is not None:
@@ -107,27 +115,40 @@ class Coordinator(CheckpointEvents):
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
     def expect(self, uid: str, parallelism: int) -> list[Effect]:
-        """The stage will have so many tasks. Until each has started, or is told as finished, nothing downstream of them ends: one
-        that ends early does not end the stage (row 9)."""
+        """The stage will have `parallelism` tasks.
+
+        Until each has started or is reported as finished, nothing downstream of them ends: a task that ends
+        early does not end the stage (row 9).
+        """
         if not self.canceled:
             self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
         return []
 
     def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
-        """Nothing changes. :raises UpstreamTooLate, GraphCycle: as `task_started` would."""
+        """Refuse a start that `task_started` would refuse. Changes nothing.
+
+        :raises UpstreamTooLate: see `task_started`.
+        :raises GraphCycle: see `task_started`.
+        """
         if not drained:
             self._ending.refuse_if_too_late(task)
         self._ending.graph.refuse_cycle(task, upstream)
 
     def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
-        """A task that has started reads from a stage that is about to. :raises GraphCycle: it reads from itself."""
+        """A task that has started reads from a stage that is about to start.
+
+        :param own_sources: the task also reads something that no stage writes.
+        :raises GraphCycle: the stage would read from itself.
+        """
         self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
 
     def edge_declared(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[Effect]:
-        """A stage that runs reads from another one, started or not, and the queries did not show it.
+        """A running stage reads from another stage, started or not. The script declares it, because the
+        queries do not show it.
 
-        :param own_sources: it also reads something that no stage writes.
-        :raises EdgeTooLate: the stage is being flushed, or was. :raises GraphCycle: it reads from itself.
+        :param own_sources: the stage also reads something that no stage writes.
+        :raises EdgeTooLate: the stage is being flushed or was flushed.
+        :raises GraphCycle: the stage would read from itself.
         """
         edges = self._ending.declare(uid, upstream, own_sources=own_sources)
         if not edges:
@@ -138,17 +159,17 @@ class Coordinator(CheckpointEvents):
         return effects + self._flight.trigger()
 
     def connected(self, uid: str) -> set[str]:
-        """The stages that are connected with it by edges, itself included."""
+        """The uids of the stages that edges connect with this one, directly or not, including itself."""
         return self._ending.graph.connected(uid)
 
     def downstream_first(self) -> list[str]:
-        """The uids of all stages, each after those that read from it."""
+        """The uids of all stages, each after the stages that read from it."""
         return self._ending.graph.downstream_first()
 
     def task_restored_finished(
         self, task: str, upstream: Iterable[str] = (), batch: int | None = None
     ) -> list[Effect]:
-        """The restored checkpoint says that it has finished: it is not started, and its flag goes on (row 10)."""
+        """The restored checkpoint flags the task as finished: it does not start, its flag stays (row 10)."""
         if task in self.tasks or self.canceled:
             return []
         effects = self._ending.restored(task, upstream, batch)
@@ -156,20 +177,25 @@ class Coordinator(CheckpointEvents):
         return effects + self._flight.trigger() + self._terminated()
 
     def all_started(self) -> list[Effect]:
-        """The script waits for its queries: nothing waits any longer for what it has not started by now."""
+        """The script waits for its queries: nothing waits any longer for stages not started by now."""
         return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
 
     def script_blocked(self) -> list[Effect]:
-        """The script waits, without end, for a query that does not end by itself, and nothing else of it could start one. So no
-        other run follows of what has exhausted its input and is waited for: that was its end. To be said again whenever a run
-        has ended and the script waits on."""
+        """The script waits without limit for a query that does not end by itself, and nothing else in the
+        script could start a query.
+
+        So no other run follows for the stages that have exhausted their input and that a running stage waits
+        for: their input has ended. The driver must repeat this event whenever a run has ended and the script
+        still waits.
+        """
         if self.request is not None or self.canceled:
             return []
         return self._ending.flush_exhausted(self._ending.waited_for()) + self._flight.trigger()
 
     def script_ended(self) -> list[Effect]:
-        """The script is over, all of its threads are: no run follows any more. What has exhausted its input has ended for good;
-        queries that still run are the job, until they end."""
+        """The script has ended, with all of its threads: no other run follows. Exhausted input has ended for
+        good. Queries that still run keep the job running until they end.
+        """
         ending = self._ending
         ending.script_ended = True
         effects: list[Effect] = []
@@ -180,18 +206,19 @@ class Coordinator(CheckpointEvents):
         return effects + self._flight.trigger() + self._terminated()
 
     def flush_nothing_exhausted(self) -> list[Effect]:
-        """What has exhausted its input cannot be flushed any more: it stays as it is, as if it had been stopped."""
+        """Exhausted stages can no longer be flushed: they stay as they are, as if they had been stopped."""
         for task in self.tasks.values():
             if task.paused:
                 task.exhausted = False
         return []
 
     def input_ended(self, task: str, *, rest: bool = False) -> list[Effect]:
-        """All sources of the task ran out, as its script has declared: the query stands at a boundary, or is to stop at the next.
+        """All sources of the task ran out, as its script has declared: the query stands at a boundary, or
+        will stop at the next.
 
-        In the middle of the graph that is no end: more comes as long as something upstream has not ended.
+        In the middle of the graph this is not the end: input arrives until everything upstream has ended.
 
-        :param rest: nothing more comes to its sources, and what they hold now is still to be processed.
+        :param rest: the sources get no more input, but what they hold now has yet to be processed.
         """
         t = self.tasks[task]
         t.own_ended, t.rest = True, rest
@@ -200,27 +227,32 @@ class Coordinator(CheckpointEvents):
     def run_ended(self, task: str, *, exhausted: bool) -> list[Effect]:
         """The query has ended by itself and without an error.
 
-        :param exhausted: its trigger (availableNow, once) had taken all there was. Otherwise somebody has stopped it.
+        :param exhausted: its trigger (availableNow, once) had consumed all there was. Otherwise somebody has
+            stopped it.
         """
         if not exhausted:
             return self.script_stopped(task)
         t = self.tasks[task]
         if t.state is not TaskState.RUNNING or t.step is not None:
-            return []  # it ends already, as whoever began that wanted
+            return []  # it is already ending, in the scenario that began first
         t.exhausted = t.own_ended = True
         if self._ending.requested is None and not self._ending.script_ended:
             return self._ending.begin(task, Scenario.STOP)
         return self._ending.begin_if_due(task) + self._flight.trigger()
 
     def script_stopped(self, task: str) -> list[Effect]:
-        """The script called query.stop() or spark.stop(). It may start the query again, so nothing is flushed. Under a request it
-        ends as the job does; but in a drain it does not wait for what the script, which waits for this end, has yet to start."""
+        """The script called query.stop() or spark.stop(). It may start the query again, so nothing is
+        flushed.
+
+        During a termination the query ends as the job does. But in a drain it does not wait for a stage that
+        the script has yet to start, because the script is waiting for this query to end.
+        """
         if self._ending.requested is None or self._ending.waits_for_the_script(task):
             return self._ending.begin(task, Scenario.STOP)
         return self._ending.begin_if_due(task)
 
     def boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
-        """The query has ended with offsets.latest == commits.latest == `batch`."""
+        """The query has stopped with offsets.latest == commits.latest == `batch`."""
         t = self.tasks[task]
         if not t.runs_at(Step.BOUNDARY):
             return []
@@ -232,7 +264,7 @@ class Coordinator(CheckpointEvents):
         return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)
 
     def max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
-        """Every event-time timer of the task has fired and what came out is committed as `batch`."""
+        """All event-time timers of the task have fired, and their output is committed as `batch`."""
         t = self.tasks[task]
         if not t.runs_at(Step.MAX_WATERMARK) or t.finishing:
             return []
@@ -252,30 +284,38 @@ class Coordinator(CheckpointEvents):
         return self._ending.closed(task) + self._terminated()
 
     def task_failed(self, task: str) -> list[Effect]:
-        """The query died, or a step of its end cannot be had. Others run on; what is durable stays.
+        """The query died, or a step of its termination failed. Other tasks keep running; what is durable
+        stays.
 
-        After its final checkpoint a task has nothing left that could fail; what is left to commit is committed by this driver or
-        the next one, and a close() that throws has closed it all the same.
+        After its final checkpoint a task can no longer fail. This driver or the next one commits what is left
+        to commit, and a close() that raises still counts as a close.
         """
         if not self._ending.fail(task):
             return []
         effects = self._flight.give_up(f"task {task} failed", again=True)
         return effects + self._ending.after_failure(task) + self._flight.trigger()
 
-    # --- events: requests -------------------------------------------------------------------------------------
+    # --- events: requests -----------------------------------------------------------------------------------
 
     def termination_announced(self) -> list[Effect]:
-        """A request will follow, when the script has started its queries. A stop must not find what would have been flushed until
-        then: no end of an input begins before it. To be said before a task starts that is not to read either."""
+        """A request will follow once the script has started its queries.
+
+        Until then the end of an input begins nothing: otherwise a stop could find stages flushed that it
+        should only stop. The driver must also send this event before it starts a task that must not read any
+        more.
+        """
         self._ending.held = self.request is None and not self.canceled
         return []
 
     def termination_requested(self, request: TerminationRequest) -> list[Effect]:
-        """A stop tells every task that runs; one that is catching up with its upstream stops where it is. A drain tells those
-        without anything upstream, and the others follow when their upstream has ended. Other tasks that are ending already
-        go on the way they began; their checkpoint becomes that of the request. A savepoint that is not durable yet is given up.
+        """End the job with a savepoint, as the request's mode says.
 
-        :raises TerminationConflict: another one is under way or done, or the job was canceled.
+        A stop ends every running task; a task that is catching up with its upstream stops where it is. A
+        drain ends the tasks that have no upstream; the others follow when their upstream has ended. Tasks
+        that are already ending continue in their own way and wait for the request's checkpoint. A requested
+        savepoint that is not durable yet is aborted.
+
+        :raises TerminationConflict: another request is pending or completed, or the job was canceled.
         """
         if self.request is not None and self.request.request_id == request.request_id:
             return []
@@ -303,9 +343,12 @@ class Coordinator(CheckpointEvents):
     def savepoint_requested(
         self, request_id: str, savepoint: str, timeout: float | None = None
     ) -> list[Effect]:
-        """Copy a checkpoint to `savepoint` while the job runs on. Asked for once; nothing holds it back (row 13). What cannot
-        be written is tried again until `timeout`, seconds.
+        """Copy a checkpoint to `savepoint` while the job keeps running. A repeated request changes nothing.
 
+        Neither the pause nor the limit on periodic checkpoints delays it (row 13). A failed write is retried
+        until the timeout.
+
+        :param timeout: seconds from the first attempt. None: as for periodic checkpoints.
         :raises TerminationConflict: the job is ending, with a checkpoint of its own.
         """
         if request_id in self._flight.savepoints:
@@ -318,14 +361,14 @@ class Coordinator(CheckpointEvents):
         return self._flight.trigger()
 
     def cancel_requested(self) -> list[Effect]:
-        """End now, also in the middle of a stop that is stuck: nothing is flushed or committed (row 13)."""
+        """End now, even in the middle of a stuck stop: nothing is flushed or committed (row 13)."""
         if self.canceled:
             return []
         over, self._said_terminated = self.terminated, True
         effects = [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel())]
         return effects if over else [*effects, Terminated()]
 
-    # --- rules ------------------------------------------------------------------------------------------------
+    # --- rules ----------------------------------------------------------------------------------------------
 
     def _end_of_data(self, task: str) -> list[Effect]:
         effects = [*self._flight.task_ended(task), *self._ending.end_of_data(task)]

@@ -1,7 +1,8 @@
-"""Driver-side state of one task as files in its checkpoint directory: `streamjob/state/N.json` for each batch N that changed it.
+"""Driver-side state of one task, stored in its checkpoint directory: a file `streamjob/state/N.json` for each
+batch N that changed the state.
 
-The state after batch N is in the newest file at or below N. A file above the last committed batch was left by a batch that was
-not committed: nothing reads it, and the same batch, run again, replaces it.
+The state after batch N is in the newest file numbered N or lower. A file above the last committed batch
+belongs to an uncommitted batch: nothing reads it, and the rerun of that batch replaces it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .manifest import check_version
 FOLDER = "streamjob/state"
 FORMAT = "streamjob.state"
 VERSION = 1
-# Bytes of all entries of a job: the next driver gets its record in an environment variable, which has 128 KiB.
+# Bytes of all entries of a job: they are part of the checkpoint record, and the index holds the records.
 SIZE_LIMIT = 64 << 10
 READ_LIMIT = 1 << 20  # bytes of a file
 
@@ -36,7 +37,11 @@ def dumps(batch: int, entries: Entries) -> bytes:
 
 
 def loads(data: bytes, where: str) -> Entries:
-    """:raises UnknownVersion: of a newer StreamJob. :raises FormatError: cut off, foreign or malformed."""
+    """Parse a state file found at `where` (for messages only).
+
+    :raises UnknownVersion: written by a newer StreamJob.
+    :raises FormatError: cut off, foreign or malformed.
+    """
     plain = check_version(data, FORMAT, VERSION, where, READ_LIMIT)
     try:
         return codec.from_plain(StateFile, plain).states
@@ -45,7 +50,7 @@ def loads(data: bytes, where: str) -> Entries:
 
 
 def size(entries: Entries) -> int:
-    """Bytes that they take in a record."""
+    """The size of the entries in a record, in bytes."""
     return len(codec.dumps(entries))
 
 
@@ -54,18 +59,22 @@ def file_name(batch: int) -> str:
 
 
 def batches(names: Iterable[str]) -> set[int]:
-    """Of the files in the folder; temporary ones have other names."""
+    """The batch numbers of the state files among `names`. Temporary files have other names."""
     stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
     return {int(stem) for stem in stems if stem.isdecimal()}
 
 
 def newest(files: Iterable[int], batch: int) -> int | None:
-    """The file that has the state after `batch`; None if nothing had changed it until then."""
+    """The number of the file that has the state after `batch`; None if no batch had changed it by then."""
     return max((n for n in files if n <= batch), default=None)
 
 
 def superfluous(files: Iterable[int], batch: int, retained: int) -> list[int]:
-    """Files that no batch needs from which the query can still be resumed: the last `retained` up to `batch`."""
+    """The files that no batch needs from which the query can still be resumed: the last `retained` batches up
+    to `batch`.
+
+    :returns: file numbers, ascending.
+    """
     found = sorted(files)
     needed = newest(found, batch - retained)
     return [n for n in found if needed is not None and n < needed]

@@ -1,6 +1,7 @@
-"""What the coordinator asks its driver to do, and the event (→) that answers.
+"""Effects: what the coordinator asks its driver to do. An arrow (→) points to the event that answers.
 
-Two effects are equal if they ask for the same; the fields that only explain (positions, targets) are left out of that.
+Two effects are equal if they ask for the same thing. Fields that only explain (positions, targets) are not
+compared.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ class Timer(str, Enum):
     MIN_PAUSE = "pause"
 
 
-# --- the end of a task --------------------------------------------------------------------------------------------
+# --- the end of a task --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class StopAtBoundary:
-    """Let the running micro-batch commit, start no other → `boundary_reached`."""
+    """Let the running micro-batch commit, and start no other → `boundary_reached`."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class CatchUp:
-    """EndOfData has come from every task upstream: process all that they committed (`upstream`: their last batches), then
-    stop at the boundary → `boundary_reached`, which acknowledges it. Without any upstream: all that the sources hold."""
+    """EndOfData has arrived from every upstream task: process all that they committed, then stop at the
+    boundary → `boundary_reached`, which acknowledges it.
+
+    :param upstream: the last batch of each upstream task. If there are none: process all that the sources
+        hold.
+    """
 
     task: str
     upstream: Batches = field(default_factory=dict, compare=False)
@@ -54,28 +59,34 @@ class Finish:
 
 @dataclass(frozen=True)
 class Close:
-    """Call close() of all operators; EndOfPartition has come from everything upstream → `closed`."""
+    """Call close() of all operators; EndOfPartition has arrived from everything upstream → `closed`."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """Stop the query now. Nothing is flushed, nothing is committed, nobody waits for an answer."""
+    """Stop the query now. Nothing is flushed or committed, and no event answers."""
 
     task: str
 
 
-# --- checkpoints --------------------------------------------------------------------------------------------------
+# --- checkpoints --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The barrier of checkpoint `number` has come on every channel of the task: once it has committed what its upstream had
-    committed at theirs (`upstream`), hold it at a boundary, pre-commit its sinks, note batch and state
-    → `snapshot_taken`. The snapshots of one task are taken in the order in which they are asked for; one that has stopped
-    at its boundary takes none, for its end is on its way. One whose query has ended by itself, and that nobody has told to
-    stop yet, answers at once: it may wait for its upstream for long."""
+    """The barrier of checkpoint `number` has arrived on every channel of the task: note its last committed
+    batch and pre-commit its sinks up to it → `snapshot_taken`.
+
+    The driver does not pause the query. It reads the batches for the record again, downstream first, which
+    makes the snapshot consistent (ADR 7). The snapshots of one task are taken in the order of the requests. A
+    task that has stopped at its boundary takes none, because the event of its end is about to arrive. A task
+    whose query has ended by itself, and that has not been asked to stop, answers at once: it may have to wait
+    long for its upstream.
+
+    :param upstream: the batches that the upstream tasks had committed at their snapshots.
+    """
 
     task: str
     number: int
@@ -84,15 +95,19 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class StoreCheckpoint:
-    """Make checkpoint `number` durable, with the operators of the tasks in `finished` flagged as finished
-    → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at their end got no `Snapshot`.
+    """Make checkpoint `number` durable → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at
+    their end got no `Snapshot`.
 
-    :param batches: of every task of the job, but for those that have failed: theirs is the last one that they committed.
-    :param pre_commit: tasks that stand at their end, or whose run has failed; what their sinks have left is pre-committed first
-        (unless that has been done), for the checkpoint named here. It may be an earlier one that is still under way: were it
-        this one, and the earlier one completed first, it would be aborted.
-    :param scenario: what it ends, None if the job runs on.
-    :param request_id: of the termination or savepoint request that asked for it, with the `savepoint` to write.
+    :param finished: the tasks whose operators the record flags as finished.
+    :param batches: the batch of every task of the job except the failed ones. The record of a failed task has
+        the last batch that it committed.
+    :param pre_commit: tasks that stand at their end, or whose run has failed, each with a checkpoint number.
+        The driver first pre-commits what their sinks still hold for that number, unless that has been done.
+        It may be the number of an earlier checkpoint that is still pending: under this checkpoint's number,
+        the transaction would be aborted if the earlier one completed first.
+    :param scenario: what the checkpoint ends, None if the job keeps running.
+    :param request_id: the termination or savepoint request that asked for it.
+    :param savepoint: URI of the savepoint to write, None if there is none.
     """
 
     number: int
@@ -106,22 +121,25 @@ class StoreCheckpoint:
 
 @dataclass(frozen=True)
 class RetryLater:
-    """Wait a while (the driver knows a clock, the coordinator does not) → `retry`."""
+    """Wait a while → `retry`. The driver chooses how long, because the coordinator has no clock."""
 
 
 @dataclass(frozen=True)
 class AnnounceCheckpoint:
-    """Offer the durable checkpoint to the index → `checkpoint_completed`."""
+    """Offer the durable checkpoint to the controller, which commits it to the index
+    → `checkpoint_completed`.
+    """
 
     number: int
 
 
 @dataclass(frozen=True)
 class AbortCheckpoint:
-    """Forget checkpoint `number`: tasks drop what they noted for it. `reason` is for the log and the status.
+    """Abort checkpoint `number`: tasks drop what they noted for it.
 
-    :param request_id: the savepoint request that has failed by this; None if it is none or is tried again.
-    :param again: another one is taken in its place at once, so nobody misses it.
+    :param reason: for the log and the status.
+    :param request_id: the savepoint request that fails with it. None: there is none, or it is tried again.
+    :param again: another checkpoint is taken in its place at once, so the abort need not be reported.
     """
 
     number: int
@@ -132,7 +150,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True)
 class NotifyComplete:
-    """notifyCheckpointComplete(number): commit what was pre-committed for it or before."""
+    """notifyCheckpointComplete(number): commit what was pre-committed for it or for an earlier one."""
 
     task: str
     number: int
@@ -140,7 +158,7 @@ class NotifyComplete:
 
 @dataclass(frozen=True)
 class AbortTransactions:
-    """The task ends with checkpoint `after`: abort what its sinks began for a later one."""
+    """The task ends with checkpoint `after`: abort what its sinks began for later ones."""
 
     task: str
     after: int
@@ -148,19 +166,19 @@ class AbortTransactions:
 
 @dataclass(frozen=True)
 class StartTimer:
-    """Wait `seconds` → `timer_fired(timer, number)`. It may fire late, and need not be cancelled."""
+    """Wait `seconds` → `timer_fired(timer, number)`. It may fire late and need not be cancelled."""
 
     timer: Timer
     number: int
     seconds: float = field(compare=False)
 
 
-# --- the job ------------------------------------------------------------------------------------------------------
+# --- the job ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Terminated:
-    """Every task is closed, or canceled: the driver may leave."""
+    """Every task is closed or canceled: the driver may exit."""
 
 
 Effect = (

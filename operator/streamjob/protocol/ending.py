@@ -1,16 +1,22 @@
-"""How tasks end, along the edges (FLIP-147, "the revised process of finishing"). The coordinator says when; this knows the order.
+"""Task termination along the edges (FLIP-147, "the revised process of finishing"): the coordinator says when,
+this module knows the order.
 
-- A stop is an end where each task is: none waits for another one, none works off what its upstream has left.
-- The end of a run is not the end of its stage: the script may start it again. Only when it cannot (it has ended, or waits for
-  what only an end brings, or the job drains) an exhausted run becomes the end of the stage's input.
-- EndOfData goes downstream: in a drain, or when inputs end, a task begins its end when everything upstream has ended and what it
-  reads of its own has.
-- isDrain is false as soon as one upstream task was stopped, unless the job drains: what could still come is not flushed away.
-- The acknowledgement: a task is closed when its downstream has taken all that it sent. A completed checkpoint that was
-  triggered after the task's end says so, since downstream takes its snapshot behind the task's last batch; a task
-  that did not wait for one (`NOTHING_TO_COMMIT`) waits for the ends of its downstream, or for the next checkpoint.
-- EndOfPartition: a task that has finished is closed after everything upstream is, and in a stop every task. A run that the
-  script has ended is closed by itself, and so is what an earlier epoch has drained.
+- A stop ends each task where it is. No task waits for another one, and none processes the backlog of its
+  upstream.
+- The end of a run is not the end of its stage, because the script may start the stage again. An exhausted run
+  becomes the end of the stage's input only if no other run can follow: the script has ended, the script waits
+  for something that only this end brings, or the job drains.
+- EndOfData goes downstream. In a drain, or when inputs end, a task begins its termination when everything
+  upstream has ended and its own sources have ended.
+- isDrain is false as soon as one upstream task was stopped, unless the job drains: while more input may come,
+  nothing is flushed.
+- The acknowledgement: a task is closed when downstream has taken everything that it sent. A completed
+  checkpoint that was triggered after the task's end proves that, because downstream takes its snapshot after
+  the task's last batch. A task that did not wait for a checkpoint (`NOTHING_TO_COMMIT`) waits until its
+  downstream ends, or for the next checkpoint.
+- EndOfPartition: a finished task is closed after everything upstream is closed; in a stop this holds for
+  every task. A run that the script ended is closed independently, and so is a task that an earlier epoch
+  drained.
 """
 
 from __future__ import annotations
@@ -28,9 +34,12 @@ from .task import Task, restored_finished
 
 @dataclass
 class Ending(Roster):
-    """:param unacknowledged: tasks that have finished without waiting for a checkpoint, by stage.
-    :param held: a request is announced: no end begins before it is known what it wants.
-    :param reopened: tasks that run again to be flushed. What was triggered before has them where they are no longer.
+    """The tasks of a job and how they end.
+
+    :param unacknowledged: tasks that have finished without waiting for a checkpoint, by stage.
+    :param reopened: tasks that run again to be flushed. A checkpoint triggered before that has them at a
+        position that they have left.
+    :param held: a termination request is announced. No termination begins before the request is known.
     """
 
     unacknowledged: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -38,22 +47,24 @@ class Ending(Roster):
     held: bool = False
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
-        """A task that is not started since it has finished: it has sent all that it will ever send."""
+        """Add a task that is not started because it has finished: it has sent all its data."""
         self.put(name, restored_finished(batch), upstream)
         return self.end_of_stage(parse_task_id(name)[0])
 
     def expect_no_more(self) -> list[Effect]:
         return [effect for uid in self.forget_expected() for effect in self.end_of_stage(uid)]
 
-    # --- their end begins -------------------------------------------------------------------------------------
+    # --- termination begins ---------------------------------------------------------------------------------
 
     @property
     def no_run_follows(self) -> bool:
-        """Of what has exhausted its input: so that was the end of it."""
+        """Whether no other run can follow an exhausted one, so that its input has ended."""
         return self.requested is Scenario.DRAIN or (self.requested is None and self.script_ended)
 
     def waits_for_upstream(self, name: str) -> bool:
-        """More may come from upstream: a task runs, it failed, it has yet to start, or the script may start it again."""
+        """Whether more data may come from upstream: a task there runs, has failed, has yet to start, or may
+        be started again by the script.
+        """
         if self.flow_of(name).behind_open > 0:
             return True
         if self.script_ended or self.requested is not None:
@@ -62,7 +73,7 @@ class Ending(Roster):
         return any(self.flow.of(stage.uid).tally.stopped for stage in sources)
 
     def waits_for_the_script(self, name: str) -> bool:
-        """Somewhere upstream is what has yet to start."""
+        """Whether a stage somewhere upstream has yet to start."""
         todo, seen = [parse_task_id(name)[0]], set[str]()
         while todo:
             for stage in self.graph.upstream(todo.pop()):
@@ -74,7 +85,9 @@ class Ending(Roster):
         return False
 
     def begin_if_due(self, name: str) -> list[Effect]:
-        """Its end is due: the job stops; or EndOfData has come from everything upstream, and nothing else is left to read."""
+        """Begin the task's termination if it is due: the job stops, or EndOfData has arrived from everything
+        upstream and nothing else is left to read.
+        """
         task = self.tasks[name]
         if self.held:
             return []
@@ -98,7 +111,7 @@ class Ending(Roster):
         stopped = any(t.stopped for t in tallies)
         scenario = self.requested or (Scenario.STOP if stopped else Scenario.END_OF_INPUT)
         if task.awaits_flush and scenario is Scenario.STOP:
-            return self._stay(name)  # what is upstream may go on in another epoch
+            return self._stay(name)  # upstream may continue in another epoch
         effects = self._begin(
             name, scenario, CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
         )
@@ -108,11 +121,11 @@ class Ending(Roster):
         return effects
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
-        """The task ends where it is."""
+        """End the task where it is."""
         return self._begin(name, scenario)
 
     def _stop(self, name: str) -> list[Effect]:
-        """Where it is: what it has begun to take of its upstream's backlog stays for the next epoch."""
+        """End the task where it is. The rest of the upstream backlog is left to the next epoch."""
         task = self.tasks[name]
         if not (task.catching_up and task.runs_at(Step.BOUNDARY)):
             return self.begin(name, Scenario.STOP)
@@ -133,13 +146,13 @@ class Ending(Roster):
         return [catch_up or StopAtBoundary(name)]
 
     def _stay(self, name: str) -> list[Effect]:
-        """It is not flushed after all."""
+        """Do not flush the task after all."""
         with self.changing(name) as task:
             task.awaits_flush = False
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def _run_again(self, name: str) -> Task:
-        """The run that flushes it: the driver's own, behind the last one of the script."""
+        """Begin the run that flushes the task: a run of the driver's own, after the script's last one."""
         last = self.tasks[name]
         task = replace(
             last,
@@ -158,12 +171,13 @@ class Ending(Roster):
         self.reopened.append(name)
         return task
 
-    # --- an exhausted run becomes the end of its input ----------------------------------------------------------
+    # --- an exhausted run becomes the end of its input ------------------------------------------------------
 
     def flush_exhausted(self, stages: Iterable[str] | None = None) -> list[Effect]:
-        """No other run follows of the stages that have exhausted their input: they end as what has come to the end of its input.
+        """No other run follows for the stages that have exhausted their input: they terminate as at the end
+        of their input.
 
-        :param stages: upstream first; None for all.
+        :param stages: uids, upstream first; None for all.
         """
         uids = self.graph.upstream_first() if stages is None else stages
         wanted = [n for uid in uids for n in self.graph.stages[uid].tasks if self._can_be_flushed(n)]
@@ -177,11 +191,16 @@ class Ending(Roster):
         return task.paused and task.exhausted and not task.awaits_flush
 
     def waited_for(self) -> list[str]:
-        """The stages that have exhausted their input and that a running one waits for, through others or not: it comes to its end
-        when they are flushed, for it reads nothing else. Upstream first."""
+        """The stages that have exhausted their input and that a running stage waits for, directly or through
+        other stages.
+
+        The running stage reads nothing else, so it ends once they are flushed.
+
+        :returns: uids, upstream first.
+        """
         order = self.graph.upstream_first()
-        ends: dict[str, bool] = {}  # all of the stage does
-        waits: set[str] = set()  # a task of it does, and runs
+        ends: dict[str, bool] = {}  # whether all tasks of the stage end with their upstream
+        waits: set[str] = set()  # stages of which such a task still runs
         for uid in order:
             upstream = all(ends[stage.uid] for stage in self.graph.upstream(uid))
             reads = bool(self.sources(uid))
@@ -208,10 +227,12 @@ class Ending(Roster):
     def begin_all_due(self) -> list[Effect]:
         return [effect for name in list(self.tasks) for effect in self.begin_if_due(name)]
 
-    # --- EndOfData --------------------------------------------------------------------------------------------
+    # --- EndOfData ------------------------------------------------------------------------------------------
 
     def end_of_data(self, name: str) -> list[Effect]:
-        """endInput and finish are behind the task (or not due: a stop). From here a checkpoint may be its final one."""
+        """endInput() and finish() have returned, or were not due (a stop). From here on a checkpoint may be
+        the task's final one.
+        """
         with self.changing(name) as task:
             assert task.scenario is not None
             task.state = next_task_state(task.state, Event.END_OF_DATA)
@@ -227,7 +248,7 @@ class Ending(Roster):
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def end_of_stage(self, uid: str) -> list[Effect]:
-        """Once all tasks of the stage have ended: EndOfData goes downstream, the acknowledgement upstream."""
+        """If all tasks of the stage have ended: EndOfData goes downstream, the acknowledgement upstream."""
         if self.flow.of(uid).tally.open:
             return []
         effects: list[Effect] = []
@@ -239,7 +260,7 @@ class Ending(Roster):
                 effects += self.close_if_due(name)
         return effects
 
-    # --- the final checkpoint and EndOfPartition --------------------------------------------------------------
+    # --- the final checkpoint and EndOfPartition ------------------------------------------------------------
 
     def complete(self, name: str) -> None:
         """A checkpoint that was triggered after the end of the task has completed."""
@@ -250,7 +271,7 @@ class Ending(Roster):
         self._acknowledged(name)
 
     def close_if_due(self, name: str) -> list[Effect]:
-        """Close it, unless something upstream is open or downstream has not taken all that it sent."""
+        """Close the task, unless upstream is not closed or downstream has not taken all that it sent."""
         task, flow = self.tasks[name], self.flow_of(name)
         if task.state is not TaskState.FINISHED or task.closing:
             return []
@@ -263,7 +284,7 @@ class Ending(Roster):
         return [Close(name)]
 
     def holds_up(self, name: str) -> bool:
-        """Something downstream has ended and cannot be closed before the task is."""
+        """Whether something downstream has ended and cannot be closed before this task is."""
         flows = [self.flow.of(reader.uid) for reader in self.graph.downstream(parse_task_id(name)[0])]
         return any(f.tally.unclosed and not f.tally.open for f in flows)
 
@@ -289,10 +310,14 @@ class Ending(Roster):
         readers = [r for r in self.graph.downstream(uid) if not self.flow.of(r.uid).behind_unclosed]
         return [e for reader in readers for name in reader.tasks for e in self.close_if_due(name)]
 
-    # --- other ends -------------------------------------------------------------------------------------------
+    # --- other ends -----------------------------------------------------------------------------------------
 
     def fail(self, name: str) -> bool:
-        """False if it has nothing left to lose: its final checkpoint has completed, or it is gone already."""
+        """Mark the task as failed.
+
+        :returns: False if it has nothing left to lose: its final checkpoint has completed, or it has already
+            failed or been canceled.
+        """
         if not self.tasks[name].can_fail:
             return False
         with self.changing(name) as task:
@@ -301,18 +326,23 @@ class Ending(Roster):
         return True
 
     def after_failure(self, name: str) -> list[Effect]:
-        """What waited for the task to be closed waits no longer; what waits for its data does, until it has started again."""
+        """Close tasks that waited only for the failed task to be closed. Tasks that wait for its data keep
+        waiting until it has started again.
+        """
         return self._stage_closed(parse_task_id(name)[0])
 
     def take_place_again(self, name: str) -> list[Effect]:
-        """A task that failed behind its finish() takes its place again: what has finished stays finished (V6)."""
+        """Reinstate a task that failed after its finish(): finished operators stay finished (V6)."""
         with self.changing(name) as task:
             task.state = TaskState.FINISHED if task.covered else TaskState.WAITING_FOR_FINAL_CP
             task.step = Step.SNAPSHOT
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def cancel(self) -> list[str]:
-        """Every task is canceled, or closed if it is finished. The names of those that it ended."""
+        """Cancel every task, or close it if it has finished.
+
+        :returns: the names of the tasks that this ended.
+        """
         live = (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED)
         names = [name for name, task in self.tasks.items() if task.state in live]
         for name in names:

@@ -1,4 +1,4 @@
-"""The root of every error of ours: it knows whose move it is."""
+"""The base class of all StreamJob errors. An error states what to do, and who has to do it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import ClassVar
 
 
 class StreamJobError(Exception):
-    """What happened, to which object, and what to do about it.
+    """States what happened, to which object, and what to do about it.
 
-    `reason` becomes the reason of a condition in the custom resource's status; `retryable` says whether the
-    same call may succeed later with nothing changed by a person; `remedy` is one sentence for that person.
+    `reason` becomes the reason of a condition in the custom resource's status. `retryable` says whether the
+    same call may succeed later without a change by a person. `remedy` is one sentence for that person.
     """
 
     reason: ClassVar[str] = "InternalError"
@@ -25,18 +25,18 @@ class StreamJobError(Exception):
 
 
 class FormatError(StreamJobError):
-    """A document (manifest, index, message) that is not what its format says."""
+    """A document (manifest, index, message) that does not match its format."""
 
     reason = "MalformedDocument"
 
 
 class UnknownVersion(FormatError):
-    """A document of a newer format. It is refused and never overwritten."""
+    """A document of a newer format version. It is refused and never overwritten."""
 
     reason = "UnknownFormatVersion"
 
 
 class IllegalTransition(StreamJobError):
-    """A state and an event that the life-cycle table does not list: a bug of ours, never ignored."""
+    """A state and an event that the life-cycle table does not list: a bug in StreamJob, never ignored."""
 
     reason = "IllegalTransition"

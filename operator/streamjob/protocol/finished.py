@@ -1,8 +1,9 @@
-"""Finished flags, and driver-side state of stages that have finished in part (FLIP-147, "checkpoint format").
+"""Finished flags, and driver-side state of partially finished stages (FLIP-147, "checkpoint format").
 
-A stage that has finished in every task is done for good. One that has finished in some goes on with what the others hold:
-list state is what is left to do and can be dealt out anew; broadcast state is the same in each, so one that has not finished
-gives it; of union state each task may hold a part that no other has, so it must not be missing any.
+A stage that has finished in every task is done for good. A partially finished stage continues with the state
+of its other tasks. List state is work that is left to do, so it can be redistributed. Broadcast state is the
+same in every task, so any unfinished task can provide it. With union state each task may hold a part that no
+other task has, so no part may be missing.
 """
 
 from __future__ import annotations
@@ -27,15 +28,21 @@ class BroadcastStateMissing(StreamJobError):
 
 
 def flagged(stage: StageRecord, finished: Collection[int]) -> StageRecord:
-    """The record with the flags of a checkpoint at whose trigger the tasks `finished` (by index) had finished."""
+    """The record with the finished flags of a checkpoint.
+
+    :param finished: indices of the tasks that had finished when the checkpoint was triggered.
+    """
     tasks = tuple(replace(t, finished=t.index in finished) for t in stage.tasks)
     full = replace(stage, tasks=tasks, operators=()).status is FinishedStatus.FULLY
     return replace(stage, tasks=tasks, operators=tuple(replace(o, finished=full) for o in stage.operators))
 
 
 def redistribute(entries: Sequence[Sequence[T]], parallelism: int) -> tuple[tuple[T, ...], ...]:
-    """Deal the list state of the tasks that have not finished out to `parallelism` tasks, in runs of equal length, the
-    first ones longer by one where it does not come out even. Nothing is lost, nothing is there twice."""
+    """Redistribute the list state of unfinished tasks to `parallelism` tasks.
+
+    Each task gets a contiguous run of entries. The runs have equal length; the first ones are longer by one
+    if there is a remainder. No entry is lost or duplicated.
+    """
     everything = [entry for of_one_task in entries for entry in of_one_task]
     size, rest = divmod(len(everything), parallelism)
     cuts = [i * size + min(i, rest) for i in range(parallelism + 1)]
@@ -45,9 +52,9 @@ def redistribute(entries: Sequence[Sequence[T]], parallelism: int) -> tuple[tupl
 def union(
     operator: str, entries: Mapping[int, Sequence[T]], finished: Collection[int], parallelism: int
 ) -> tuple[tuple[T, ...], ...]:
-    """Union state: every task gets the entries of all, in the order of their indices.
+    """Union state: every task gets the entries of all tasks, in the order of their indices.
 
-    :raises UnionStatePartlyFinished: some tasks have finished and took their part with them.
+    :raises UnionStatePartlyFinished: some tasks have finished, and their part is lost.
     """
     if finished and set(entries) - set(finished):
         raise UnionStatePartlyFinished(
@@ -61,10 +68,10 @@ def union(
 def broadcast(
     operator: str, entries: Mapping[int, Sequence[T]], finished: Collection[int], parallelism: int
 ) -> tuple[tuple[T, ...], ...]:
-    """Broadcast state: that of the first task that has not finished, for the others' may be gone.
+    """Broadcast state: the entries of the first unfinished task, because those of finished tasks may be lost.
 
-    :param entries: of the tasks that gave any.
-    :raises BroadcastStateMissing: only tasks that have finished gave any.
+    :param entries: by index, of the tasks that provided any.
+    :raises BroadcastStateMissing: only finished tasks provided any.
     """
     running = sorted(set(entries) - set(finished))
     if not running:

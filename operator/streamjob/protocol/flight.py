@@ -1,9 +1,12 @@
-"""Which checkpoints are wanted, which are under way, and when one is triggered or given up.
+"""Which checkpoints are wanted, which are pending, and when one is triggered or aborted.
 
-Four kinds. A *periodic* one when the driver's timer says so, at most so many at a time, with a pause between. A *savepoint*
-when somebody asks, held back by neither. A *closing* one at once when a run has ended and the script goes on: what its sink
-holds back becomes visible, and the script's wait for it is over. The *final* one when the job ends: every task has
-ended, and the script has, or the job was asked to stop. Of a run that has failed each has the last committed batch.
+There are four kinds. For a run that has failed, each kind has the last committed batch.
+
+- *Periodic*: when the driver's timer requests it, up to a maximum number in flight, with a pause in between.
+- *Savepoint*: on demand. Neither the maximum nor the pause delays it.
+- *Closing*: at once when a run has ended and the script continues. It makes visible what the sink holds back,
+  and ends the script's wait.
+- *Final*: when the job ends. Every task has ended, and the script has ended or the job was asked to stop.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from .ending import Ending
 from .lifecycle import Scenario, TaskState
 from .messages import Mode, Step, TerminationRequest
 
-WAITING_FOR_INDEX = 100  # so many durable ones are remembered; all of them but the newest will hardly matter
+WAITING_FOR_INDEX = 100  # maximum number of durable checkpoints kept; only the newest is likely to matter
 
 
 class Flight:
-    """The checkpoints of one job. `under_way` ascends by number; `savepoints` by request id, None when it is over."""
+    """The checkpoints of one job. `under_way` has the pending ones, ascending by number. `savepoints` has the
+    savepoint requests by id; the value is None once the request is over.
+    """
 
     def __init__(self, ending: Ending, settings: Checkpointing, next_number: int) -> None:
         self.next_number = next_number
@@ -30,16 +35,14 @@ class Flight:
         self.canceled = False
         self._ending = ending
         self._settings = settings
-        self._attempts: dict[
-            str, list[int]
-        ] = {}  # numbers that a savepoint request has had, while it is not over
-        self._due = False  # a periodic checkpoint is
-        self._pause: int | None = None  # the number after which no periodic one is triggered yet
-        self._early: dict[
-            tuple[int, str], int | None
-        ] = {}  # snapshots whose answer overtook that of an earlier one
-        self._closing_due = False  # a run has ended that no checkpoint was triggered after
-        self._disowned: dict[int, Checkpoint] = {}  # final ones that were given up when they were durable
+        # The checkpoint numbers of each savepoint request, in order, until the request is over.
+        self._attempts: dict[str, list[int]] = {}
+        self._due = False  # a periodic checkpoint is due
+        self._pause: int | None = None  # the checkpoint whose pause still delays periodic ones
+        # Batches of snapshots, by (number, task), whose answer overtook that of an earlier snapshot.
+        self._early: dict[tuple[int, str], int | None] = {}
+        self._closing_due = False  # a run has ended, and no checkpoint was triggered since
+        self._disowned: dict[int, Checkpoint] = {}  # final ones that were aborted when already durable
         self.ended = False  # the final checkpoint has completed
 
     @property
@@ -47,20 +50,28 @@ class Flight:
         return any(self.savepoints.values())
 
     def ends_tasks(self, c: Checkpoint) -> bool:
-        """Row 6: once the job is asked to stop, only the checkpoint of that request ends a task. While it drains, the script goes
-        on behind each run that has ended, and its job ends when the script does: runs are closed before that."""
+        """Whether the checkpoint ends tasks. Row 6: once the job is asked to stop, only the checkpoint of
+        that request does.
+
+        While the job drains, the script continues after each run that has ended, and the job ends when the
+        script does. So runs are closed before that, by any checkpoint.
+        """
         return c.kind is Kind.FINAL or self.request is None or self.request.mode is Mode.DRAIN
 
-    # --- wanted -----------------------------------------------------------------------------------------------
+    # --- wanted ---------------------------------------------------------------------------------------------
 
     def due(self) -> list[Effect]:
-        """A termination takes a checkpoint of its own instead."""
+        """The driver's timer requests a periodic checkpoint. A termination takes its own one instead."""
         self._due = self._ending.flow.total.running > 0 and self.request is None
         return self.trigger()
 
     def requested(self, request: TerminationRequest) -> list[Effect]:
-        """What is under way ends no task any more. The job's end does not wait for a savepoint beside its own: under SIGTERM
-        there is time for one."""
+        """The job is asked to end. A pending final checkpoint is aborted; in a stop, other pending
+        checkpoints no longer end tasks.
+
+        Savepoint requests that are not durable are aborted: the end of the job does not wait for a savepoint
+        besides its own, because a SIGTERM leaves time for only one.
+        """
         self.request = request
         self._due = self.backing_off = False
         self.give_up_final()
@@ -76,7 +87,7 @@ class Flight:
         return self.trigger()
 
     def trigger(self) -> list[Effect]:
-        """Whatever checkpoint is wanted and can be taken."""
+        """Trigger every checkpoint that is wanted and can be taken."""
         if self.canceled or not self._ending.tasks or self._ending.partly_started:
             return []
         effects = [*self._void_reopened(), *self._release()]
@@ -92,7 +103,7 @@ class Flight:
                 effects += self._start(order)
             return effects
         if self._closing_due and self._closing_can_be_had:
-            self._due = False  # it serves as well
+            self._due = False  # the closing checkpoint serves as the periodic one
             effects += self._start(Order(Kind.CLOSING))
         elif self._due and self._periodic_can_be_had:
             self._due = False
@@ -101,8 +112,10 @@ class Flight:
 
     @property
     def _closing_can_be_had(self) -> bool:
-        """Not while a task is being flushed, which takes no snapshot. In a drain not while any task is coming to its end: its end
-        would make the checkpoint void, and that of the last one serves for all."""
+        """Whether a closing checkpoint can be triggered. Not while a task is being flushed, because it takes
+        no snapshot. In a drain, not while any task is ending: its end would make the checkpoint void, and the
+        checkpoint after the last end serves for all.
+        """
         total, drains = self._ending.flow.total, self.request is not None
         if self.backing_off or self._ending.script_ended or self._flying(Kind.CLOSING):
             return False
@@ -110,18 +123,22 @@ class Flight:
 
     @property
     def _periodic_can_be_had(self) -> bool:
-        """Not while the script still starts what was restored."""
+        """Whether a periodic checkpoint can be triggered: within the limits, and not while the script still
+        starts what was restored.
+        """
         free = self._flying(Kind.PERIODIC) < self._settings.max_concurrent and self._pause is None
         return free and self._ending.flow.total.running > 0 and not self._ending.recorded
 
     def _void_reopened(self) -> list[Effect]:
-        """They have tasks at their end that run again."""
+        """Abort checkpoints that have a task at its end although it runs again."""
         names, self._ending.reopened = self._ending.reopened, []
         return self.give_up(f"task {names[0]} runs again", again=True) if names else []
 
     @property
     def _job_ends(self) -> bool:
-        """Every task has ended, and nothing starts another one. A drain flushes everything, so not without what has failed."""
+        """Whether no task runs and nothing starts another one. Except in a stop, everything has to be
+        flushed, so the job does not end while a task has failed.
+        """
         total, ending = self._ending.flow.total, self._ending
         if total.running or not ending.fresh:
             return False
@@ -146,7 +163,9 @@ class Flight:
         return [*([StartTimer(Timer.CHECKPOINT_TIMEOUT, number, seconds)] if seconds else []), *c.begin()]
 
     def _seconds_for(self, number: int, order: Order) -> float | None:
-        """The timer to start; a savepoint request has one for all of its attempts, from the first on."""
+        """Seconds for the timer to start, None for no timer. A savepoint request has one timer for all of its
+        attempts, started with the first.
+        """
         if order.kind in (Kind.FINAL, Kind.CLOSING):
             return None
         if order.kind is Kind.SAVEPOINT and order.request_id is not None:
@@ -156,10 +175,14 @@ class Flight:
                 return None
         return order.timeout or self._settings.timeout
 
-    # --- under way --------------------------------------------------------------------------------------------
+    # --- pending --------------------------------------------------------------------------------------------
 
     def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
-        """A channel keeps its order: barriers pass a task in the order of their numbers, whatever the order of the answers."""
+        """Accept the answer of a snapshot, or keep it until that of an earlier checkpoint has arrived.
+
+        A channel keeps its order: barriers pass a task in the order of their numbers, whatever the order of
+        the answers.
+        """
         c = self.under_way.get(number)
         if c is None or not c.barriers.asked(task):
             return []
@@ -169,7 +192,7 @@ class Flight:
         return c.snapshot_taken(task, batch) + self._release()
 
     def _release(self) -> list[Effect]:
-        """Take the answers that are early no more."""
+        """Accept the early answers whose turn has come."""
         effects: list[Effect] = []
         for number, task in sorted(self._early) if self._early else ():
             if (number, task) in self._early:
@@ -177,7 +200,11 @@ class Flight:
         return effects
 
     def durable(self, number: int) -> tuple[Checkpoint | None, list[Effect]]:
-        """The checkpoint, if it is that only now, and what follows."""
+        """Mark a complete checkpoint as durable.
+
+        :returns: the checkpoint, None if it is not pending, incomplete or already durable; and the effects
+            that follow.
+        """
         c = self._stored(number)
         if c is None:
             return None, []
@@ -217,7 +244,9 @@ class Flight:
         return [*self._abort(c, reason, over=True), *self._rest(c), *self.trigger()]
 
     def _give_up_savepoint(self, request_id: str, reason: str) -> list[Effect]:
-        """It is not durable; it may also wait for its first attempt, or the next."""
+        """Abort a savepoint request. Its checkpoint is not durable; the request may also wait for its first
+        attempt or the next one.
+        """
         number = self._attempts.pop(request_id, [0])[-1]
         self.savepoints[request_id] = None
         c = self.under_way.get(number)
@@ -226,7 +255,11 @@ class Flight:
         return [*self._abort(c, reason, over=True), *self._rest(c)]
 
     def completed(self, number: int) -> Checkpoint | None:
-        """The checkpoint, if it is that only now. Those that wait for the index before it need not complete any more."""
+        """The checkpoint is committed to the index. Earlier checkpoints that still wait for the index need
+        not complete any more.
+
+        :returns: the checkpoint, None if it is not durable or has already completed.
+        """
         c = self.under_way.get(number)
         if c is None or not c.durable:
             return None
@@ -238,12 +271,14 @@ class Flight:
         return c
 
     def awaits_commit(self, task: str) -> bool:
-        """A durable checkpoint has what the task's sink pre-committed, and has not completed."""
+        """Whether the task's sink has transactions in a durable checkpoint that has not completed."""
         durable = [c for c in self.under_way.values() if c.durable]
         return any(task in c.live or task in c.failed for c in (*durable, *self._disowned.values()))
 
     def task_ended(self, name: str) -> list[Effect]:
-        """Row 7: a checkpoint that still waits for the snapshot of this task is void, and is triggered again at once."""
+        """Row 7: a checkpoint that still waits for the snapshot of this task is void. It is aborted and
+        triggered again at once.
+        """
         effects: list[Effect] = []
         for c in list(self.under_way.values()):
             if c.barriers.waits_for(name):
@@ -251,13 +286,13 @@ class Flight:
         return effects
 
     def run_ended(self, name: str) -> None:
-        """Somebody may wait for it to be closed."""
+        """The script may wait for this run to be closed, which needs a closing checkpoint."""
         self._closing_due = self._closing_due or self._waits_for_closing(name)
 
     def give_up(self, reason: str, *, again: bool) -> list[Effect]:
-        """The tasks are not what they were when the checkpoints under way were triggered.
+        """Abort the pending checkpoints: the tasks have changed since the trigger.
 
-        :param again: the job goes on, and others are taken in their place.
+        :param again: the job continues, and other checkpoints are taken in their place.
         """
         self.give_up_final()
         effects: list[Effect] = []
@@ -267,7 +302,9 @@ class Flight:
         return effects
 
     def give_up_final(self) -> None:
-        """Its number is not used again: should it complete later, it is valid and ends nothing."""
+        """Abort the final checkpoint. Its number is not used again: if it completes later, it is valid
+        and ends nothing.
+        """
         for c in list(self.under_way.values()):
             if c.kind is Kind.FINAL:
                 del self.under_way[c.number]
@@ -279,7 +316,7 @@ class Flight:
                 self._back_to_snapshot()
 
     def cancel(self) -> list[Effect]:
-        """Nothing is wanted any more, and nothing that comes in changes anything."""
+        """Abort everything: no checkpoint is wanted any more, and no later event changes anything."""
         effects = [
             e
             for c in list(self.under_way.values())
@@ -303,8 +340,11 @@ class Flight:
             self._attempts.pop(order.request_id, None)
 
     def _waits_for_closing(self, name: str) -> bool:
-        """The script may wait for the run to be closed; when it has ended nobody does. In a drain that takes a checkpoint of its
-        own only where its sink has something to commit, or something else waits for its end."""
+        """Whether the script may wait for the run to be closed; once the script has ended, nobody does.
+
+        In a drain a run needs a closing checkpoint only if its sink has something to commit, or if something
+        else waits for its end.
+        """
         task = self._ending.tasks[name]
         if self._ending.script_ended or task.covered or not task.ended or task.closing:
             return False
@@ -313,7 +353,7 @@ class Flight:
         return self.request.mode is Mode.DRAIN and (task.commits or self._ending.holds_up(name))
 
     def _closes(self, c: Checkpoint) -> None:
-        """It is not taken: runs that have ended wait for another one."""
+        """The checkpoint is aborted: the ended runs that it covers need another one."""
         mine = (n for n, run in c.ended.items() if self._ending.tasks[n] is run)
         self._closing_due = self._closing_due or any(self._waits_for_closing(n) for n in mine)
 
@@ -323,7 +363,9 @@ class Flight:
         return [AbortCheckpoint(c.number, reason, c.order.request_id if over else None, again)]
 
     def _take_again(self, c: Checkpoint, reason: str) -> list[Effect]:
-        """A savepoint is still asked for, and a termination takes a checkpoint of its own."""
+        """Abort a checkpoint that is to be taken again. Only a periodic one needs a note for that: a
+        savepoint request is still pending, and a termination takes its own checkpoint.
+        """
         if c.kind is Kind.PERIODIC and self.request is None:
             self._due, self._pause = True, None
         return self._abort(c, reason, again=True)

@@ -1,8 +1,9 @@
-"""How far the data of each stage has come to its end, kept as sums, so that no event has to walk over all tasks.
+"""How far the data of each stage has come to its end, kept in counters, so that no event has to walk over all
+tasks.
 
-EndOfData and EndOfPartition (FLIP-147, "the revised process of finishing") are such sums: a stage has sent EndOfData when none of
-its tasks is open, and EndOfPartition when all of them are closed; one downstream has received it when no stage that it reads
-from is left that has not.
+EndOfData and EndOfPartition (FLIP-147, "the revised process of finishing") follow from the counters. A stage
+has sent EndOfData when none of its tasks is open, and EndOfPartition when all of its tasks are closed. A
+downstream stage has received it when every stage that it reads from has sent it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from .task import NOTHING, Tally
 
 @dataclass
 class StageFlow:
-    """`behind_…`: upstream stages of which that is true; `ahead_open`: downstream ones that take data still."""
+    """The counters of one stage.
+
+    :param tally: sum over the tasks of the stage.
+    :param behind_open: number of upstream stages that are open.
+    :param behind_unclosed: number of upstream stages that are not closed.
+    :param ahead_open: number of downstream stages that are open and still take data.
+    """
 
     tally: Tally = NOTHING
     behind_open: int = 0
@@ -25,7 +32,7 @@ class StageFlow:
 
 @dataclass
 class Flow:
-    """Sums over the tasks of each stage and of the whole job."""
+    """Counters over the tasks of each stage and of the whole job."""
 
     graph: Graph
     stages: dict[str, StageFlow] = field(default_factory=dict)
@@ -35,7 +42,7 @@ class Flow:
         return self.stages.setdefault(uid, StageFlow())
 
     def connect(self, edges: list[tuple[Stage, Stage]]) -> None:
-        """Edges that exist from now on."""
+        """Count edges that exist from now on, as (upstream, downstream)."""
         for source, target in edges:
             a, b = self.of(source.uid), self.of(target.uid)
             b.behind_open += a.tally.open > 0
@@ -43,7 +50,7 @@ class Flow:
             a.ahead_open += b.tally.open > 0
 
     def change(self, uid: str, before: Tally, after: Tally) -> None:
-        """A task of the stage added `before` and adds `after` now."""
+        """A task of the stage contributed `before` and now contributes `after`."""
         stage = self.of(uid)
         old, new = stage.tally, stage.tally.plus(before, -1).plus(after)
         stage.tally = new

@@ -1,8 +1,8 @@
-"""Stages, the tasks in them, and the edges between them: what FLIP-147 calls the execution graph.
+"""Stages, their tasks, and the edges between them: what FLIP-147 calls the execution graph.
 
-It grows while the script starts its queries. An edge goes from stage to stage, and every task of the one is connected with
-every task of the other. A stage names its upstream when it starts; what it names may start later, or never, and
-is nothing until then.
+The graph grows while the script starts its queries. An edge leads from stage to stage and connects every task
+of the one with every task of the other. A stage names its upstream when it starts. A named stage may start
+later or never; until then it is not part of the graph, unless it is expected.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ _SHARD = re.compile(r"(.+)/(0|[1-9][0-9]{0,8})", re.DOTALL)
 
 
 def task_id(uid: str, index: int = 0, parallelism: int = 1) -> str:
-    """The engine's name of shard `index` of stage `uid`: the uid itself for a stage of one task."""
+    """The engine's name of shard `index` of stage `uid`. A stage with one task has the uid itself, unless the
+    uid looks like the name of a shard.
+    """
     if parallelism == 1 and index == 0 and not _SHARD.fullmatch(uid):
         return uid
     return f"{uid}/{index}"
 
 
 def parse_task_id(task: str) -> tuple[str, int]:
-    """The stage's uid and the shard's index. Undoes `task_id`, whatever the uid."""
+    """The stage's uid and the shard's index. Inverts `task_id` for any uid."""
     match = _SHARD.fullmatch(task)
     return (match[1], int(match[2])) if match else (task, 0)
 
@@ -37,7 +39,7 @@ class GraphCycle(StreamJobError):
 
 @dataclass
 class Stage:
-    """`tasks` in the order of their start, `named` the uids that it reads from; both are sets that keep an order."""
+    """A stage: `tasks` in the order of their start, `named` the uids that it reads from; ordered sets."""
 
     uid: str
     tasks: dict[str, None] = field(default_factory=dict)
@@ -46,28 +48,35 @@ class Stage:
 
 @dataclass
 class Graph:
-    """`readers`: who named a stage, also one that has not started."""
+    """`readers`: for the uid of a stage, started or not, the stages that named it as their upstream."""
 
     stages: dict[str, Stage] = field(default_factory=dict)
     readers: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def expect(self, uid: str) -> list[tuple[Stage, Stage]]:
-        """The stage will start; what names it as its upstream has to wait for it. The edges that exist from now on."""
+        """The stage will start, and stages that name it as their upstream have to wait for it.
+
+        :returns: the edges that exist from now on, as (upstream, downstream).
+        """
         if uid in self.stages:
             return []
         stage = self.stages[uid] = Stage(uid)
         return [(stage, self.stages[r]) for r in self.readers.get(uid, ()) if r in self.stages]
 
     def add_stage(self, uid: str, parallelism: int = 1, upstream: Iterable[str] = ()) -> None:
-        """Declare a stage with all its tasks. :raises GraphCycle: as `add`."""
+        """Declare a stage with all its tasks.
+
+        :raises GraphCycle: as `add`.
+        """
         named = tuple(upstream)
         for index in range(parallelism):
             self.add(task_id(uid, index, parallelism), named)
 
     def add(self, task: str, upstream: Iterable[str] = ()) -> list[tuple[Stage, Stage]]:
-        """Add a task; the edges that exist from now on, as (upstream, downstream).
+        """Add a task.
 
-        :raises GraphCycle: an edge closes a circle. Nothing has changed then.
+        :returns: the edges that exist from now on, as (upstream, downstream).
+        :raises GraphCycle: an edge would close a cycle. Nothing has changed then.
         """
         uid, _ = parse_task_id(task)
         edges = self.connect(uid, upstream)
@@ -75,7 +84,11 @@ class Graph:
         return edges
 
     def connect(self, uid: str, upstream: Iterable[str]) -> list[tuple[Stage, Stage]]:
-        """The stage, started or not, reads from these; the edges that exist from now on. :raises GraphCycle: as `add`."""
+        """The stage, started or not, reads from these stages.
+
+        :returns: the edges that exist from now on, as (upstream, downstream).
+        :raises GraphCycle: as `add`.
+        """
         stage = self.stages.get(uid)
         fresh = [u for u in dict.fromkeys(upstream) if stage is None or u not in stage.named]
         self._refuse_cycles(fresh, uid)
@@ -89,14 +102,14 @@ class Graph:
         return edges
 
     def upstream(self, uid: str) -> list[Stage]:
-        """The stages that it reads from, as far as they are known."""
+        """The stages that this stage reads from, as far as they are known."""
         return [self.stages[u] for u in self.stages[uid].named if u in self.stages]
 
     def downstream(self, uid: str) -> list[Stage]:
         return [self.stages[r] for r in self.readers.get(uid, ()) if r in self.stages]
 
     def downstream_first(self) -> list[str]:
-        """All stages, each after those that read from it."""
+        """The uids of all stages, each after the stages that read from it."""
         order: dict[str, None] = {}
         for uid in self.stages:
             todo = [(uid, False)]
@@ -110,7 +123,7 @@ class Graph:
         return list(order)
 
     def connected(self, uid: str) -> set[str]:
-        """The uids of all stages that edges lead to from this one, in either direction; with itself."""
+        """The uids of all stages that edges connect with this one, in either direction, including itself."""
         found, todo = {uid}, [uid]
         while todo:
             at = todo.pop()
@@ -120,11 +133,14 @@ class Graph:
         return found
 
     def upstream_first(self) -> list[str]:
-        """All stages, each behind those that it reads from."""
+        """The uids of all stages, each after the stages that it reads from."""
         return self.downstream_first()[::-1]
 
     def refuse_cycle(self, task: str, upstream: Iterable[str]) -> None:
-        """:raises GraphCycle: one of these edges would close a circle."""
+        """Check new edges. Changes nothing.
+
+        :raises GraphCycle: one of these edges would close a cycle.
+        """
         self._refuse_cycles(upstream, parse_task_id(task)[0])
 
     def _refuse_cycles(self, upstream: Iterable[str], uid: str) -> None:
@@ -141,7 +157,7 @@ class Graph:
             )
 
     def _path(self, start: str, goal: str) -> list[str]:
-        """The stages from `start` downstream to `goal`, both included; nothing if there is no way."""
+        """The stages from `start` downstream to `goal`, both included; empty if there is no path."""
         if start == goal:
             return [start]
         if goal not in self.stages or not self.stages[goal].named:

@@ -1,12 +1,12 @@
 """The index: which checkpoints of a job have completed, with the finished flag of every operator.
 
-It lives in a ConfigMap (at most 1 MiB) that the controller writes with optimistic locking. A driver is torn down only
-after its final checkpoint is in here. The index is bounded: of retained checkpoints only the newest few matter, since all of
-them point into the same Spark directories, so they go before any savepoint does; savepoints that fall out of the index stay on
-storage.
+It is stored in a ConfigMap (at most 1 MiB) that the controller writes with optimistic locking. A driver is
+torn down only after its final checkpoint is committed to the index. The index is bounded. All retained
+checkpoints point into the same Spark directories, so only the newest few matter, and they are dropped before
+any savepoint. Savepoints that are dropped from the index stay in storage.
 
-Version 3 adds the savepoints that were deleted because the job is to keep only so many. An index that has none is still
-written as version 2.
+Version 3 adds the savepoints that were deleted because the job keeps only a limited number. An index without
+any is still written as version 2.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ FORMAT = "streamjob.index"
 VERSION, WITHOUT_DELETED = 3, 2
 SIZE_LIMIT = 900 << 10  # bytes; a ConfigMap holds 1 MiB
 MAX_RECORDS = 200
-MAX_DELETED = 50  # that are gone; those that are still to be deleted are all remembered
+MAX_DELETED = 50  # entries of savepoints that are gone; those that are still to be deleted are all kept
 
 
 @dataclass(frozen=True)
 class DeletedSavepoint:
-    """It was taken out of the index, and then deleted. `at`: when it was gone (RFC 3339, UTC, seconds); None: not yet."""
+    """A savepoint that was removed from the index in order to be deleted.
+
+    :param at: time of the deletion (RFC 3339, UTC, seconds); None: not deleted yet.
+    """
 
     savepoint: str
     checkpoint: int
@@ -39,7 +42,12 @@ class DeletedSavepoint:
 
 @dataclass(frozen=True)
 class Index:
-    """`job_uid` is the StreamJob's own uid; `checkpoints` ascend by number, `deleted` is in the order of the decisions."""
+    """The checkpoints of one job.
+
+    :param job_uid: the StreamJob's own uid.
+    :param checkpoints: ascending by number.
+    :param deleted: in the order of the decisions.
+    """
 
     format: str
     version: int
@@ -49,7 +57,7 @@ class Index:
 
     @property
     def to_delete(self) -> tuple[str, ...]:
-        """Places that hold no savepoint of the index any more, and may not be gone yet."""
+        """URIs that no longer belong to a savepoint of the index, and whose files may still exist."""
         return tuple(d.savepoint for d in self.deleted if d.at is None)
 
     @property
@@ -70,19 +78,21 @@ def empty(job_uid: str) -> Index:
 
 
 def add(index: Index, record: CheckpointRecord) -> Index:
-    """The index with `record` in it, cut to its bounds; the same index if it is there already (V8).
+    """Add `record` and drop what exceeds the bounds of the index. If the record is already there, nothing
+    changes (V8).
 
-    A number that is taken by another checkpoint is an error of ours: numbers are given out by the driver that the
-    epoch admits, which starts from `next_id`. A final report may have had to leave out the record's stages: it is
-    still the same checkpoint, and what is known of its stages stays. So is one that a later epoch has brought to its end, whose
-    own died before its sinks had committed.
+    A number that another checkpoint has taken is a bug in StreamJob: the driver that the epoch admits assigns
+    the numbers, and starts from `next_id`. A final report may have had to omit the record's stages. It is
+    still the same checkpoint, and the index keeps what it knows of the stages. It is also the same checkpoint
+    if a later epoch completes it, because its own epoch died before the sinks had committed.
 
-    :raises ValueError: the number is taken. :raises FormatError: the record alone is larger than an index.
+    :raises ValueError: another checkpoint has this number.
+    :raises FormatError: the record alone is larger than an index.
     """
     known = next((c for c in index.checkpoints if c.checkpoint == record.checkpoint), None)
     if known is not None:
         if known.savepoint is None and any(d.savepoint == record.savepoint for d in index.deleted):
-            return index  # the driver that took it still speaks of it
+            return index  # retired, but the driver that took it still reports it
         if record.committed in (known.committed, replace(known, stages=())):
             return index
         same = _without_epoch(known) == _without_epoch(record)
@@ -106,12 +116,14 @@ def add(index: Index, record: CheckpointRecord) -> Index:
 
 
 def _least(records: list[CheckpointRecord]) -> CheckpointRecord:
-    """What matters least: the oldest that is no savepoint, else the oldest; never the newest."""
+    """The least important record: the oldest that is no savepoint, else the oldest; never the newest."""
     return next((r for r in records[:-1] if r.savepoint is None), records[0])
 
 
 def retire(index: Index, savepoints: Iterable[str]) -> Index:
-    """They are about to be deleted: from now on nothing is restored from them. Their checkpoints stay, as checkpoints."""
+    """Remove savepoints that are about to be deleted: from now on nothing is restored from them. Their
+    checkpoints stay, as checkpoints.
+    """
     gone = set(savepoints)
     found = [c for c in index.checkpoints if c.savepoint in gone]
     kept = tuple(replace(c, savepoint=None) if c.savepoint in gone else c for c in index.checkpoints)
@@ -120,7 +132,10 @@ def retire(index: Index, savepoints: Iterable[str]) -> Index:
 
 
 def gone(index: Index, savepoints: Iterable[str], at: str) -> Index:
-    """They have been deleted."""
+    """Note that savepoints have been deleted.
+
+    :param at: time of the deletion (RFC 3339, UTC, seconds).
+    """
     named = set(savepoints)
     entries = tuple(replace(d, at=at) if d.at is None and d.savepoint in named else d for d in index.deleted)
     return _bounded(replace(index, deleted=entries))
@@ -133,8 +148,9 @@ def _bounded(index: Index) -> Index:
 
 
 def committed(index: Index, epoch: int) -> Index:
-    """A driver of `epoch` has left in order: what was pre-committed for the latest checkpoint is committed, and the epoch is the
-    one that the checkpoint ended."""
+    """Note that a driver of `epoch` has exited in order. What was pre-committed for the latest checkpoint is
+    committed, and the checkpoint gets the epoch that it ended.
+    """
     latest = index.latest
     if latest is None or not latest.uncommitted:
         return index
@@ -155,7 +171,11 @@ def dumps(index: Index) -> str:
 
 
 def loads(text: str, where: str) -> Index:
-    """:raises UnknownVersion: of a newer StreamJob, to be left untouched. :raises FormatError: malformed."""
+    """Parse the index found at `where` (for messages only).
+
+    :raises UnknownVersion: written by a newer StreamJob; it must be left untouched.
+    :raises FormatError: malformed.
+    """
     plain = check_version(text, FORMAT, VERSION, where, 1 << 20, oldest=WITHOUT_DELETED)
     try:
         index = codec.from_plain(Index, plain)

@@ -1,13 +1,14 @@
 """The life cycle of tasks and operators (FLIP-147, "the detailed life cycle"), as tables.
 
-Two rules: a state changes only through these tables, and a pair that is not listed is an error that names both.
-The pictures in README and docs are generated from here (`python -m streamjob.protocol.lifecycle`).
+A state changes only through these tables. A pair that is not listed is an error that names the state and the
+event. The diagrams in README and docs are generated from here (`python -m streamjob.protocol.lifecycle`).
 
-How to read it. A *task* runs one query. It is RUNNING until its data has ended: because the sources ran out, the
-job is drained, or it is stopped. It then waits for a checkpoint that was triggered after that; once that checkpoint has
-completed the task is FINISHED, and once everything downstream has taken all that it sent it is CLOSED.
-An *operator* is FINISHED only when its `finish()` ran, so never by a plain stop: the job will resume and its
-operators go on. That is the whole difference between the scenarios.
+A *task* runs one query. It is RUNNING until its data has ended: the sources ran out, the job is drained, or
+it is stopped. It then waits for a checkpoint that was triggered after that. When that checkpoint has
+completed, the task is FINISHED. When everything downstream has taken all that the task sent, it is CLOSED.
+
+An *operator* is FINISHED only when its `finish()` ran, so never by a plain stop: the job will resume, and its
+operators continue. This is the only difference between the scenarios.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class OperatorState(str, Enum):
 
 
 class Event(str, Enum):
-    """What can happen to a task or an operator."""
+    """The events of a task or an operator."""
 
     END_OF_DATA = "end of data"  # endInput() and finish() ran if isDrain; EndOfData[isDrain] went downstream
     FINAL_CHECKPOINT = "final checkpoint completed"  # one that was triggered after END_OF_DATA
@@ -68,7 +69,7 @@ TASK: dict[TaskState, dict[Event, TaskState]] = {
         Event.FAIL: TaskState.FAILED,
         Event.CANCEL: TaskState.CANCELED,
     },
-    # Everything is durable here: what fails now fails after the end and takes nothing back.
+    # Everything is durable here: a failure comes after the end and undoes nothing.
     TaskState.FINISHED: {Event.CLOSE: TaskState.CLOSED, Event.CANCEL: TaskState.CLOSED},
     TaskState.CLOSED: {},
     TaskState.FAILED: {},
@@ -93,7 +94,10 @@ OPERATOR: dict[Scenario, dict[OperatorState, dict[Event, OperatorState]]] = {
 
 
 def next_task_state(state: TaskState, event: Event) -> TaskState:
-    """:raises IllegalTransition: the table does not list the pair."""
+    """The state of a task after the event.
+
+    :raises IllegalTransition: the table does not list the pair.
+    """
     try:
         return TASK[state][event]
     except KeyError:
@@ -101,7 +105,10 @@ def next_task_state(state: TaskState, event: Event) -> TaskState:
 
 
 def next_operator_state(scenario: Scenario, state: OperatorState, event: Event) -> OperatorState:
-    """:raises IllegalTransition: the table does not list the pair."""
+    """The state of an operator after the event.
+
+    :raises IllegalTransition: the table does not list the pair.
+    """
     try:
         return OPERATOR[scenario][state][event]
     except KeyError:

@@ -1,14 +1,17 @@
-"""The manifest of a savepoint: written last and only once, so a savepoint without one does not exist.
+"""The manifest of a savepoint. It is written last and only once: a savepoint without a manifest does not
+exist.
 
-Version 1 is a bare Structured Streaming checkpoint directory, which has no manifest. This is version 2: it adds
-`finished` per operator (FLIP-147 changes the checkpoint metadata the same way) and a hash for every file.
+Version 1 is a bare Structured Streaming checkpoint directory, which has no manifest. This module defines
+version 2, which adds `finished` per operator (FLIP-147 changes the checkpoint metadata the same way) and a
+hash of every file.
 
-    ROOT/SAVEPOINT/begun.json           written first, stays: who began it
+    ROOT/SAVEPOINT/begun.json           written first and kept: who began the savepoint
     ROOT/SAVEPOINT/manifest.json        written last
     ROOT/SAVEPOINT/stages/STAGE/TASK/â€¦  files of a checkpoint directory
-    ROOT/shared/ATTEMPT-NUMBER          state files that several savepoints may have (ADR 10)
+    ROOT/shared/ATTEMPT-NUMBER          state files that several savepoints may share (ADR 10)
 
-All paths are relative and none leaves ROOT, so ROOT can be moved as a whole; an export has no shared file and can be moved alone.
+All paths are relative and none leaves ROOT, so ROOT can be moved as a whole. An export has no shared files
+and can be moved alone.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from .records import CheckpointRecord, JobRef
 NAME = "manifest.json"
 BEGUN = "begun.json"
 SHARED = "shared"
-DIGEST = "digest"  # in the document only: SHA-256 of the rest of it as canonical JSON
+DIGEST = "digest"  # in the document only: SHA-256 of its other fields as canonical JSON
 FORMAT = "streamjob.savepoint"
 BEGUN_FORMAT = "streamjob.savepoint.begun"
 VERSION = 2
@@ -37,11 +40,14 @@ _SHARED_NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,9}")  # never ROOT/shared/../â€
 
 @dataclass(frozen=True)
 class FileEntry:
-    """`path` relative to the savepoint, `size` in bytes, `sha256` in hexadecimal.
+    """A file of a savepoint.
 
-    :param shared: its name in ROOT/shared; None: it lies at `path`.
-    :param modified: of the file that was copied, milliseconds since 1970. None: it had just been written, so that another one in
-        its place might have the same time.
+    :param path: relative to the savepoint.
+    :param size: in bytes.
+    :param sha256: in hexadecimal.
+    :param shared: the file's name in ROOT/shared; None: the file is at `path`.
+    :param modified: modification time of the file that was copied, in milliseconds since 1970. None: it had
+        just been written, so a file that replaces it might have the same time.
     """
 
     path: str
@@ -53,8 +59,11 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Begun:
-    """A savepoint that was begun. The names of the shared files that it writes begin with `attempt`; `started_at` as in the
-    record."""
+    """A savepoint that was begun.
+
+    :param attempt: prefix of the names of the shared files that this savepoint writes.
+    :param started_at: RFC 3339, UTC, seconds, as in the record.
+    """
 
     format: str
     version: int
@@ -67,7 +76,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a savepoint holds: whose it is, which checkpoint it copies, and every file of it."""
+    """The content of a savepoint: its job, the checkpoint that it copies, and every file."""
 
     format: str
     version: int
@@ -78,25 +87,30 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files, in bytes."""
         return sum(f.size for f in self.files)
 
 
 def new(job: JobRef, spark: str, checkpoint: CheckpointRecord, files: tuple[FileEntry, ...]) -> Manifest:
-    """A manifest of the current version, its files sorted by path."""
+    """A manifest of the current version, its files sorted by path.
+
+    :raises FormatError: a path leaves the savepoint.
+    """
     for entry in files:
         check_path(entry.path)
     return Manifest(FORMAT, VERSION, job, spark, checkpoint, tuple(sorted(files, key=lambda f: f.path)))
 
 
 def dumps(manifest: Manifest) -> bytes:
-    """With a hash of all the rest, for a batch number that a broken disk has changed looks like any other."""
+    """Serialize the manifest, with a hash of all other fields: a batch number that a broken disk has changed
+    looks like any other number.
+    """
     plain = codec.to_plain(manifest)
     return codec.dumps({**plain, DIGEST: _digest(plain)}, indent=1).encode() + b"\n"
 
 
 def loads(data: bytes, where: str) -> Manifest:
-    """Read a manifest found at `where` (for the messages only).
+    """Parse the manifest found at `where` (for messages only).
 
     :raises UnknownVersion: written by a newer StreamJob.
     :raises FormatError: cut off, foreign or malformed, or a path in it leaves the savepoint.
@@ -135,7 +149,10 @@ def begun(attempt: str, job: JobRef, checkpoint: CheckpointRecord, started_at: s
 
 
 def load_begun(data: bytes, where: str) -> Begun:
-    """:raises FormatError: as `loads`."""
+    """Parse the file `begun.json` found at `where` (for messages only).
+
+    :raises FormatError: as `loads`.
+    """
     plain = check_version(data, BEGUN_FORMAT, VERSION, where, 1 << 16)
     try:
         return codec.from_plain(Begun, plain)
@@ -151,7 +168,7 @@ def place(savepoint: str, entry: FileEntry) -> str:
 
 
 def shared_root(savepoint: str) -> str:
-    """The folder of the shared files of a savepoint."""
+    """The folder of a savepoint's shared files."""
     return f"{savepoint.rpartition('/')[0]}/{SHARED}"
 
 
@@ -160,9 +177,10 @@ def is_shared_name(name: str) -> bool:
 
 
 def stage_root(stage: str, task: int) -> str:
-    """Where the checkpoint directory of a task lies below the savepoint's root: a query may have any name.
+    """The path of a task's checkpoint directory, relative to the savepoint. The stage's name is
+    percent-encoded, because a query may have any name.
 
-    :raises FormatError: the stage is named `..`, `.` or nothing.
+    :raises FormatError: the stage's name is `..`, `.` or empty.
     """
     root = f"stages/{quote(stage, safe=' ', errors='replace')}/{task}"
     check_path(root)
@@ -170,8 +188,11 @@ def stage_root(stage: str, task: int) -> str:
 
 
 def check_path(path: str) -> None:
-    """:raises FormatError: absolute, with a scheme, `..`, an empty part, a backslash, a control character or what no
-    file system can encode."""
+    """Check that a path stays inside the savepoint.
+
+    :raises FormatError: it is absolute, or has a scheme, a part `.` or `..`, an empty part, a backslash, a
+        control character, or a character that no file system can encode.
+    """
     parts = path.split("/")
     bad = any(p in ("", ".", "..") for p in parts) or ":" in parts[0] or "\\" in path
     if bad or any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF for c in path):
@@ -181,12 +202,14 @@ def check_path(path: str) -> None:
 def check_version(
     data: bytes | str, fmt: str, version: int, where: str, limit: int, oldest: int | None = None
 ) -> dict[str, Any]:
-    """Refuse what is not `fmt` at `version` (or from `oldest` on) before looking at anything else in it: a newer one has other
-    fields.
+    """Parse a document and check its format and version before anything else in it, because a newer version
+    has other fields.
 
-    Returns the parsed document.
-
-    :raises FormatError: not JSON or another format. :raises UnknownVersion: a newer version.
+    :param version: the newest version that is accepted.
+    :param oldest: the oldest version that is accepted; None: only `version` is.
+    :returns: the parsed document.
+    :raises FormatError: not JSON, another format, or a version that does not exist.
+    :raises UnknownVersion: a newer version.
     """
     plain = codec.parse(data, where, limit)
     if not isinstance(plain, dict) or plain.get("format") != fmt:

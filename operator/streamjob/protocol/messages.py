@@ -1,19 +1,20 @@
-"""What the controller and a driver say to each other: the driver's configuration, commands, status and final report.
+"""Messages between controller and driver: the driver's configuration, commands, status and final report.
 
-Controller → driver, HTTP/JSON over TLS, each command an idempotent PUT that carries the epoch:
+Controller → driver, HTTP/JSON over TLS. Each command is an idempotent PUT that carries the epoch:
 
-    PUT /v1/termination                     TerminationRequest → 202, 409 (another one is under way), 412 (epoch, term)
+    PUT /v1/termination                     TerminationRequest → 202, 409 (one is pending), 412 (epoch, term)
     PUT /v1/savepoint                       SavepointRequest → 202, 409 (the job is ending), 412
     PUT /v1/deletions                       SavepointDeletion → 202, 412
     PUT /v1/records                         RecordsRequest → 202, 412
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)
-    GET /v1/status?after=V&timeout=S        DriverStatus, at once if its version is above V, else when it changes
+    GET /v1/status?after=V&timeout=S        DriverStatus: at once if its version is above V, else on a change
 
-The header Streamjob-Term says in which term the controller leads: in a command always, in a GET so that the driver hears of it.
-A command of an earlier term than the driver has heard of is refused with 412, and the answer's header names the later one. The
-status may be read by anybody who has the token, also without a term.
+The header Streamjob-Term says in which term the controller leads. Every command must have it; a GET may have
+it, so that the driver learns the term. A command of an earlier term than the driver knows is refused with
+412, and the answer's header names the later term. Anybody with the token may read the status, also without a
+term.
 
-When the driver ends it leaves its last status, cut to 4 KiB, as the pod's termination message.
+When the driver exits, it leaves its last status, cut to 4 KiB, as the pod's termination message.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ REQUEST_LIMIT = 64 << 10  # bytes of a command's body
 REPORT_LIMIT = 4096  # bytes of a pod's termination message
 CONTROL_PORT = 7443
 TERM_HEADER = "Streamjob-Term"
-SAVEPOINT_ID = "savepoint-"  # how the ids of savepoint requests begin; those of terminations do not
-TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; the address is the pod's
+SAVEPOINT_ID = "savepoint-"  # prefix of savepoint request ids; termination ids do not have it
+TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; connections use the pod's address
 
 
 class Mode(str, Enum):
-    """How a job is asked to end. The mode that end of input takes is Drain: it is the same path."""
+    """How a job is asked to end. The end of the input has the mode Drain, because it takes the same path."""
 
     STOP = "Stop"
     DRAIN = "Drain"
@@ -50,12 +51,12 @@ class DriverPhase(str, Enum):
 
 
 class Step(str, Enum):
-    """Where a termination is, in the order in which they come (V4)."""
+    """The steps of a termination, in order (V4)."""
 
     BOUNDARY = "WaitingForBoundary"  # the running micro-batch ends
     MAX_WATERMARK = "FiringTimers"  # only a drain
     SNAPSHOT = "WritingSavepoint"
-    COMPLETING = "WaitingForIndex"  # the record is durable, the index does not have it yet
+    COMPLETING = "WaitingForIndex"  # the record is durable, but not yet committed to the index
     CLOSED = "Closed"
 
 
@@ -70,14 +71,16 @@ class Application:
 
 @dataclass(frozen=True)
 class Restore:
-    """From where the first query starts.
+    """The checkpoint or savepoint that the job is restored from.
 
-    :param latest: the newest record of the index. Its directories hold batch N or later.
-    :param exact: the epoch before ended with `latest`, so its directories hold exactly batch N.
-    :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only when there is no `latest`.
-    :param recorded: the index is lost: URI of this job's savepoint whose manifest has the record that is `latest`. `exact` then
-        says only that no driver has run since.
-    :param checkpoints: instead of a savepoint: checkpoint directories (URIs) of a job that no StreamJob has run, by stage.
+    :param latest: the newest record of the index. Its directories hold batch N or a later one.
+    :param exact: the previous epoch ended with `latest`, so its directories hold exactly batch N.
+    :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only if there is no
+        `latest`.
+    :param recorded: the index is lost: URI of this job's savepoint whose manifest has the record to use as
+        `latest`. `exact` then says only that no driver has run since.
+    :param checkpoints: instead of a savepoint: checkpoint directories (URIs), by stage, of a job that
+        StreamJob never ran.
     :param allow_non_restored_state: the script need not start every stage that the checkpoint has.
     """
 
@@ -92,10 +95,12 @@ class Restore:
 
 @dataclass(frozen=True)
 class TerminationRequest:
-    """`request_id` is the same in every repetition (V8). `savepoint`: URI to write, None for no copy.
+    """End the job, with a savepoint if one is named.
 
-    :param timeout: seconds that the script has, from the request on, to come to its own end when its queries have ended;
-        None: the grace period of the pod.
+    :param request_id: the same in every repetition (V8).
+    :param savepoint: URI of the savepoint to write, None for no copy.
+    :param timeout: seconds from the request within which the script must end by itself after its queries have
+        ended; None: the pod's grace period.
     """
 
     request_id: str
@@ -107,9 +112,11 @@ class TerminationRequest:
 
 @dataclass(frozen=True)
 class SavepointRequest:
-    """A copy to `savepoint` (URI) while the job runs on. The same `request_id` in every repetition is one savepoint (V8).
+    """Write a copy to `savepoint` (URI) while the job keeps running.
 
-    :param timeout: seconds from now on; then it is given up, and what was written is deleted.
+    :param request_id: the same in every repetition; together they are one savepoint (V8).
+    :param timeout: seconds from the first attempt. Then the savepoint is aborted, and what was written is
+        deleted.
     """
 
     request_id: str
@@ -120,7 +127,7 @@ class SavepointRequest:
 
 @dataclass(frozen=True)
 class SavepointDeletion:
-    """Savepoints of this job (URIs) that the index has no more, to be deleted. Told again, the driver deletes what is left."""
+    """Delete savepoints of this job (URIs) that left the index. A repetition deletes what is left."""
 
     epoch: int
     savepoints: tuple[str, ...]
@@ -128,14 +135,17 @@ class SavepointDeletion:
 
 @dataclass(frozen=True)
 class RecordsRequest:
-    """The index is lost: say which checkpoints are known. `reached`: the newest that the status has heard of."""
+    """The index is lost: report which checkpoints are known.
+
+    :param reached: number of the newest checkpoint that the job's status has heard of.
+    """
 
     epoch: int
     reached: int
 
     @property
     def token(self) -> str:
-        """How it stands among the acknowledged commands."""
+        """The request's entry among the acknowledged commands."""
         return f"records-{self.reached}"
 
 
@@ -148,7 +158,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """Periodic job-wide checkpoints, all in seconds. `interval` 0: none. See `checkpoints.Checkpointing`."""
+    """Periodic job-wide checkpoints, in seconds; see `checkpoints.Checkpointing`. `interval` 0: none."""
 
     interval: float = 0.0
     timeout: float | None = 600.0
@@ -158,13 +168,16 @@ class CheckpointSettings:
 
 @dataclass(frozen=True)
 class DriverConfig:
-    """All that a driver is told at its start, in the environment variable STREAMJOB_CONFIG. Holds no secret. In a pod it
-    lacks the stages of `restore.latest`, which may be too large for a variable; the driver reads them from the index.
+    """Everything that a driver gets at its start, in the environment variable STREAMJOB_CONFIG. Holds no
+    secret.
+
+    In a pod it lacks the stages of `restore.latest`, which may be too large for a variable; the driver reads
+    them from the index.
 
     :param checkpoints: URI below which queries without a location of their own get one.
-    :param eviction_savepoint: URI for the savepoint of a SIGTERM.
+    :param eviction_savepoint: URI for the savepoint that a SIGTERM causes.
     :param grace: seconds between SIGTERM and SIGKILL.
-    :param termination: a request that an earlier epoch did not finish.
+    :param termination: a request that an earlier epoch did not complete.
     :param executor_template: pod template (as JSON) for the executors, None in local mode.
     """
 
@@ -184,7 +197,7 @@ class DriverConfig:
 
 @dataclass(frozen=True)
 class Problem:
-    """An error for the person who reads it; see StreamJobError."""
+    """An error for a human reader; see `StreamJobError`."""
 
     reason: str
     message: str
@@ -201,7 +214,11 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """`watermark`: RFC 3339 or None; `input_rows_per_second` of the last progress."""
+    """The state of one stage.
+
+    :param watermark: RFC 3339, None if there is none.
+    :param input_rows_per_second: from the last progress.
+    """
 
     uid: str
     tasks: tuple[TaskStatus, ...]
@@ -213,11 +230,12 @@ class StageStatus:
 
 @dataclass(frozen=True)
 class TerminationStatus:
-    """`progress` is one line for a person: what it waits for now, how far it is.
+    """How far a termination has come.
 
+    :param progress: one line for a human reader: what the termination waits for now, and how far it is.
     :param flushed_rows: rows that the max-watermark batches gave to the sinks; None unless draining.
-    :param state_rows_left: rows that the operators kept after the drain; None if not known, or not draining.
-    :param problem: why the step is stuck; it is tried again, and a cancel takes effect at any time.
+    :param state_rows_left: rows that the operators kept after the drain; None if unknown or not draining.
+    :param problem: why the step is stuck. The step is retried, and a cancel takes effect at any time.
     """
 
     request_id: str
@@ -232,7 +250,10 @@ class TerminationStatus:
 
 @dataclass(frozen=True)
 class AbortedCheckpoint:
-    """One that was given up while the job went on. `time`: RFC 3339, UTC, seconds."""
+    """A checkpoint that was aborted while the job kept running.
+
+    :param time: RFC 3339, UTC, seconds.
+    """
 
     checkpoint: int
     reason: str
@@ -241,11 +262,12 @@ class AbortedCheckpoint:
 
 @dataclass(frozen=True)
 class SavepointStatus:
-    """How far the last savepoint is that was asked for while the job runs.
+    """How far the last on-demand savepoint has come.
 
-    :param completed: it is durable, for the index to take. It stays here when later checkpoints have come.
-    :param problem: why it was given up, or (while `over` is false) why it is tried again.
-    :param over: nothing more comes of the request.
+    :param completed: its record once it is durable, to be committed to the index. It stays here when later
+        checkpoints follow.
+    :param problem: why it was aborted or, while `over` is false, why it is retried.
+    :param over: nothing more follows from the request.
     """
 
     request_id: str
@@ -257,7 +279,11 @@ class SavepointStatus:
 
 @dataclass(frozen=True)
 class KnownRecords:
-    """The answer to a RecordsRequest, which had `asked` as its `reached`; ascending by number."""
+    """The answer to a `RecordsRequest`.
+
+    :param asked: the `reached` of that request.
+    :param records: ascending by number.
+    """
 
     asked: int
     records: tuple[CheckpointRecord, ...]
@@ -265,10 +291,13 @@ class KnownRecords:
 
 @dataclass(frozen=True)
 class DriverStatus:
-    """`version` grows with each change; `completed` is the last durable checkpoint, for the index to take, and `aborted` the
-    last that was given up.
+    """The status of a driver.
 
-    :param degraded: a query of the running job has failed, and the script has neither started it again nor ended.
+    :param version: grows with each change.
+    :param completed: the last durable checkpoint, to be committed to the index.
+    :param aborted: the last checkpoint that was aborted.
+    :param degraded: a query of the running job has failed, and the script has neither started it again nor
+        ended.
     :param exit_code: of the script; None while it runs.
     :param exit_reason: one line in the final report: why the driver exits, by which query, on whose request.
     """
@@ -284,16 +313,16 @@ class DriverStatus:
     problem: Problem | None = None
     aborted: AbortedCheckpoint | None = None
     savepoint: SavepointStatus | None = None
-    deleted: tuple[str, ...] = ()  # savepoints that were to be deleted and are gone
+    deleted: tuple[str, ...] = ()  # savepoints whose deletion was requested and that are gone
     known: KnownRecords | None = None
-    warnings: tuple[Problem, ...] = ()  # what a person should know though the job goes on
+    warnings: tuple[Problem, ...] = ()  # what a person should know although the job keeps running
     degraded: Problem | None = None
     exit_code: int | None = None
     exit_reason: str = ""
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:
-        """What the index should have, by number."""
+        """The records that belong in the index, ascending by number."""
         beside = self.savepoint.completed if self.savepoint else None
         found = {r.checkpoint: r for r in (beside, self.completed) if r is not None}
         return tuple(found[n] for n in sorted(found))
@@ -303,7 +332,7 @@ def report(status: DriverStatus) -> str:
     """The status as a termination message of at most REPORT_LIMIT bytes: what matters least goes first."""
     for candidate in _ever_shorter(status):
         text = codec.dumps(candidate)
-        if len(text) <= REPORT_LIMIT:  # JSON of ours is ASCII
+        if len(text) <= REPORT_LIMIT:  # our JSON is ASCII: a character is a byte
             break
     return text
 
@@ -313,7 +342,7 @@ def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     yield status
     status = replace(status, aborted=None, warnings=())
     yield status
-    # One that the index does not have is asked for again: the same request writes it anew.
+    # A savepoint that the index does not have is requested again: the same request writes it again.
     status = replace(status, savepoint=None, deleted=())
     yield status
     yield replace(status, stages=tuple(replace(s, operators=()) for s in status.stages))
@@ -323,7 +352,7 @@ def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
         status = _with_texts_cut(status, size)
         yield status
     if status.completed:
-        # The savepoint's own manifest has the operators; the controller needs number, epoch and place.
+        # The savepoint's own manifest has the operators; the controller needs number, epoch and URI.
         status = replace(status, completed=replace(status.completed, stages=()))
         yield status
     if status.termination:
@@ -333,7 +362,7 @@ def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     yield status
     status = replace(status, termination=None)
     yield status
-    # A place cut off would be another place.
+    # A truncated URI would name another savepoint.
     yield replace(status, completed=None)
 
 

@@ -1,4 +1,4 @@
-"""The shape of a completed checkpoint: the same in the driver's report, in the index and in a savepoint's manifest."""
+"""The shape of a completed checkpoint: in the driver's report, in the index and in a savepoint's manifest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class OperatorKind(str, Enum):
     STATE = "State"  # a stateful operator
     SINK = "Sink"
     # Driver-side state, in the tasks' own records:
-    LIST = "ListState"  # entries that may move from task to task: the splits of a source
-    UNION = "UnionState"  # every task gets the entries of all
-    BROADCAST = "BroadcastState"  # the same in every task
+    LIST = "ListState"  # entries that may move between tasks, such as the splits of a source
+    UNION = "UnionState"  # every task gets the entries of all tasks
+    BROADCAST = "BroadcastState"  # the same entries in every task
 
 
 class FinishedStatus(str, Enum):
@@ -28,7 +28,7 @@ class FinishedStatus(str, Enum):
 
 @dataclass(frozen=True)
 class JobRef:
-    """Which StreamJob. `uid` is Kubernetes' own: a job made again under the same name is another job."""
+    """Identifies a StreamJob by Kubernetes' own `uid`: a job recreated under the same name is another job."""
 
     namespace: str
     name: str
@@ -37,8 +37,11 @@ class JobRef:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """`finished`: fully, that is in every task of the stage; true only if `finish()` ran before the checkpoint was
-    triggered (V6)."""
+    """An operator of a stage.
+
+    :param finished: the operator has fully finished, in every task of the stage. True only if `finish()` ran
+        before the checkpoint was triggered (V6).
+    """
 
     uid: str
     kind: OperatorKind
@@ -48,13 +51,15 @@ class OperatorRecord:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """One shard of a stage. `batch` is the last committed batch, None if there was none yet; `location` the
-    Structured Streaming checkpoint directory (URI) that holds it.
+    """One shard of a stage.
 
+    :param location: the Structured Streaming checkpoint directory (URI) that holds `batch`.
+    :param batch: the last committed batch, None if there was none yet.
     :param finished: its `finish()` ran before the checkpoint was triggered.
-    :param query_id: Spark's id of the query, where it is known: two queries with one id stop each other.
+    :param query_id: Spark's id of the query, if known: two queries with one id stop each other.
     :param state: driver-side state, by operator uid. An entry is opaque.
-    :param transactions: what its sink has pre-committed and has to commit now that the checkpoint has completed.
+    :param transactions: what its sink has pre-committed and has to commit now that the checkpoint has
+        completed.
     """
 
     index: int
@@ -68,8 +73,12 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class StageRecord:
-    """:param beside: uids of the stages that ran when the script's main thread started this one; None if another thread did. A
-    script that waits for one of them without end has this one behind it, unless it has been changed."""
+    """A stage.
+
+    :param beside: uids of the stages that ran when the script's main thread started this one; None if another
+        thread started it. Unless the script has changed, it has already started this stage when it waits
+        without limit for one of those.
+    """
 
     uid: str
     tasks: tuple[TaskRecord, ...]
@@ -92,10 +101,11 @@ class StageRecord:
 class CheckpointRecord:
     """A completed checkpoint.
 
-    :param checkpoint: number, growing by one in the life of the job.
-    :param scenario: what it ended, None for one taken while the job ran on.
+    :param checkpoint: its number. Numbers grow over the life of the job; those of aborted checkpoints are
+        missing.
+    :param scenario: what the checkpoint ended, None if the job kept running.
     :param request_id: the termination or savepoint request that asked for it.
-    :param savepoint: URI of the copy, None for a retained checkpoint only.
+    :param savepoint: URI of the copy, None if this is only a retained checkpoint.
     :param completed_at: RFC 3339, UTC, seconds.
     """
 
@@ -109,12 +119,12 @@ class CheckpointRecord:
 
     @property
     def uncommitted(self) -> bool:
-        """A sink may still have to commit what is pre-committed for it."""
+        """Whether a sink may still have to commit what it pre-committed for this checkpoint."""
         return any(t.transactions for s in self.stages for t in s.tasks)
 
     @property
     def committed(self) -> CheckpointRecord:
-        """The same, with nothing left to commit."""
+        """The same record with nothing left to commit."""
         stages = tuple(
             replace(s, tasks=tuple(replace(t, transactions=()) for t in s.tasks)) for s in self.stages
         )
@@ -122,5 +132,5 @@ class CheckpointRecord:
 
     @property
     def drained(self) -> bool:
-        """Every operator finished: there is nothing left to resume."""
+        """Whether every operator has finished, so that nothing is left to resume."""
         return bool(self.stages) and all(s.finished for s in self.stages)

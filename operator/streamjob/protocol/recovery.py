@@ -1,7 +1,9 @@
-"""From a completed checkpoint to the tasks that start (FLIP-147, "recovery"): stages are matched by uid and nothing else.
+"""From a completed checkpoint to the tasks that start (FLIP-147, "recovery"). Stages are matched by uid and
+nothing else.
 
-A fully finished stage is not started again. One that has finished in part starts its other tasks, or, with another
-parallelism, deals out what those had left to do. What cannot be right is refused before anything starts.
+A fully finished stage is not started again. A partially finished stage starts its unfinished tasks or, with
+another parallelism, redistributes their remaining work. A start that cannot be right is refused before
+anything starts.
 """
 
 from __future__ import annotations
@@ -33,21 +35,24 @@ class AlreadyDrained(StreamJobError):
 
 
 class StateCannotMove(StreamJobError):
-    """Another parallelism for what only its own task can go on with."""
+    """The parallelism has changed, but only the task that has the state can continue with it."""
 
     reason = "ParallelismChanged"
 
 
 class Start(str, Enum):
-    NEW = "New"  # from nothing
+    NEW = "New"  # without state
     RESUME = "Resume"  # at `record.batch`, in its own directory
-    REDISTRIBUTED = "Redistributed"  # a new directory, with `state` dealt out to it
-    FINISHED = "Finished"  # not at all
+    REDISTRIBUTED = "Redistributed"  # in a new directory, with its share of the state in `state`
+    FINISHED = "Finished"  # not started
 
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """:param record: what the checkpoint has of it, None if nothing."""
+    """How a task starts.
+
+    :param record: what the checkpoint has of the task, None if nothing.
+    """
 
     task: str
     start: Start
@@ -57,7 +62,7 @@ class TaskPlan:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """:param started: False if it is fully finished."""
+    """How the tasks of a stage start. `started` is False if the stage is fully finished."""
 
     uid: str
     tasks: tuple[TaskPlan, ...]
@@ -69,7 +74,10 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """:param dropped: uids of stages whose state is left behind, as allowed."""
+    """How a job starts.
+
+    :param dropped: uids of stages whose state is left behind, as allowed.
+    """
 
     stages: tuple[StagePlan, ...]
     dropped: tuple[str, ...] = ()
@@ -79,13 +87,15 @@ class Plan:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """For the coordinator: all that the checkpoint has, whether it is started or told as finished. Until it has heard
-        of each, a stage downstream could take what it knows for all there is."""
+        """For the coordinator: all tasks that the checkpoint has, whether they start or are reported as
+        finished. Until the coordinator has heard of each, a downstream stage could take the known ones for
+        all there are.
+        """
         return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED, Start.FINISHED))
 
     @property
     def finished(self) -> tuple[TaskPlan, ...]:
-        """For the coordinator: what is told to it as `task_restored_finished`."""
+        """For the coordinator: the tasks to report with `task_restored_finished`."""
         return self._tasks(Start.FINISHED)
 
 
@@ -95,11 +105,13 @@ def plan(
     allow_non_restored_state: bool = False,
     allow_drained: bool = False,
 ) -> Plan:
-    """What starts, and from where.
+    """Decide what starts, and from where.
 
     :param graph: the job as it is now.
-    :raises AlreadyDrained: nothing is left to resume (row 14). :raises NonRestoredState: the record has a stage that
-        the graph does not. :raises UnfinishedBeforeFinished: see there. :raises StateCannotMove: see there.
+    :raises AlreadyDrained: nothing is left to resume (row 14).
+    :raises NonRestoredState: the record has a stage that the graph does not have.
+    :raises UnfinishedBeforeFinished: see there.
+    :raises StateCannotMove: see there.
     """
     if record.drained:
         if not allow_drained:
@@ -138,9 +150,10 @@ def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> U
 
 
 def stage_plan(uid: str, parallelism: int, record: StageRecord | None) -> StagePlan:
-    """What starts of one stage, which may be all that is known of the job so far.
+    """How the tasks of one stage start. The stage may be all that is known of the job so far.
 
-    :param record: what the checkpoint has of it, None if nothing. :raises StateCannotMove: see there.
+    :param record: what the checkpoint has of the stage, None if nothing.
+    :raises StateCannotMove: see there.
     """
     return _stage(uid, [task_id(uid, index, parallelism) for index in range(parallelism)], record)
 
@@ -156,7 +169,7 @@ def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StageP
         )
     if set(by_index) != {parse_task_id(n)[1] for n in names}:
         return StagePlan(uid, _redistributed(names, record))
-    # In place each task has what it had, also of union state that has finished in part.
+    # In place each task keeps its own state, even union state of a partially finished stage.
     return StagePlan(uid, tuple(_in_place(uid, len(names), by_index[i]) for i in sorted(by_index)))
 
 
@@ -166,7 +179,10 @@ def _in_place(uid: str, parallelism: int, record: TaskRecord) -> TaskPlan:
 
 
 def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPlan, ...]:
-    """:raises StateCannotMove: keyed state, or a position that is only in Spark's own offsets."""
+    """Redistribute the state of a stage whose parallelism has changed.
+
+    :raises StateCannotMove: keyed state, or a position that is only in Spark's own offsets.
+    """
     keyed = [o.uid for o in record.operators if o.kind is OperatorKind.STATE]
     lists = [o.uid for o in record.operators if o.kind is OperatorKind.LIST]
     if keyed or not lists:
@@ -187,7 +203,7 @@ def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPla
 def _distribute(
     record: StageRecord, kind: OperatorKind, parallelism: int
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """By operator of this kind: what each of `parallelism` tasks gets."""
+    """For each operator of this kind: what each of `parallelism` tasks gets."""
     dealt = {}
     gone = [t.index for t in record.tasks if t.finished]
     for operator in [o.uid for o in record.operators if o.kind is kind]:

@@ -1,6 +1,8 @@
-"""The tasks of the job, the graph that they are in, and the sums over both: who joins, and what is too late to join.
+"""The tasks of the job, the graph that connects them, and the counters over both: who joins, and what is too
+late to join.
 
-A stage joins when its first run starts, or when somebody says that it will: the restored checkpoint, or a declaration.
+A stage joins when its first run starts, or when it is announced: by the restored checkpoint, by a
+declaration, or by a stage that reads from it.
 """
 
 from __future__ import annotations
@@ -17,29 +19,31 @@ from .task import EXPECTED, NOTHING, Task
 
 
 class UpstreamTooLate(StreamJobError):
-    """A stage starts whose downstream is being flushed, or was: what it produces would be read by nobody."""
+    """A stage starts after its reader began to be flushed, or was flushed: nothing would read its output."""
 
     reason = "UpstreamStartedTooLate"
 
 
 class EdgeTooLate(StreamJobError):
-    """An edge is declared to a stage that is being flushed: it did not wait for what is upstream of it now."""
+    """An edge is declared to a stage that is being flushed and did not wait for its new upstream."""
 
     reason = "EdgeTooLate"
 
 
 @dataclass
 class Roster:
-    """The tasks by id and the graph. Every change of a task goes through `changing`, so that the sums stay right.
+    """The tasks by id, and the graph. Every change of a task goes through `changing`, which keeps the
+    counters right.
 
     :param expected: tasks of the restored checkpoint, or declared ones, that have not started yet.
     :param recorded: those of the restored checkpoint among them.
-    :param declared: the others, by stage.
-    :param requested: how the job is asked to end.
+    :param declared: the declared ones among them, by stage.
+    :param requested: how the job is asked to end, None if it is not.
     :param script_ended: the script starts no other run.
-    :param named: uids of stages that another one reads from and that have not started. Whoever names them waits for them, as for
-        what is expected.
-    :param fresh: the restored checkpoint is not the whole truth: a task has run in this epoch, or a stop wants one of its own.
+    :param named: uids of stages that have not started and that another stage reads from. That stage waits for
+        them as for expected tasks.
+    :param fresh: the restored checkpoint no longer describes the whole job: a task has run in this epoch, or
+        a stop needs a checkpoint of its own.
     """
 
     tasks: dict[str, Task]
@@ -65,7 +69,7 @@ class Roster:
         return self.flow.of(parse_task_id(name)[0])
 
     def sources(self, uid: str) -> list[Stage]:
-        """The stages that it reads from and that have started."""
+        """The stages that this stage reads from and that have started."""
         return [stage for stage in self.graph.upstream(uid) if stage.tasks]
 
     @contextmanager
@@ -75,10 +79,13 @@ class Roster:
         yield task
         self.flow.change(parse_task_id(name)[0], before, task.tally())
 
-    # --- tasks join -------------------------------------------------------------------------------------------
+    # --- tasks join -----------------------------------------------------------------------------------------
 
     def put(self, name: str, task: Task, upstream: Iterable[str]) -> None:
-        """The task is new, or takes the place of its earlier run. :raises GraphCycle: see `Graph.add`."""
+        """Add a task, or let it take the place of its earlier run.
+
+        :raises GraphCycle: see `Graph.add`.
+        """
         uid, _ = parse_task_id(name)
         known = self.graph.stages[uid].named if uid in self.graph.stages else {}
         fresh = [u for u in upstream if u not in known]
@@ -117,11 +124,16 @@ class Roster:
 
     @property
     def partly_started(self) -> bool:
-        """Some shards of a stage have started, and others are about to: a checkpoint would have it with another parallelism."""
+        """Whether some shards of a stage have started and others are about to: a checkpoint would have the
+        stage with another parallelism.
+        """
         return any(self.graph.stages[uid].tasks for uid in self.declared)
 
     def forget_expected(self) -> list[str]:
-        """What has not started by now is no part of the job. The uids of its stages."""
+        """Drop what has not started by now: it is not part of the job.
+
+        :returns: the uids of the stages that this concerns.
+        """
         uids = [*(parse_task_id(name)[0] for name in self.expected), *self.named]
         self.expected, self.named = {}, {}
         self.recorded.clear()
@@ -131,7 +143,7 @@ class Roster:
         return list(dict.fromkeys(uids))
 
     def _await(self, uids: Iterable[str]) -> None:
-        """Somebody reads from these stages. One that has not started will be, unless the script has ended."""
+        """A stage reads from these: expect those that have not started, unless the script has ended."""
         for uid in () if self.script_ended else uids:
             self.flow.connect(self.graph.expect(uid))
             if not self.graph.stages[uid].tasks and not self.flow.of(uid).tally.expected:
@@ -144,15 +156,17 @@ class Roster:
             self.flow.change(uid, EXPECTED, NOTHING)
 
     def names_upstream(self, uid: str) -> bool:
-        """It is known to read from a stage of the job, started or not."""
+        """Whether the stage is known to read from another stage of the job, started or not."""
         return uid in self.graph.stages and bool(self.graph.stages[uid].named)
 
-    # --- edges join -------------------------------------------------------------------------------------------
+    # --- edges join -----------------------------------------------------------------------------------------
 
     def connect(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[tuple[Stage, Stage]]:
-        """A stage that has started reads from another one; the edges that exist from now on.
+        """A stage that has started reads from another one.
 
-        :param own_sources: it also reads something that no stage writes. :raises GraphCycle: see `Graph.add`.
+        :param own_sources: the stage also reads something that no stage writes.
+        :returns: the edges that exist from now on, as (upstream, downstream).
+        :raises GraphCycle: see `Graph.add`.
         """
         edges = self.graph.connect(uid, [upstream])
         self.flow.connect(edges)
@@ -164,9 +178,11 @@ class Roster:
     def declare(
         self, uid: str, upstream: str, *, own_sources: bool = False
     ) -> list[tuple[Stage, Stage]] | None:
-        """As `connect`, of an edge that the queries did not show. None if it is known already.
+        """Like `connect`, for an edge that the queries did not show.
 
-        :raises EdgeTooLate: see there. :raises GraphCycle: see `Graph.add`.
+        :returns: the edges that exist from now on; None if the edge was already known.
+        :raises EdgeTooLate: the stage is being flushed and did not wait for `upstream`.
+        :raises GraphCycle: see `Graph.add`.
         """
         stage = self.graph.stages.get(uid)
         if stage is not None:
@@ -180,8 +196,12 @@ class Roster:
         return self.connect(uid, upstream, own_sources=own_sources)
 
     def _too_late_to_read(self, task: Task, upstream: str) -> bool:
-        """It is being flushed, and has not waited for `upstream`. What an earlier epoch has flushed is past help: it reads
-        nothing more, and that is refused only where it loses what `upstream` is about to write."""
+        """Whether the task is being flushed, or was, and has not waited for `upstream`.
+
+        A task that an earlier epoch drained (`drained_before`) is never too late: it reads nothing more, and
+        a refusal would not change that. A task that was restored as finished is too late only if `upstream`
+        may still write something.
+        """
         if task.scenario is None or not task.scenario.is_drain or task.can_start_again or task.drained_before:
             return False
         if not task.restored:
@@ -191,7 +211,9 @@ class Roster:
         return not all(t.operators_finished or t.drained_before for t in tasks)
 
     def flushed_reader(self, name: str) -> str | None:
-        """A stage that reads from the task's and is being flushed, or was in this epoch or by the restored checkpoint."""
+        """The uid of a stage that reads from the task's stage and is being flushed, or was flushed in this
+        epoch or by the restored checkpoint; None if there is none.
+        """
         for reader in self.graph.downstream(parse_task_id(name)[0]):
             if self.flow.of(reader.uid).tally.draining:
                 tasks = [self.tasks[t] for t in reader.tasks]
@@ -200,9 +222,10 @@ class Roster:
         return None
 
     def refuse_if_too_late(self, name: str) -> None:
-        """Not once the job is asked to end: what starts then reads nothing that nobody would take.
+        """Refuse a task that starts too late to be read. Not once the job is asked to end: a task that starts
+        then reads nothing, so it has no output that could be lost.
 
-        :raises UpstreamTooLate: a stage that reads from the task's is being flushed, or was.
+        :raises UpstreamTooLate: a stage that reads from the task's stage is being flushed or was flushed.
         """
         uid = parse_task_id(name)[0]
         if self.requested is None and (reader := self.flushed_reader(name)) is not None:

@@ -1,11 +1,12 @@
-"""The splits of a stage's input, as list state: what each task has left to read (FLIP-147, list state of sources).
+"""The splits of a stage's input as list state: what each task has left to read (FLIP-147, list state of
+sources).
 
-An entry is a JSON text, opaque to everything but this module:
+An entry is a JSON text that only this module interprets:
 
-    ["orders",3,1200]           partition 3 of topic orders, from offset 1200 on; null: from where the query begins by itself
+    ["orders",3,1200]           partition 3 of topic orders, from offset 1200 on; null: where the query begins
     "file:/data/in/a.json"      a file that has not been read
 
-A task that has finished keeps its entries, and nobody else gets them.
+A finished task keeps its entries; no other task gets them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 from urllib.parse import unquote
 
 OPERATOR = "splits"  # uid of the list state in records
-EARLIEST = -2  # Kafka's own number for it in startingOffsets
+EARLIEST = -2  # the number for "earliest" in startingOffsets
 _GLOB = re.compile(r"([\\{}\[\],*?])")
-_NO_FILE = "[n]o-file-left-for-this-shard"  # a pattern, for Spark refuses a plain path that does not exist
+_NO_FILE = "[n]o-file-left-for-this-shard"  # a pattern: Spark refuses a plain path that does not exist
 
 
 def partition(topic: str, number: int, position: int | None = None) -> str:
@@ -28,14 +29,19 @@ def partition(topic: str, number: int, position: int | None = None) -> str:
 
 
 def file(path: str) -> str:
-    """:param path: a qualified URI, not percent-encoded. However many slashes follow the scheme, it is the same file."""
+    """The entry of a file.
+
+    :param path: a qualified URI, not percent-encoded. The number of slashes after the scheme makes no
+        difference.
+    """
     return json.dumps(_plain(path), ensure_ascii=False)
 
 
 def left(entries: Iterable[str], offsets: Sequence[str], read: Iterable[str]) -> tuple[str, ...]:
-    """What is left of a task's entries after a batch.
+    """The entries of a task that are left after a batch.
 
-    :param offsets: the JSON of each source of the batch, as in the offset log: `{"orders":{"3":1200}}` from Kafka.
+    :param offsets: the JSON of each source of the batch, as in the offset log: `{"orders":{"3":1200}}` from
+        Kafka.
     :param read: the paths in the logs of file sources up to the batch, percent-encoded as they are there.
     """
     positions = _positions(offsets)
@@ -52,7 +58,9 @@ def left(entries: Iterable[str], offsets: Sequence[str], read: Iterable[str]) ->
 
 
 def kafka_options(entries: Iterable[str]) -> dict[str, str]:
-    """Options of Spark's Kafka source for these entries: `assign`, and `startingOffsets` if a position is known."""
+    """Options of Spark's Kafka source for these entries: `assign`, and `startingOffsets` if a position is
+    known.
+    """
     assign: dict[str, list[int]] = {}
     start: dict[str, dict[str, int]] = {}
     known = False
@@ -61,12 +69,13 @@ def kafka_options(entries: Iterable[str]) -> dict[str, str]:
         start.setdefault(topic, {})[str(number)] = EARLIEST if position is None else position
         known = known or position is not None
     options = {"assign": json.dumps(assign)}
-    # Spark wants all partitions in it or none. A task without a batch has read nothing: it begins at the beginning.
+    # Spark requires all partitions there, or none. A task without a batch has read nothing, so it begins at
+    # the earliest offset.
     return {**options, "startingOffsets": json.dumps(start)} if known else options
 
 
 def glob(folder: str, entries: Iterable[str]) -> str:
-    """One path for Spark's file source that matches these files of one folder and nothing else."""
+    """One path for Spark's file source that matches these files, all of one folder, and nothing else."""
     paths = [json.loads(entry) for entry in entries]
     if not paths:
         return f"{_escaped(folder.rstrip('/'))}/{_NO_FILE}"
@@ -76,19 +85,19 @@ def glob(folder: str, entries: Iterable[str]) -> str:
 
 
 def identity(entry: str) -> str:
-    """Which split it is, wherever it is read from."""
+    """Which split an entry describes, wherever the split is read from."""
     split = json.loads(entry)
     return str(split) if isinstance(split, str) else partition(split[0], split[1])
 
 
 def key(entry: str) -> str:
-    """Which call of a script takes it: `kafka:TOPIC` or `files`."""
+    """Which call of a script takes the entry: `kafka:TOPIC` or `files`."""
     split = json.loads(entry)
     return "files" if isinstance(split, str) else f"kafka:{split[0]}"
 
 
 def _positions(offsets: Sequence[str]) -> dict[tuple[str, int], int]:
-    """From all Kafka sources; of a partition that two of them read, the lower one."""
+    """The positions of all Kafka sources. If two of them read the same partition, the lower one counts."""
     found: dict[tuple[str, int], int] = {}
     for line in offsets:
         for topic, partitions in _object(line).items():
@@ -102,7 +111,9 @@ def _positions(offsets: Sequence[str]) -> dict[tuple[str, int], int]:
 
 
 def _object(line: str) -> Mapping[str, Any]:
-    """The JSON object of a line; `-` stands for a source of which nothing has been read, and format 2 puts a key before it."""
+    """The JSON object of a line, empty if there is none: `-` stands for a source of which nothing has been
+    read. Format 2 puts a key before the object.
+    """
     try:
         plain = json.loads(line[line.find("{") :])
     except ValueError:

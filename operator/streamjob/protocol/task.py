@@ -1,4 +1,4 @@
-"""One task while the engine has it: where it is in the life cycle, and what follows from that."""
+"""One task as the engine sees it: its state in the life cycle, and what follows from that."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .messages import Step
 
 
 class Tally(NamedTuple):
-    """What one task adds to the counts of its stage and of the job. Sums of it answer in one step what a walk over all
-    tasks would."""
+    """The contribution of one task to the counters of its stage and of the job. Sums of tallies answer in one
+    step what would otherwise need a walk over all tasks.
+    """
 
     running: int = 0
     failed: int = 0
-    expected: int = 0  # in the restored checkpoint, not started yet
+    expected: int = 0  # restored, declared or named as upstream, but not started yet
     open: int = 0  # has not sent EndOfData: more may come from it
-    unclosed: int = 0  # has not sent EndOfPartition; a run that failed never will
-    stopped: int = 0  # its run has ended and its operators have not: the script may start it again
+    unclosed: int = 0  # has not sent EndOfPartition; without failed runs, which never will
+    stopped: int = 0  # its run has ended and its operators have not finished: the script may start it again
     draining: int = 0  # will end, or has ended, with EndOfData[isDrain = true]
     finished: int = 0  # its operators' finish() has returned
-    uncovered: int = 0  # ended, and no checkpoint that was triggered after that has completed
-    begun: int = 0  # its end has begun
-    ending: int = 0  # its end has begun and is not over
-    flushing: int = 0  # the same, and its max watermark fires: no snapshot can be taken
-    behind_paused: int = 0  # flushed by a drain, behind a stage that the script had stopped
+    uncovered: int = 0  # ended, and no checkpoint triggered after that has completed
+    begun: int = 0  # its termination has begun
+    ending: int = 0  # its termination has begun and is not over
+    flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
+    behind_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
 
     def plus(self, other: Tally, sign: int = 1) -> Tally:
         return Tally(*(a + sign * b for a, b in zip(self, other, strict=True)))
@@ -39,27 +40,31 @@ _ENDED = (TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED, TaskState.CLOSED)
 
 @dataclass
 class Task:
-    """One run of one query: a query that the script starts again is another run, and takes the place of this one.
+    """One run of one query. If the script starts the query again, that is another run, and it replaces this
+    one.
 
-    :param step: None until its end begins.
+    :param step: None until its termination begins.
     :param own_sources: it reads something that no stage of the job writes.
-    :param own_ended: what it reads of its own has ended, as the script has declared or its trigger says.
-    :param rest: what its own sources hold has still to be processed.
-    :param exhausted: its run ended because its trigger (availableNow, once) had taken all there was. The script may start it
-        again; if it does not, that was the end of its input.
-    :param drained_before: an earlier epoch has fired its max watermark, which cannot be taken back.
+    :param own_ended: its own sources have ended, as the script declared or as its trigger implies.
+    :param rest: what its own sources hold has yet to be processed.
+    :param exhausted: its run ended because its trigger (availableNow, once) had consumed all there was. The
+        script may start it again; if it does not, that was the end of its input.
+    :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
-    :param behind_paused: a drain flushed it behind a stage that the script had stopped. Only the final checkpoint flags it as
-        finished: of any other one an epoch could begin in which that stage goes on.
+    :param behind_paused: a drain flushed it downstream of a stage that the script had stopped. Only the final
+        checkpoint flags it as finished: from any other checkpoint an epoch could begin in which that stage
+        continues.
     :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
-    :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything upstream has ended.
-    :param catching_up: its end has begun with `CatchUp`, and it has not reached the boundary.
-    :param finishing: the max watermark fired, finish() is asked for.
+    :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything
+        upstream has ended.
+    :param catching_up: its termination has begun with `CatchUp`, and it has not reached the boundary.
+    :param finishing: the max watermark has fired, and finish() is requested.
     :param commits: its sink has something to commit when a checkpoint completes.
-    :param covered: a checkpoint that was triggered after its end has completed.
-    :param closing: close() is asked for.
-    :param last_transaction: the number of the first checkpoint that was triggered after its end. What its sink has
-        left is pre-committed for that one, so that whichever later one completes first commits it.
+    :param covered: it has its final checkpoint: one that was triggered after its end has completed.
+    :param closing: close() is requested.
+    :param last_transaction: the number of the first checkpoint that was triggered after its end. What its
+        sink still holds is pre-committed for that number, so that whichever later checkpoint completes first
+        commits it.
     """
 
     state: TaskState = TaskState.RUNNING
@@ -85,38 +90,40 @@ class Task:
 
     @property
     def ended(self) -> bool:
-        """It has sent EndOfData: its `batch` is its last."""
+        """Whether it has sent EndOfData: its `batch` is its last."""
         return self.state in _ENDED
 
     @property
     def operators_finished(self) -> bool:
-        """finish() has returned: also true of a closed task, for the flag never goes back (V6)."""
+        """Whether finish() has returned. Also true of a closed task, because the flag is never reset (V6)."""
         ended = self.operator is not OperatorState.RUNNING
         return ended and self.scenario is not None and self.scenario.is_drain
 
     @property
     def stands(self) -> bool:
-        """Its `batch` is its last: it has ended, or its run failed behind finish()."""
+        """Whether its `batch` is its last: it has ended, or its run failed after finish()."""
         return self.ended or (self.state is TaskState.FAILED and self.operators_finished)
 
     @property
     def can_start_again(self) -> bool:
-        """Its run failed, or ended with its operators unfinished. What has finished stays finished (V6)."""
+        """Whether its run failed, or ended with unfinished operators. Finished ones stay finished (V6)."""
         return self.state is not TaskState.RUNNING and not self.operators_finished
 
     @property
     def can_fail(self) -> bool:
-        """Something of it is in no checkpoint that its end waits for."""
+        """Whether it still has something that is in no checkpoint that its end waits for."""
         return self.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
 
     @property
     def paused(self) -> bool:
-        """Its run has ended and its operators have not: they go on in another run, or in another epoch."""
+        """Whether its run has ended with unfinished operators: they continue in another run or epoch."""
         return self.ended and not self.operators_finished
 
     @property
     def can_snapshot(self) -> bool:
-        """From the max watermark to the end of finish() there is no state that one could go on from."""
+        """Whether it can take a snapshot. From the max watermark to the end of finish() there is no state to
+        resume from.
+        """
         return self.state is TaskState.RUNNING and self.step is not Step.MAX_WATERMARK
 
     def runs_at(self, step: Step) -> bool:
@@ -141,7 +148,7 @@ class Task:
 
 
 def restored_finished(batch: int | None = None) -> Task:
-    """A task that the restored checkpoint says has finished: it is never started, and counts as ended and closed."""
+    """A task that the restored checkpoint flags as finished: never started, counts as ended and closed."""
     return Task(
         TaskState.CLOSED,
         OperatorState.CLOSED,

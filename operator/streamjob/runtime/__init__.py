@@ -1,19 +1,20 @@
-"""Inside the Spark driver: runs the user's unchanged script and ends its queries as the protocol says.
+"""Runs in the Spark driver: executes the unchanged script and ends its queries as the protocol decides.
 
-Standard library and pyspark only: this package lives in the users' images.
+It imports the standard library and pyspark only, because it is installed in the users' images.
 
     python -m streamjob.runtime app.py [ARGS...]
 
-Rooms, from the top; imports go down only (import-linter, contract "rooms of the runtime"):
+The rooms, top to bottom. Imports go down only (import-linter, contract "rooms of the runtime"):
 
-    process      the driver's process: pod and laptop, the script, signals, the control server, the way out
+    process      the driver process: pod and local mode, the script, signals, the control server, the exit
     driver       the job in this process: event loop, effects, status
     startup      what happens before a query starts: where it begins, what is refused
     savepoints   everything about savepoints
-    query        one run of a query: its task, state, transactions, ends
-    spark        all that is Spark's own: private classes, boundary, max watermark, checkpoint directories
-    storage      files on Hadoop file systems, local disks, S3; copies and hashes
-    jvm          the JVM beneath
+    query        one run of a query: its task, state, transactions, endpoints, end of input
+    spark        Spark's internals: private classes, boundary, max watermark, checkpoint directories
+    storage      files on Hadoop file systems, local disks and S3: copies and hashes
+    jvm          the JVM: its errors, a JVM without a session, the class archive
 
-`streamjob.job`, `.bounds`, `.shards`, `.state` and `.sinks`, which scripts import, lie between `query` and `spark`.
+`streamjob.job`, `.bounds`, `.shards`, `.state` and `.sinks`, which scripts import, lie between `query` and
+`spark`.
 """

@@ -1,11 +1,15 @@
-"""The entry of a driver's process.
+"""The entry point of the driver process.
 
-    python -m streamjob.runtime                         in a driver pod: all is in STREAMJOB_CONFIG
+    python -m streamjob.runtime                         in a driver pod, configured by STREAMJOB_CONFIG
     python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
-    python -m streamjob.runtime savepoint COMMAND …     look at savepoints, check, copy and delete them
+    python -m streamjob.runtime savepoint COMMAND …     inspect, verify, copy and delete savepoints
 
-The exit code of a job is its script's. It is 1 when a query has failed and the script was over by then, 2 when the job could not
-begin.
+The exit code of a job is that of its script, except:
+
+    1     the script exits with 0 but has started no query, or a query fails after that;
+          in a pod, the index is lost and the checkpoint record cannot be recovered from its savepoint
+    2     the job cannot begin, or the arguments are wrong
+    130   in local mode, a second Ctrl-C cancels the job
 """
 
 from __future__ import annotations

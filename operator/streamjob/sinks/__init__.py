@@ -1,10 +1,10 @@
-"""Sinks for foreachBatch whose rows become visible when a checkpoint completes: two-phase commit. Optional.
+"""Optional sinks for foreachBatch that publish their rows when a checkpoint completes (two-phase commit).
 
     from streamjob.sinks import FileSink
 
     frame.writeStream.queryName("orders").foreachBatch(FileSink("s3a://shop/orders")).start()
 
-`transactional` is the interface, for a sink of one's own; `files` and `postgres` are two.
+`transactional` is the interface for your own sink; `files` and `postgres` implement it.
 """
 
 from .files import FileSink

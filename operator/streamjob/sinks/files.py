@@ -1,16 +1,19 @@
-"""Files that become visible together. Readers go by the log of Spark's file sink (`runtime.spark.sink_log`): a commit is one new
-entry in it, on object stores as well.
+"""A sink that publishes files atomically per transaction.
 
-    FOLDER/_spark_metadata/N            the log: which files there are
-    FOLDER/part-…                       what is committed
-    FOLDER/_batches/OWNER/K/BATCH/…     the files of a batch of the K-th thousand, hidden from readers that do not know the log
-    FOLDER/_transactions/…              which transactions there are, see `notes`
+Readers follow the log of Spark's file sink (`runtime.spark.sink_log`): a commit is one new entry in that log,
+also on object stores.
 
-`spark.read` and `spark.readStream` see all of a transaction or nothing. A reader that does not know the log never sees what is
-not committed, and may see a part of what is just being committed.
+    FOLDER/_spark_metadata/N            the log: lists the committed files
+    FOLDER/part-…                       committed files
+    FOLDER/_batches/OWNER/K/BATCH/…     a batch of the K-th thousand, hidden from readers that ignore the log
+    FOLDER/_transactions/…              the transactions, see `notes`
 
-A commit moves the files, appends the entry and notes that it is done. Each step may be repeated, by several at once too: a
-file that has been moved is left alone, and an entry is not appended if one that came after the pre-commit has its lines.
+`spark.read` and `spark.readStream` see all of a transaction or nothing. A reader that ignores the log never
+sees files of an uncommitted transaction, but may see part of one that is being committed.
+
+A commit moves the files, appends the entry and records that it is done. Each step may be repeated, even
+concurrently: a moved file is left alone, and the entry is not appended if an entry after the pre-commit
+already has its lines.
 """
 
 from __future__ import annotations
@@ -25,13 +28,15 @@ from ..runtime.storage.hadoop import HadoopFiles, NotFound
 from .notes import File, Notes, Prepared
 from .transactional import Transaction, TransactionalSink, TransactionLost
 
-GROUP = 1000  # batches in a folder, so that no listing grows with the life of the job
+GROUP = 1000  # batches per folder, so that listings do not grow with the life of the job
 
 
 class FileSink(TransactionalSink):
     """`frame.writeStream.foreachBatch(FileSink("s3a://shop/orders"))`: a folder that nothing else writes to.
 
-    :param folder: URI. :param format: of Spark's writer. :param options: of that format.
+    :param folder: URI.
+    :param format: a format of Spark's writer.
+    :param options: options of that format.
     """
 
     def __init__(self, folder: str, format: str = "parquet", **options: str) -> None:
@@ -49,7 +54,7 @@ class FileSink(TransactionalSink):
         left = []
         for transaction in self._notes.pending(owner):
             prepared = self._notes.read(transaction)
-            # A crash may have come between the entry in the log and the note that it is there.
+            # A crash may have happened after the entry was appended and before the commit was recorded.
             if prepared is not None and prepared.found and self._is_logged(prepared):
                 self._done(transaction)
             else:
@@ -87,11 +92,11 @@ class FileSink(TransactionalSink):
         prepared = self._notes.read(transaction)
         if prepared is None:
             return
-        if prepared.found and self._is_logged(prepared):  # a fork has committed it, from a savepoint
+        if prepared.found and self._is_logged(prepared):  # a job restored from a savepoint has committed it
             self._done(transaction)
             return
         for path, *_ in prepared.found:
-            if self._files.exists(self._visible(path)):  # and this one it has only moved
+            if self._files.exists(self._visible(path)):  # that job has moved the file, but not logged it
                 self._files.move(self._visible(path), self._hidden(path))
         self._notes.forget(transaction)
 
@@ -135,7 +140,7 @@ class FileSink(TransactionalSink):
         return f"{self.folder}/_batches/{path}"
 
     def _visible(self, path: str) -> str:
-        return f"{self.folder}/{path.rsplit('/', 1)[-1]}"  # Spark gives each file a name of its own
+        return f"{self.folder}/{path.rsplit('/', 1)[-1]}"  # Spark gives each file a unique name
 
     def _lines(self, prepared: Prepared) -> list[str]:
         return [sink_log.line(self._visible(path), size, modified) for path, size, modified in prepared.found]
@@ -147,5 +152,5 @@ class FileSink(TransactionalSink):
         self._notes.done(transaction)
         root = f"_batches/{transaction.owner}"
         for group in self._names(root):
-            if group.isdigit() and int(group) < transaction.batch // GROUP:  # all of it is committed
+            if group.isdigit() and int(group) < transaction.batch // GROUP:  # all its batches are committed
                 self._files.delete(f"{self.folder}/{root}/{group}")

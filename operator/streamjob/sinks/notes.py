@@ -1,10 +1,10 @@
-"""What a FileSink notes of its transactions.
+"""The files in which a FileSink records its transactions.
 
     FOLDER/_transactions/ID.pending     pre-committed: the newest entry that the log had, then a line for each file
-    FOLDER/_transactions/ID.done        the newest that its owner has committed
+    FOLDER/_transactions/ID.done        the newest transaction that its owner has committed
 
-The second is written before the first is deleted, so a transaction without either has not been pre-committed, or is older than
-the newest that is done.
+The second is written before the first is deleted. So a transaction that has neither is not pre-committed, or
+is older than the newest committed one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ File = tuple[str, int, int]  # path below _batches, bytes, milliseconds since 19
 
 @dataclass(frozen=True)
 class Prepared:
-    """:param after: the log's newest entry, before the transaction can have one. :param found: the transaction's files."""
+    """The contents of a `.pending` file.
+
+    :param after: the newest entry of the sink's log at the pre-commit, so older than any entry of the
+        transaction.
+    :param found: the transaction's files.
+    """
 
     after: int
     found: list[File]
 
 
 class Notes:
-    """May be used by several at once."""
+    """The transactions recorded in a folder. May be used concurrently."""
 
     def __init__(self, files: HadoopFiles, folder: str) -> None:
         self._files = files
@@ -40,17 +45,17 @@ class Notes:
         return self._of(owner, PENDING)
 
     def committed(self, owner: str) -> int:
-        """The last batch that is in a committed transaction; -1 if there is none."""
+        """The last batch in a committed transaction of the owner; -1 if there is none."""
         return max((t.batch for t in self._of(owner, DONE)), default=-1)
 
     def taken(self, transaction: Transaction) -> int:
-        """The last batch that another transaction of the owner has; -1 if there is none."""
-        # In this order: one that is just being committed is in the second list at the latest.
+        """The last batch in any other transaction of the owner; -1 if there is none."""
+        # In this order: a transaction that is committed meanwhile appears in the second list at the latest.
         others = [*self.pending(transaction.owner), *self._of(transaction.owner, DONE)]
         return max((t.batch for t in others if t != transaction), default=-1)
 
     def read(self, transaction: Transaction) -> Prepared | None:
-        """None if it is not pre-committed."""
+        """Read the `.pending` file of a transaction; None if it has none."""
         try:
             text = self._files.read_bytes(self._note(transaction, PENDING), LIMIT).decode()
         except NotFound:
@@ -60,7 +65,7 @@ class Notes:
 
     def prepare(self, transaction: Transaction, prepared: Prepared) -> None:
         note = self._note(transaction, PENDING)
-        self._files.delete(note)  # of an attempt that failed
+        self._files.delete(note)  # left by a failed attempt
         lines = [str(prepared.after), *map(json.dumps, prepared.found)]
         self._files.write_new(note, "\n".join(lines).encode())
 

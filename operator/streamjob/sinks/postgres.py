@@ -1,11 +1,12 @@
-"""A PostgreSQL table whose rows become visible together: PREPARE TRANSACTION and COMMIT PREPARED.
+"""A sink that publishes rows in a PostgreSQL table atomically, with PREPARE TRANSACTION and COMMIT PREPARED.
 
-    TABLE_streamjob_rows        what the batches wrote: the table's columns, owner, batch, number of the row
+    TABLE_streamjob_rows        rows of the batches: the columns of the frame, owner, batch, row number
     TABLE_streamjob_commits     owner, batch, checkpoint: the newest transaction that the owner has committed
 
-A batch is written to the first by Spark, in parallel, and is safe there. At a checkpoint one transaction moves the batches
-into the table and is prepared: constraints are checked then, and whatever happens after that, it can be committed. A prepared
-transaction holds its locks until it is committed or rolled back: `select gid from pg_prepared_xacts` shows whose it is.
+Spark writes each batch to the first table, in parallel; the rows are durable there. At a checkpoint, one
+transaction moves the batches into the target table and is prepared. This checks the constraints, so the
+transaction can be committed whatever happens afterwards. A prepared transaction holds its locks until it is
+committed or rolled back: `select gid from pg_prepared_xacts` shows its owner.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ Run = Callable[..., Rows]
 class PostgresSink(TransactionalSink):
     """`frame.writeStream.foreachBatch(PostgresSink(url, "orders", user="shop", password=os.environ["PGPASSWORD"]))`
 
-    The server needs `max_prepared_transactions` above 0, the driver `org.postgresql.Driver` on its class path. The frame's
-    columns are matched with the table's by name.
+    The server needs `max_prepared_transactions` above 0, and the Spark driver needs `org.postgresql.Driver`
+    on its class path. The frame's columns are matched with the table's by name.
 
-    :param url: `jdbc:postgresql://host/database`. :param table: an existing one, NAME or SCHEMA.NAME.
-    :param properties: of the JDBC driver: user, password, ssl, …
-    :raises ValueError: the name would have to be quoted.
+    :param url: `jdbc:postgresql://host/database`.
+    :param table: an existing table, NAME or SCHEMA.NAME.
+    :param properties: properties of the JDBC driver: user, password, ssl, …
+    :raises ValueError: the table's name is too long or would have to be quoted.
     """
 
     def __init__(self, url: str, table: str, **properties: str) -> None:
@@ -47,7 +49,7 @@ class PostgresSink(TransactionalSink):
         self._properties = {"driver": DRIVER, **properties}
         self._rows, self._commits = f"{table}_streamjob_rows", f"{table}_streamjob_commits"
         self._owner = ""
-        self._there: set[str] = set()  # tables of ours that need not be created
+        self._there: set[str] = set()  # our own tables that are known to exist
 
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
         self._owner = owner
@@ -64,7 +66,8 @@ class PostgresSink(TransactionalSink):
 
     def write(self, frame: DataFrame, batch: int) -> None:
         self._create_rows(frame.columns)
-        # The number makes a part of the batch that Spark writes twice, after a lost answer, an error and not more rows.
+        # The row number is in a unique index: if Spark writes part of a batch again, after a lost answer, the
+        # write fails instead of adding duplicate rows.
         marked = (
             frame.withColumn(OWNER, lit(self._owner))
             .withColumn(BATCH, lit(batch))
@@ -73,19 +76,21 @@ class PostgresSink(TransactionalSink):
         marked.write.jdbc(self._url, self._rows, mode="append", properties=self._properties)
 
     def pre_commit(self, transaction: Transaction) -> None:
-        self._create_commits()  # by itself: what creates a table locks it until it is committed
+        self._create_commits()  # in its own transaction: creating a table locks it until the commit
         with self._connection(commit=False) as run:
             prepared = self._prepared(run)
             if transaction in prepared:
                 return
-            if self._exists(run, self._rows):  # not before the first batch
+            if self._exists(run, self._rows):  # missing until the first batch
                 taken = max((t.batch for t in prepared if t.owner == self._owner), default=-1)
                 self._publish(run, max(taken, self._committed(run, self._owner)), transaction.batch)
             run(
                 f"INSERT INTO {self._commits} VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 self._owner,
                 transaction.batch,
-                transaction.checkpoint,  # or one without a new batch would wait for the one before it
+                # Part of the key: a transaction without a new batch has the same batch as the one before it,
+                # and would otherwise wait for that one's prepared row.
+                transaction.checkpoint,
             )
             run(f"PREPARE TRANSACTION '{transaction}'")
 
@@ -99,7 +104,7 @@ class PostgresSink(TransactionalSink):
                     "it back",
                     remedy="Restore an earlier savepoint, or write its rows by hand and give the job a new name",
                 )
-            if self._exists(run, self._commits):  # a job may commit what it had prepared for another table
+            if self._exists(run, self._commits):  # not if it was prepared for another table
                 older = "owner = ? AND batch < ?"
                 run(f"DELETE FROM {self._commits} WHERE {older}", transaction.owner, transaction.batch)
 
@@ -119,17 +124,17 @@ class PostgresSink(TransactionalSink):
     def _prepared(self, run: Run) -> list[Transaction]:
         rows = run("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
         found = [Transaction.read(str(gid)) for (gid,) in rows]
-        return [t for t in found if t is not None]  # others have prepared transactions too
+        return [t for t in found if t is not None]  # other programs prepare transactions, too
 
     def _committed(self, run: Run, owner: str) -> int:
-        """The last batch that is in a committed transaction of the owner; -1 if there is none."""
+        """The last batch in a committed transaction of the owner; -1 if there is none."""
         if not self._exists(run, self._commits):
             return -1
         ((batch,),) = run(f"SELECT coalesce(max(batch), -1) FROM {self._commits} WHERE owner = ?", owner)
         return int(str(batch))
 
     def _publish(self, run: Run, after: int, last: int) -> None:
-        """Move the rows of these batches into the table."""
+        """Move the rows of the batches after `after` up to `last` into the target table."""
         columns = _quoted(self._columns(run))
         which = f"{OWNER} = ? AND {BATCH} > ? AND {BATCH} <= ?"
         bounds = (self._owner, after, last)
@@ -141,7 +146,7 @@ class PostgresSink(TransactionalSink):
         run(f"DELETE FROM {self._rows} WHERE {which}", *bounds)
 
     def _create_rows(self, columns: Sequence[str]) -> None:
-        """The frame's columns, with the types of the table's."""
+        """Create the table of rows if it is missing: the frame's columns with the target table's types."""
         ours = f"NULL::text AS {OWNER}, NULL::bigint AS {BATCH}, NULL::bigint AS {ROW}"
         key = f"{self._rows.rpartition('.')[2]}_key"
         self._create(
@@ -156,12 +161,13 @@ class PostgresSink(TransactionalSink):
         self._create(self._commits, f"CREATE TABLE {self._commits} ({columns}, {key})")
 
     def _create(self, table: str, *statements: str) -> None:
-        """A table of ours, if it is not there."""
+        """Create one of our own tables if it does not exist."""
         if table in self._there:
             return
         with self._connection(commit=False) as run:
             run("SELECT pg_advisory_xact_lock(hashtext(?))", table)  # IF NOT EXISTS alone loses races
-            # And it locks what exists: a prepared transaction, of another shard, would hold us up.
+            # It also locks an existing table, and would then wait for a prepared transaction of another
+            # shard.
             if not self._exists(run, table):
                 for statement in statements:
                     run(statement)
@@ -177,10 +183,11 @@ class PostgresSink(TransactionalSink):
 
     @contextmanager
     def _connection(self, *, commit: bool = True) -> Iterator[Run]:
-        """A function that runs one statement and returns its rows.
+        """Connect to the server. Yields a function that runs one statement and returns its rows.
 
-        :param commit: each statement by itself; otherwise what has not been prepared at the end is rolled back.
-        :raises SinkFailed: in the server's words.
+        :param commit: true: commit each statement by itself; false: roll back at the end what is not
+            prepared.
+        :raises SinkFailed: the server refused; its message is included.
         """
         jvm = handles.jvm(SparkSession.builder.getOrCreate())
         with _translated(self._table):

@@ -1,13 +1,14 @@
 """The two-phase commit of a sink, as the runtime calls it (FLIP-147, "final checkpoint"; Flink's TwoPhaseCommitSinkFunction).
 
     recover(owner, batch)           before the query starts
-    begin(batch), write(frame, …)   in each micro-batch: the rows are safe, and nobody sees them
-    pre_commit(transaction)         at a checkpoint: the batches up to its own are a transaction, whose commit cannot fail
-    commit(transaction)             the checkpoint has completed: all of it becomes visible at once
-    abort(transaction)              no completed checkpoint has it: its batches wait for another one
+    begin(batch), write(frame, …)   in each micro-batch: the rows become durable, and no reader sees them
+    pre_commit(transaction)         at a checkpoint: its batches become a transaction, whose commit cannot fail
+    commit(transaction)             the checkpoint has completed: all its rows become visible at once
+    abort(transaction)              no completed checkpoint has it: its batches wait for another transaction
 
-Spark's batches are not rolled back after a crash: a batch that Spark has committed is not run again. So what a batch wrote is
-safe from the end of the batch on, in a place that no reader looks at, and a transaction is made of whole batches.
+Spark does not roll back batches after a crash: it never runs a committed batch again. So the rows of a batch
+must be durable when the batch ends, in a place where no reader looks. A transaction consists of whole
+batches.
 """
 
 from __future__ import annotations
@@ -22,28 +23,30 @@ from pyspark.sql import DataFrame
 
 from ..protocol.errors import StreamJobError
 
-ALONE = "alone"  # begins the owner where no runtime is: each batch is a transaction of its own
+ALONE = "alone"  # prefix of the owner without the runtime, where each batch is a transaction of its own
 _TEXT = re.compile(r"([A-Za-z0-9._-]{1,120})@(\d{1,18})\.(\d{1,18})")
 
 
 class SinkFailed(StreamJobError):
-    """The sink's own system refused something. It is tried again."""
+    """The sink's external system refused an operation. The operation is retried."""
 
     reason: ClassVar[str] = "SinkFailed"
     retryable: ClassVar[bool] = True
 
 
 class TransactionLost(StreamJobError):
-    """It was pre-committed, and is neither there nor committed: somebody has rolled it back by hand."""
+    """A pre-committed transaction is neither pending nor committed: somebody rolled it back manually."""
 
     reason = "TransactionLost"
 
 
 @dataclass(frozen=True, order=True)
 class Transaction:
-    """The batches of `owner` up to `batch` that no earlier transaction has; made for checkpoint `checkpoint`.
+    """The batches of an owner that no earlier transaction has. The text form is OWNER@BATCH.CHECKPOINT.
 
-    `owner` is a task of one StreamJob, in letters, digits, `.`, `_` and `-`. The text form is OWNER@BATCH.CHECKPOINT.
+    :param owner: identifies a task of one StreamJob, in letters, digits, `.`, `_` and `-`.
+    :param batch: the last batch of the transaction.
+    :param checkpoint: the checkpoint that the transaction was made for.
     """
 
     owner: str
@@ -55,68 +58,75 @@ class Transaction:
 
     @staticmethod
     def read(text: str) -> Transaction | None:
-        """None if it is no such text."""
+        """Parse the text form; None if the text does not have that form."""
         match = _TEXT.fullmatch(text)
         return Transaction(match[1], int(match[2]), int(match[3])) if match else None
 
 
 class TransactionalSink(ABC):
-    """What to give to foreachBatch(). One object serves one query. All methods may be called again, after a crash or because they
-    failed at any point of what they do, and raise what their system raises: the batch or the checkpoint is then tried again.
+    """A sink to pass to foreachBatch(). One object serves one query.
+
+    Any method may be called again, after a crash or after it failed at any point. A method may raise any
+    exception of its system: the batch or the checkpoint is then retried.
     """
 
-    _next: tuple[str, int] | None = None  # without the runtime: owner and batch that follow on the last
+    _next: tuple[str, int] | None = None  # without the runtime: the expected next owner and batch
 
     @abstractmethod
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
-        """Get ready: the query of `owner` goes on after `batch`. What later batches wrote is dropped.
+        """Prepare for a query of `owner` that continues after `batch`. Drop the rows of later batches.
 
-        Returns the owner's transactions that are pre-committed and neither committed nor aborted; the runtime commits those that
-        a completed checkpoint has, and aborts the others.
+        :param batch: None if the query starts with its first batch.
+        :returns: the owner's transactions that are pre-committed and neither committed nor aborted. The
+            runtime commits those that a completed checkpoint has, and aborts the others.
         """
 
     @abstractmethod
     def begin(self, batch: int) -> None:
-        """Drop what an earlier attempt at this batch wrote."""
+        """Drop the rows that an earlier attempt at this batch wrote."""
 
     @abstractmethod
     def write(self, frame: DataFrame, batch: int) -> None:
-        """Keep the rows, where no reader sees them. When it returns, they survive a crash."""
+        """Store the rows durably, where no reader sees them. After this returns, they survive a crash."""
 
     @abstractmethod
     def pre_commit(self, transaction: Transaction) -> None:
-        """Everything that can fail happens here: whatever happens now, `commit` will succeed in the end."""
+        """Do everything that can fail. After this returns, `commit` succeeds eventually, whatever happens."""
 
     @abstractmethod
     def commit(self, transaction: Transaction) -> None:
-        """Make it visible, all or nothing; nothing if it has been committed. It may be another owner's, from a savepoint.
+        """Publish the rows of the transaction atomically. Does nothing if it is already committed.
 
-        :raises TransactionLost: it is neither pre-committed nor committed.
+        :param transaction: after a restore from a savepoint, it may belong to another owner.
+        :raises TransactionLost: the transaction is neither pre-committed nor committed.
         """
 
     @abstractmethod
     def abort(self, transaction: Transaction) -> None:
-        """Its batches belong to no transaction again; nothing if it is not there."""
+        """Dissolve the transaction, so that its batches belong to none. Does nothing if it does not exist."""
 
     def knows(self, owner: str) -> bool:
-        """Whether another owner has written to this very place. If not, the runtime does not commit what a savepoint has
-        of it: the savepoint was restored into another place, and the owner commits its rows where it wrote them."""
+        """Whether another owner has written to this target.
+
+        If not, the runtime does not commit that owner's transactions from a savepoint: the restored job
+        writes to another target, and the owner itself commits its rows where it wrote them.
+        """
         return True
 
     def write_batch(self, frame: DataFrame, batch: int) -> None:
-        """One micro-batch under the runtime."""
+        """Write one micro-batch under the runtime."""
         self.begin(batch)
         self.write(frame, batch)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """One micro-batch of a script that runs without the runtime, where nobody takes checkpoints: visible at once."""
+        """Write one micro-batch without the runtime and its checkpoints: the rows are visible at once."""
         owner = _alone(frame)
         if (owner, batch) != self._next:
             self._next = None
             for left in self.recover(owner, batch):
                 self.abort(
                     left
-                )  # an attempt at this batch; what is committed stays, and is not committed again
+                )  # a failed attempt at this batch; committed rows stay, and are not committed again
         self._next = None
         self.write_batch(frame, batch)
         transaction = Transaction(owner, batch, batch + 1)
@@ -126,6 +136,6 @@ class TransactionalSink(ABC):
 
 
 def _alone(frame: DataFrame) -> str:
-    """Each query is an owner; Spark's id of it stays the same as long as its checkpoint directory does."""
+    """The owner without the runtime, one per query. Its id is as stable as its checkpoint directory."""
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     return f"{ALONE}.{query_id}" if query_id else ALONE

@@ -1,5 +1,6 @@
-"""The job in this process: what the script and the controller ask of it, the event loop around the coordinator, the effects.
+"""The job in this process: what the script and the controller request, the event loop, the effects.
 
-Called by `process`. The script's threads call `Driver` and wait there; one thread runs the event loop; effects run in a thread
-for each task and one for the job.
+`process` calls this room. The script's threads call `Driver` and wait there. The event loop has no thread of
+its own: events come from any thread and are handled under one lock. Effects run in one thread per task; those
+of the job, and cancels, run in a new thread for each event that asks for some.
 """

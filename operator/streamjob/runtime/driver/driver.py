@@ -1,7 +1,7 @@
-"""The job as its script and its controller see it: queries run and are waited for, terminations are asked for.
+"""The job as its script and its controller see it: queries run, the script waits, terminations are requested.
 
-The job is the script: it is over when the script is, and every query that the script has started. What a query comes to is the
-outcome of one run, and another run may follow.
+The job is the script: it ends when the script and all queries that it started have ended. The end of a query
+is the end of one run, and another run may follow.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ from .waits import Waits
 
 log = logging.getLogger("streamjob")
 
-# Seconds without a query that was not there before, of a script that never waits for one without end; then a request that came
-# early is taken up, and so it is so long after it came.
+# Seconds. A script that never waits for a query without a timeout does not show that it has started all its
+# queries. It counts as having done so when it has started no new query for this long. A request that came
+# early is carried out then, or this long after it came (after the first query, if that starts later).
 PATIENCE = 30.0
-HURRY = 5.0  # when the job is asked to end, and nothing that its checkpoint has is missing; or a drain waits for what has failed
+# Seconds. The same, when the job is asked to end and all stages of its checkpoint have started. Also the time
+# that a drain waits for the script to start a failed query again.
+HURRY = 5.0
 
 
 class Driver:
@@ -58,9 +61,9 @@ class Driver:
         self._loop.on_over = self.waits.over
         self._loop.on_sample = self._sampled
         job.watch_edges(self._edge_declared)
-        # A termination that an earlier epoch was carrying out, or that comes while the script still starts its queries. It is
-        # taken up when all have started: not before is it known which of them reads from which, and one that was drained too
-        # early would never read what its upstream has left.
+        # A termination that an earlier epoch did not finish, or that comes while the script still starts its
+        # queries. It is carried out when all have started: until then the edges are not all known, and a
+        # query that is drained too early never reads what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
         if self._early:
             self._coordinator.termination_announced()
@@ -75,7 +78,10 @@ class Driver:
     # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> None:
-        """Begin to end the job; at once, the rest is in the status. :raises TerminationConflict: another is under way."""
+        """Begin a termination. Returns at once; the status shows the progress.
+
+        :raises TerminationConflict: another termination is in progress.
+        """
         with self._loop.lock:
             if self._early is not None and self._early.request_id != request.request_id:
                 raise TerminationConflict(
@@ -93,7 +99,7 @@ class Driver:
         self._loop.take(lambda: self._coordinator.termination_requested(request))
 
     def savepoint(self, request: SavepointRequest) -> None:
-        """Begin a savepoint beside the run; at once, the rest is in the status.
+        """Begin an on-demand savepoint. Returns at once; the status shows the progress.
 
         :raises TerminationConflict: the job is ending, with a savepoint of its own.
         """
@@ -103,7 +109,7 @@ class Driver:
                     f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
                 )
             if not self._settled:
-                # Without those that have yet to start it would not be a savepoint of the job.
+                # A savepoint without the queries that have yet to start would not be one of the whole job.
                 self._early_savepoint = request
                 self._loop.work.asked.begin(request.request_id)
                 return
@@ -118,26 +124,35 @@ class Driver:
         return effects
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
-        """Delete savepoints that are not kept any longer; at once, the rest is in the status."""
+        """Begin to delete expired savepoints. Returns at once; the status lists the deleted ones.
+
+        Does nothing before the first query has started.
+        """
         if self.stages:
             threads.start(self._loop.work.delete, "delete-savepoints", savepoints)
 
     def tell_records(self, reached: int) -> None:
-        """The index is lost: put into the status which checkpoints are known."""
+        """Report the known checkpoints in the status, because the index is lost. Returns at once.
+
+        :param reached: number of the newest checkpoint that the controller's status names.
+        """
         threads.start(self._loop.work.tell_records, "known-records", reached)
 
     def complete(self, checkpoint: int) -> None:
-        """notifyCheckpointComplete: the index has it."""
+        """notifyCheckpointComplete: the checkpoint is committed to the index."""
         self._loop.take(lambda: self._coordinator.checkpoint_completed(checkpoint))
 
     def complete_announced(self) -> None:
-        """The report in the pod's termination message stands in for the index: there is no time to wait for it."""
+        """Complete the announced checkpoint without the index, because there is no time to wait for it.
+
+        The report in the pod's termination message stands in for the index.
+        """
         record = self.board.status.completed
         if record is not None:
             self.complete(record.checkpoint)
 
     def evict(self) -> None:
-        """SIGTERM: a stop with savepoint, unless the job is ending already."""
+        """Handle SIGTERM: stop with savepoint, unless the job is already ending."""
         self.board.update(evicted=True)
         request = TerminationRequest(
             f"eviction-{self.config.epoch}", self.config.epoch, Mode.STOP, self.config.eviction_savepoint
@@ -158,8 +173,8 @@ class Driver:
     ) -> StreamingQuery:
         """Start the writer's query as a run of a stage of this job.
 
-        :raises StreamJobError: it cannot be one, or the state that it should start from cannot be had.
-        :raises SystemExit: the job has been stopped, or what would run has been drained.
+        :raises StreamJobError: the query is refused, or the state to start from cannot be restored.
+        :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
         """
         if self.stops and self.terminated.is_set():
             raise JobStopped(0)
@@ -168,29 +183,35 @@ class Driver:
 
     @property
     def has_begun(self) -> bool:
-        """A query has started, or is about to."""
+        """Whether a query has started, or is about to."""
         return bool(self.stages) or self._starter.busy
 
     def script_is_called_back(self) -> None:
-        """Spark calls a function of the script's, which could start a query."""
+        """Note that Spark calls functions of the script, which could start queries."""
         self._starter.calls_back = True
 
     def missing(self) -> list[str]:
-        """Stages that the job goes on with and the script has not started yet; those that have finished need not be."""
+        """Uids of the restored, unfinished stages that the script has not started yet."""
         return self._starter.missing()
 
     def warn(self, *problems: Problem) -> None:
-        """Put into the status what a person should know though the job goes on."""
+        """Add warnings for the user to the status. Those that it already has are not repeated."""
         self.board.warn(*[p for p in problems if p not in self.board.status.warnings])
 
     def _expect(self, uid: str, parallelism: int) -> None:
-        """:raises DuplicateStage: the name is taken."""
+        """Announce a declared sharded stage to the coordinator.
+
+        :raises DuplicateStage: the name is taken.
+        """
         with self._loop.lock:
             naming.refuse_shards(uid, parallelism, self.stages)
             self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
 
     def _edge_declared(self, writer: str, reader: str) -> None:
-        """One that has not started hears of it when it does."""
+        """Tell the coordinator about an edge to a running stage. Others get their edges when they start.
+
+        :raises StreamJobError: the edge is refused.
+        """
         if self._starter.edge_declared(writer, reader):
             self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
@@ -202,8 +223,11 @@ class Driver:
         return list(self.stages.values())
 
     def script_stops(self, *stages: Stage) -> None:
-        """The script ends queries; they end as in a stop, unless they are asked to end otherwise. Returns when Spark's own stop()
-        would: each run is over."""
+        """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
+
+        Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
+        once.
+        """
         for stage in stages:
             with self._loop.lock:
                 if self.stages.get(stage.task) is stage and not stage.over.is_set():
@@ -212,8 +236,13 @@ class Driver:
             self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
 
     def spark_stops(self, really: Callable[[], None]) -> None:
-        """The script calls spark.stop(): its queries end at their boundaries first. What may still have to be flushed needs the
-        session: its end is put off until the script is over, or makes another one."""
+        """The script calls spark.stop(): its queries first end at their boundaries.
+
+        Queries that may still have to be flushed need the session. Its end is then put off until the script
+        is over or makes another session.
+
+        :param really: pyspark's own stop().
+        """
         self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
         if in_callback() or self.sessions.ending:
             really()
@@ -224,20 +253,34 @@ class Driver:
             self.sessions.end(really)
 
     def new_session(self) -> None:
-        """The script is about to make a session, or to look for one. What was to be flushed in the one that it has stopped stays
-        as it is, for another run or another epoch."""
+        """The script is about to create or get a session: end the session whose end was put off.
+
+        Queries that were to be flushed in that session are not flushed. They wait for another run or another
+        epoch.
+        """
         if self.sessions.put_off_is_pending and not in_callback():
             self._loop.take(self._coordinator.flush_nothing_exhausted)
             self.sessions.end_put_off()
 
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
-        """Whether the run is over. :raises StreamJobError: the script waits for good, and something is missing."""
+        """Wait for a run.
+
+        :param milliseconds: timeout, None to wait without one.
+        :returns: whether the run is over.
+        :raises StreamJobError: as `_script_waits`, if there is no timeout.
+        """
         if milliseconds is None:
             self._script_waits([stage], not stage.exhausts)
         return self.waits.until(stage.over.is_set, milliseconds)
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
-        """The run that has ended since the script asked to forget: see `managed_query.ManagedJvmManager`."""
+        """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
+
+        :param mine: selects the runs of the session.
+        :param milliseconds: timeout, None to wait without one.
+        :returns: a run that has ended since the last `reset_terminated`, None after the timeout.
+        :raises StreamJobError: as `_script_waits`, if there is no timeout.
+        """
         if milliseconds is None:
             active = [s for s in self.runs() if not s.over.is_set()]
             self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
@@ -248,7 +291,10 @@ class Driver:
         self.waits.reset(mine)
 
     def leave_if_stopped(self, stage: Stage) -> None:
-        """A stop is no end of data: what the script does behind its wait must not run as if it were (it may delete the input).
+        """End the script if its job was stopped.
+
+        A stop is not the end of the data. What the script does after its wait must not run as if it were: it
+        may delete the input.
 
         :raises JobStopped: the job was stopped, and this run with it.
         """
@@ -257,11 +303,14 @@ class Driver:
             raise JobStopped(0)
 
     def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
-        """The script waits without end: what it has not started by now, nothing waits for.
+        """The script waits without a timeout: from now on it counts as having started all its queries.
 
-        :param waited: the runs of which it awaits one. :param for_good: for what does not end by itself.
-        :raises QueryNotStarted, StateNotKept, ShardMissing: it has declared something for a query that is not there.
-        :raises NonRestoredState: nothing can start what the checkpoint has state of.
+        :param waited: the runs of which the script awaits one.
+        :param for_good: the script waits for queries that do not end by themselves.
+        :raises QueryNotStarted: the script has declared something for a query that it has not started.
+        :raises StateNotKept: a state was declared after its query had started.
+        :raises ShardMissing: a declared shard has not started.
+        :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
         """
         if not self.ending and self.failure is None:
             self._starter.refuse_unknown()
@@ -293,13 +342,13 @@ class Driver:
                     self._loop.work.asked.give_up(savepoint.request_id, e.message)
 
     def _sampled(self) -> None:
-        """About once a second: what nobody tells."""
+        """Called about once a second: handles what no event reports."""
         patience = HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
         if self._early and self._early_since is None and self.stages:
             self._early_since = time.monotonic()
         waited = time.monotonic() - self._early_since if self._early_since else 0.0
         if not self._settled and (self._loop.since_last_start > patience or waited > PATIENCE):
-            try:  # of a script that never waits without end, there is nobody to raise it to
+            try:  # the script does not wait without a timeout, so there is no caller to raise it to
                 self._starter.refuse_unknown()
             except StreamJobError as e:
                 log.warning("%s", e)
@@ -313,7 +362,11 @@ class Driver:
         self._give_up_a_drain_of_the_dead()
 
     def _give_up_a_drain_of_the_dead(self) -> None:
-        """A drain needs every query: if one is dead, the others have ended and nobody starts it again, the next epoch does."""
+        """Fail the job if a drain waits for a failed query that the script does not start again.
+
+        A drain needs every query. When all others have ended, wait HURRY seconds, then leave it to the next
+        epoch.
+        """
         dead = bool(self._coordinator.failed) and self.drains and self.only_script_left
         if not dead:
             self._dead_since = None
@@ -329,7 +382,7 @@ class Driver:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def await_queries(self) -> None:
-        """The script has come to its end: its queries are the job, until each has ended or one fails."""
+        """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self._settle()
         self._script_ended = True
         self._loop.take(self._coordinator.script_ended)
@@ -339,23 +392,26 @@ class Driver:
             self._loop.fail_job(self._failure_of_runs())
 
     def _is_dead(self) -> bool:
-        """Nobody starts again what has failed. A stop needs it not."""
+        """Whether a failed query keeps the job from ending: the script has ended and cannot restart it.
+
+        A stop does not need the failed query. A failed job is dead once all its runs are over.
+        """
         if self.failure is not None:
             return all(s.over.is_set() for s in self.stages.values())
         return bool(self._coordinator.failed) and not self.stops
 
     def dead_query(self) -> Problem | None:
-        """Why a query failed that the script has not started again."""
+        """Why a query failed that the script has not started again, None if there is none."""
         failed = self._loop.notes.failed
         return next((failed[task] for task in self._coordinator.failed if task in failed), None)
 
     def abandon(self, error: Exception) -> None:
-        """The script has failed, and its queries with it: they go on in the next epoch."""
+        """Fail the job, because the script has failed. Its queries resume in the next epoch."""
         self._loop.fail_job(error)
 
     @property
     def only_script_left(self) -> bool:
-        """The job is asked to end, and every query has ended."""
+        """Whether the job is asked to end, every query has ended, and the script has not."""
         with self._loop.lock:
             left = self._coordinator.request is not None and all(s.over.is_set() for s in self.runs())
             if not left:
@@ -366,7 +422,7 @@ class Driver:
 
     @property
     def ending(self) -> bool:
-        """A termination is asked for, under way or done."""
+        """Whether a termination is requested, in progress or done."""
         with self._loop.lock:
             return self.asked_to_end or self._coordinator.terminating or self._coordinator.terminated
 
@@ -388,5 +444,5 @@ class Driver:
 
     @property
     def failure(self) -> Problem | None:
-        """Why the job failed, None if it has not."""
+        """Why the job failed, None if it has not failed."""
         return self._loop.notes.failure

@@ -1,4 +1,4 @@
-"""The coordinator's effects, carried out: one method each, which returns the event that says how it went."""
+"""Carries out the coordinator's effects: one method each, which returns the event that reports the result."""
 
 from __future__ import annotations
 
@@ -38,18 +38,24 @@ log = logging.getLogger("streamjob")
 
 Event = Callable[[], "list[Effect]"]
 
-RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)  # between attempts to write the final checkpoint; the last one repeats
+# Between attempts to write a checkpoint, where the last one repeats; and to commit or abort transactions,
+# where it does not.
+RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)
 
 
 class HookFailed(StreamJobError):
-    """Code of the script's own that is called at the end of a query."""
+    """A hook of the script, called at the end of a query, raised an exception."""
 
     reason = "HookFailed"
     retryable = True
 
 
 class Work:
-    """Runs in a thread for each task. May wait; never holds the driver's lock."""
+    """Carries out effects. May wait, so it never holds the driver's lock.
+
+    The effects of one task run in one thread, in order. Those of the job run in other threads, several at a
+    time.
+    """
 
     def __init__(
         self,
@@ -67,16 +73,16 @@ class Work:
         self._board = board
         self._publish = publish
         self._records: dict[int, CheckpointRecord] = {}
-        self._causes: dict[int, str] = {}  # why a periodic checkpoint could not be written
+        self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
         self.asked = AskedSavepoints(board)
-        self._targets: dict[int, str] = {}  # of attempts of theirs
-        self._begun: dict[int, float] = {}  # when one was triggered, on the clock of time.monotonic()
+        self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
+        self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
         self.carried = CarriedStages(config)
-        self.recorded: dict[str, tuple[str, ...]] = {}  # transactions of each task in the last durable record
-        self._retries = 0  # in a row; a periodic checkpoint is not tried again
+        self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
+        self._retries = 0  # retries in a row; a periodic checkpoint is not tried again
         self._announcing = threading.Lock()
-        self._newest = 0  # that is durable
-        self.durable = threading.Event()  # the final checkpoint is written, whether the index has it or not
+        self._newest = 0  # number of the newest announced checkpoint
+        self.durable = threading.Event()  # the final checkpoint is written, in the index or not
         self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
@@ -96,9 +102,11 @@ class Work:
         }
 
     def carry_out(self, effect: Effect, run: Stage | None) -> Event:
-        """:param run: of the effect's task, None for what is the job's.
+        """Carry out one effect.
 
-        :raises StreamJobError: the task cannot end this way; its next epoch will go on from what is durable.
+        :param run: the run of the effect's task, None for an effect of the job.
+        :returns: the event for the coordinator, to be called under the lock.
+        :raises StreamJobError: the effect failed. The task resumes from what is durable.
         """
         if type(effect) in self._of_run:
             assert run is not None
@@ -143,10 +151,13 @@ class Work:
         return lambda: self._coordinator.closed(effect.task)
 
     def _call(self, run: Stage, moment: Moment) -> None:
-        """:raises HookFailed: what it should do may not have been done, so the task does not go on."""
+        """Call the script's hooks.
+
+        :raises HookFailed: a hook raised, so its work may not be done.
+        """
         name, task = run.name, run.task
         try:
-            # A shard's own hooks come after those of the stage, which each of its tasks calls.
+            # Each task of a stage calls the hooks of the stage, then those of its own shard.
             if called := sum(job.call(n, moment) for n in dict.fromkeys((name.uid, name.name))):
                 log.info("stage %s: %s, %d called", task, moment.value, called)
         except Exception as e:
@@ -163,7 +174,7 @@ class Work:
     # --- checkpoints ------------------------------------------------------------------------------------------
 
     def _snapshot(self, effect: fx.Snapshot) -> Event:
-        """The barrier passes a query without holding it: see `_stages_of`."""
+        """Take the task's snapshot. The query is not paused for it, see `_stages_of`."""
         self._begun.setdefault(effect.number, time.monotonic())
         stage = self._stages[effect.task]
         batch = stage.directory.latest_commit()
@@ -180,10 +191,11 @@ class Work:
             self._pre_commit(effect)
             self._records[number] = self._write(effect)
         except StreamJobError as e:
-            # Nothing is lost: the queries stand at their boundaries. Say what is wrong and try again, for a stop that
-            # gave up would throw away a job that only waits for a disk.
+            # Nothing is lost. Report the problem and try again, unless it is a periodic checkpoint. In a
+            # stop, the queries stand at their boundaries: giving up would throw away a job that only waits
+            # for disk space.
             log.warning("checkpoint %d: %s", number, e)
-            self._causes[number] = e.message  # of a periodic one: it is not tried again, the next one is
+            self._causes[number] = e.message  # reported if a periodic one is aborted
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
             return lambda: self._coordinator.checkpoint_failed(number)
@@ -193,7 +205,7 @@ class Work:
         return lambda: self._coordinator.checkpoint_durable(number)
 
     def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
-        """A savepoint while the job runs on. Whatever is wrong with it, the job does not fail."""
+        """Write an on-demand savepoint. No failure of it fails the job."""
         number, request_id = effect.number, effect.request_id or ""
         begun = self._begun.setdefault(number, time.monotonic())
         self._targets[number] = target
@@ -207,7 +219,7 @@ class Work:
             log.warning("savepoint %s: %s", request_id, e)
             problem = problem_of(e, "it could not be written")
         if self.asked.leave(number):
-            if self.asked.is_over(request_id):  # else another attempt is about to take the place
+            if self.asked.is_over(request_id):  # else another attempt is about to use the same URI
                 self._discard(number)
             return list
         if problem is not None:
@@ -232,7 +244,10 @@ class Work:
         return list
 
     def _discard(self, number: int) -> None:
-        """Nobody was told of it. What cannot be deleted now is listed as incomplete, and goes with the next savepoint."""
+        """Delete an aborted savepoint, which was never reported.
+
+        If it cannot be deleted now, it is listed as incomplete and deleted with the next savepoint.
+        """
         self._records.pop(number, None)
         target = self._targets.pop(number, None)
         if target is None:
@@ -243,7 +258,10 @@ class Work:
             log.warning("savepoint %s was given up and is not deleted: %s", target, e)
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
-        """Those that are gone are in the status; what cannot be deleted is asked for again by the next driver."""
+        """Delete expired savepoints and list the deleted ones in the status.
+
+        Failures are only logged: the controller asks the next driver to delete the rest.
+        """
         for savepoint in savepoints:
             try:
                 delete_retired(self._files, self._config.job, savepoint)
@@ -314,14 +332,18 @@ class Work:
             progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
-        # An attempt before this one, or an earlier epoch, may have written the manifest under this number and died: that
-        # savepoint is the one that counts. It is this epoch that brings it into the index.
+        # An earlier attempt or an earlier epoch may have written the manifest for the same request and died.
+        # That savepoint counts, but it is this epoch that commits it to the index.
         return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
 
     def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
-        """The cut, downstream first: when a stage's batch is read, what it was made from has been committed upstream long
-        since, so nothing in the cut stems from what is not in it. Upstream may be ahead: what is between two stages is
-        durable (files, a topic), and is read after a restore. No query has to be held for it."""
+        """The records of all stages, as one consistent snapshot, read downstream first.
+
+        When the batch of a stage is read, the upstream batches that it was made from are already committed.
+        So the snapshot contains nothing that results from data outside it. Upstream may be ahead: the data
+        between two stages is durable (files, a topic) and is read after a restore. So no query has to be
+        paused.
+        """
         by_uid: dict[str, list[Stage]] = {}
         for stage in list(self._stages.values()):
             by_uid.setdefault(stage.uid, []).append(stage)
@@ -334,7 +356,7 @@ class Work:
         return started + self.carried.records(self._files, by_uid)
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
-        with self._announcing:  # two that are durable at the same time are announced side by side
+        with self._announcing:  # several checkpoints may become durable at the same time
             return self._announce_in_order(effect.number)
 
     def _announce_in_order(self, number: int) -> Event:
@@ -347,13 +369,14 @@ class Work:
         if record.request_id is not None:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
-            return list  # it has a place of its own in the status, where no later checkpoint comes before the index has it
+            # It has its own field in the status: no later checkpoint replaces it before the index has it.
+            return list
         told = self._board.status.completed
         if told is None or told.checkpoint < number:
             self._board.update(completed=record)
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")
-            self.durable.set()  # whoever waits for it reports what is on the board
+            self.durable.set()  # after the update: whoever waits for it reports the board's status
         return list
 
     @property
@@ -373,9 +396,12 @@ class Work:
         return list
 
     def _persist(self, step: Callable[[], None]) -> None:
-        """The checkpoint has completed, so this has to succeed in the end: here, or when the next epoch recovers.
+        """Commit or abort transactions, with retries.
 
-        :raises StreamJobError: not here; the job fails.
+        The checkpoint has completed, so this must succeed in the end: here, or when the next run or epoch
+        recovers.
+
+        :raises StreamJobError: it is not retryable, or the last attempt failed.
         """
         for wait in RETRY_SECONDS:
             try:

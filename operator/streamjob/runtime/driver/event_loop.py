@@ -1,7 +1,7 @@
-"""The shell around the coordinator: events go in, effects are carried out, what comes of them goes in as events again.
+"""The shell around the coordinator: takes events, carries out effects, feeds back their results as events.
 
-One lock guards the coordinator, which never waits; everything that may wait (a batch, a copy) happens outside the lock, in
-a thread for each task, and comes back as an event.
+One lock guards the coordinator, which never waits. Everything that may wait (a batch, a copy) happens outside
+the lock, in one thread per task and in threads of the job, and comes back as an event.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from .status_board import StatusBoard
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
-# The end of one run. Asked of a run that another has followed since, they would end that one.
+# Effects that end one run. If another run has followed meanwhile, they are dropped: they would end that one.
 OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
 
 
 OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
-# What a completed checkpoint owes to a sink.
+# Effects that a completed checkpoint requires of a sink.
 OF_SINK = (NotifyComplete, AbortTransactions)
 
 
@@ -55,12 +55,15 @@ Lane = queue.SimpleQueue[tuple[Effect, "Stage | None"]]
 
 
 class Loop:
-    """Thread-safe. `changed` is notified after each event; `terminated` is set when the coordinator says so; `on_sample` is
-    called about once a second."""
+    """Thread-safe.
+
+    `changed` is notified after each event. `terminated` is set with the coordinator's effect Terminated.
+    `on_over` is called under the lock with each run that is over, `on_sample` about once a second.
+    """
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
         self.config = config
-        self.stages: dict[str, Stage] = {}  # the last run of each, by task id
+        self.stages: dict[str, Stage] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.terminated = threading.Event()
         self.lock = threading.RLock()
@@ -79,8 +82,11 @@ class Loop:
         self._last_start = time.monotonic()
 
     def take(self, event: Callable[[], list[Effect]]) -> None:
-        """Give the coordinator an event and carry out what it wants: the effects of one task in order, whatever event they
-        come from; tasks, and what is not of a task, side by side."""
+        """Give the coordinator an event and carry out the resulting effects.
+
+        The effects of one task are carried out in order, whichever events they come from. Different tasks,
+        and the effects of the job, run in parallel.
+        """
         with self.lock:
             effects = event()
             of_job: list[tuple[Effect, Stage | None]] = []
@@ -91,7 +97,7 @@ class Loop:
                 elif isinstance(effect, StartTimer):
                     self._start_timer(effect)
                 elif isinstance(effect, Cancel) or not hasattr(effect, "task"):
-                    of_job.append((effect, stage))  # a cancel waits for nothing
+                    of_job.append((effect, stage))  # a cancel must not wait for earlier effects of its task
                 else:
                     if isinstance(effect, StopAtBoundary) and self.stops and stage is not None:
                         stage.cut_short()
@@ -102,43 +108,49 @@ class Loop:
 
     @property
     def stops(self) -> bool:
-        """The job is asked to stop, or was."""
+        """Whether a stop of the job is in progress or done."""
         request = self.coordinator.request
         return request is not None and request.mode is Mode.STOP
 
     # --- runs -------------------------------------------------------------------------------------------------
 
     def watch(self, stage: Stage) -> None:
-        """Wait for the run's query to end by itself: out of input, stopped past us, or failed."""
+        """Wait until the run's query ends by itself: out of input, stopped by somebody else, or failed."""
         assert stage.query is not None
         try:
             stage.query.awaitTermination()
-        except Exception as e:  # its own, or the JVM is gone
+        except Exception as e:  # the query's own error, or the JVM is gone
             self.fail(stage, e)
         else:
-            # The share of a declared shard is dealt out once: when that is read, its input has ended.
+            # Splits are assigned to a shard once: when it has read them, its input has ended.
             if stage.sharded and stage.exhausts:
                 self._of_run(stage, lambda: self.coordinator.input_ended(stage.task))
             else:
                 self._of_run(stage, lambda: self.coordinator.run_ended(stage.task, exhausted=stage.exhausts))
 
     def _of_run(self, stage: Stage, event: Callable[[], list[Effect]]) -> None:
-        """Unless another run has followed."""
+        """Take an event of a run, unless another run has followed."""
         with self.lock:
             if self.stages.get(stage.task) is stage:
                 self.take(event)
 
     def is_over(self, stage: Stage) -> bool:
-        """What its script waits for: the run is closed, or has ended and nothing of it is to be committed any more. When the
-        job stops, it is closed by the checkpoint that the stop waits for. When the job has failed, nothing more comes of it."""
+        """Whether the script's wait for the run is over.
+
+        It is when the run is closed, or has ended and has nothing left to commit. In a stop, the checkpoint
+        that the stop waits for closes the run. If the job has failed, every run is over.
+        """
         task = self.coordinator.tasks[stage.task]
         if self.notes.failure is not None or task.state in OVER:
             return True
         return task.ended and not task.commits and not self.stops
 
     def fail(self, stage: Stage, error: Exception) -> None:
-        """The run has failed, and with it those that it is connected with by edges: they go on together from their last batches,
-        when the script starts them again or in the next epoch. Others run on."""
+        """The run has failed, and with it all runs that edges connect with it.
+
+        They resume together from their last batches, when the script starts them again or in the next epoch.
+        Other runs continue.
+        """
         if stage.keeper is not None and stage.keeper.failure is not None:
             error = stage.keeper.failure
         with self.lock:
@@ -165,11 +177,11 @@ class Loop:
         return [s for s in self.stages.values() if s.uid in uids]
 
     def fail_job(self, error: Exception, what: str = "the job") -> None:
-        """What is wrong is no run's fault, or nobody is left who could start it again: the driver fails with all its runs."""
+        """Fail all runs, and so the driver: no run is at fault, or nothing can start the failed run again."""
         with self.lock:
             self.notes.fail(error, what)
             live = [s for s in self.stages.values() if not s.over.is_set()]
-            for stage in live:  # first: whoever waits for one of them goes on with the first event
+            for stage in live:  # before the first event, which wakes the script that waits for one of them
                 stage.failure = stage.failure or error
             for stage in live:
                 self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
@@ -178,6 +190,7 @@ class Loop:
             threads.start(stage.interrupt, f"interrupt-{stage.task}")
 
     def publish(self) -> None:
+        """Mark the runs that are over, wake all waits, and update the status."""
         with self.lock:
             c, notes = self.coordinator, self.notes
             for stage in self.stages.values():
@@ -197,7 +210,7 @@ class Loop:
     # --- clocks -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The first query is about to start: from now on the clock matters."""
+        """Start the clocks: the first query is about to start."""
         threads.start(self._sample, "streamjob-sample")
         if self.config.checkpointing.interval:
             threads.start(self._checkpoint, "streamjob-checkpoint")
@@ -207,7 +220,7 @@ class Loop:
 
     @property
     def since_last_start(self) -> float:
-        """Seconds."""
+        """Seconds since a new task began to start; minus infinity if no query has started."""
         return time.monotonic() - self._last_start if self.stages else -math.inf
 
     def _start_timer(self, effect: StartTimer) -> None:
@@ -219,12 +232,12 @@ class Loop:
             self.take(self.coordinator.checkpoint_due)
 
     def _sample(self) -> None:
-        """Look what a running job has come to: the figures, for people, and whether a declared input has ended."""
+        """Read each query's figures, for the status, and check whether a declared end of input is reached."""
         while not self.terminated.wait(SAMPLE_SECONDS):
             for stage in list(self.stages.values()):
                 try:
                     stage.sample()
-                except Exception as e:  # figures never end a job
+                except Exception as e:  # figures must never end a job
                     log.log(
                         logging.DEBUG if stage.over.is_set() else logging.WARNING,
                         "no figures of stage %s: %r",
@@ -270,15 +283,20 @@ class Loop:
                 continue
             with self.lock:
                 while not lane.empty():
-                    lane.get()  # what was to follow does not follow: a close, after a commit that failed
+                    lane.get()  # drop what depends on the failed effect: a close, after a failed commit
 
     def _carry_out(self, effect: Effect, stage: Stage | None) -> bool:
-        """:param stage: the run of the effect's task that was the last one when the effect was wanted."""
+        """Carry out one effect and take the event that it returns.
+
+        :param stage: the task's last run when the coordinator returned the effect, None for an effect of the
+            job.
+        :returns: False if it failed; the effects that were to follow it must be dropped.
+        """
         if self._is_stale(effect, stage):
             return True
         try:
             event = self.work.carry_out(effect, stage)
-        except Exception as e:  # whatever it is, somebody waits for it: say it and let go
+        except Exception as e:  # whatever it is: report it, so that nobody waits for this effect for ever
             log.exception("%s failed", effect)
             if isinstance(effect, Close):
                 self.take(lambda: self.coordinator.closed(effect.task))
@@ -290,26 +308,30 @@ class Loop:
         try:
             with self.lock:
                 if stage is not None:
-                    self.notes.progress.pop(stage.task, None)  # the words of a step that is behind
+                    self.notes.progress.pop(stage.task, None)  # the step is done, so its progress is outdated
                 if not self._is_stale(effect, stage):
                     self.take(event)
-        except Exception as e:  # a bug of ours: nobody waits for ever because of it
+        except Exception as e:  # a bug of ours: fail, so that nobody waits for ever
             log.exception("what %s has come to is no event", effect)
             self.fail_job(e)
             return False
         return True
 
     def _is_owed(self, effect: Effect) -> bool:
-        """What an end that is in the index has left to its sink: the next driver does it, no run of this one can."""
+        """Whether the effect commits or aborts transactions of a task that can no longer fail.
+
+        The checkpoint is in the index, so this must be done. The job fails instead of the task, and the next
+        driver recovers the transactions.
+        """
         return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
     def _is_stale(self, effect: Effect, stage: Stage | None) -> bool:
-        """It was asked of a run that another one has followed."""
+        """Whether the effect ends a run that another one has followed."""
         return isinstance(effect, OF_RUN) and self.stages.get(effect.task) is not stage
 
 
 def expected(config: DriverConfig) -> list[str]:
-    """Tasks of the checkpoint that the job goes on from: until they have started, nothing that reads from them ends."""
+    """Unfinished tasks of the restored checkpoint. What reads from them does not end before they start."""
     latest = config.restore.latest
     if latest is None:
         return []

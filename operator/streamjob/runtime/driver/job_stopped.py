@@ -1,4 +1,4 @@
-"""How a stop of the job ends the script: where it waits, and where it waits for a thread of its own that waited."""
+"""How a stop of the job ends the script: where it waits for a query, or for a thread that waited for one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-_told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which the script has met with it
+_told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which JobStopped has been raised
 
 
 class JobStopped(SystemExit):
-    """Ends the script where it waits: the job has been stopped, and its queries go on in another epoch."""
+    """Ends the script where it waits: the job has been stopped, and its queries resume in another epoch."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
@@ -22,16 +22,19 @@ class JobStopped(SystemExit):
 
 
 def end_joiners() -> None:
-    """Whoever joins a thread that has ended by JobStopped, or waits for a pool in which something has, must not go on as if that
-    had done its work: it is ended likewise. Only once, since the joins of its `finally` blocks are to end as ever. To be called
-    before the script runs."""
+    """Make JobStopped spread to the threads that wait for a stopped thread or pool.
+
+    A thread that joins a thread ended by JobStopped, or waits for a pool with such work, must not continue as
+    if that work were done: JobStopped is raised in it, too. It is raised only once per thread, so that joins
+    in the script's `finally` blocks work as usual. Call this before the script runs.
+    """
     ended: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
     excepthook, join = threading.excepthook, threading.Thread.join
     wait, shutdown = futures.wait, ThreadPoolExecutor.shutdown
 
     def note(args: threading.ExceptHookArgs) -> None:
         if args.thread is not None and issubclass(args.exc_type, JobStopped):
-            ended.add(args.thread)  # Python's own hook is silent for SystemExit, but not for kinds of it
+            ended.add(args.thread)  # Python's own hook ignores SystemExit, but not its subclasses
         else:
             excepthook(args)
 
@@ -62,9 +65,13 @@ def end_joiners() -> None:
     threading.excepthook = note
     futures.wait = waited
     setattr(ThreadPoolExecutor, "shutdown", shut_down)  # noqa: B010
-    setattr(threading.Thread, "join", joined)  # noqa: B010  mypy takes its signature for another
+    setattr(threading.Thread, "join", joined)  # noqa: B010  mypy reads its signature as another one
 
 
 def _of_asyncio(thread: threading.Thread) -> bool:
-    """It ends the pool of a loop, which waits until it says so. What was awaited there has raised already."""
+    """Whether asyncio started the thread to shut down a loop's default executor.
+
+    The loop waits until the thread reports back, so nothing may be raised in it. The script's `await` of the
+    stopped work has already raised.
+    """
     return getattr(getattr(thread, "_target", None), "__name__", "") == "_do_shutdown"

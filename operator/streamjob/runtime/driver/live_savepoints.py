@@ -1,7 +1,8 @@
-"""The savepoints that are asked for while the job runs: how far the last one is, and which attempts nobody waits for any more.
+"""On-demand savepoints of a running job: the progress of the last one, and which attempts are aborted.
 
-The coordinator decides that an attempt is given up while a thread writes it, or between two of them. Here both meet, so that
-exactly one deletes what was written: no savepoint is left that nobody was told of.
+The coordinator may abort an attempt while a thread writes it, or between two attempts. This module
+synchronizes the two, so that exactly one of them deletes what was written, and no unreported savepoint is
+left on storage.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from .status_board import StatusBoard
 
 
 class SavepointGivenUp(StreamJobError):
-    """A savepoint of a running job was given up: it took too long, or the job is asked to end. The job itself goes on."""
+    """A savepoint of a running job was aborted: it took too long, or the job was asked to end.
+
+    The job itself does not fail.
+    """
 
     reason: ClassVar[str] = "SavepointGivenUp"
 
 
 class AskedSavepoints:
-    """Thread-safe. Attempts go by the number of their checkpoint."""
+    """The state of on-demand savepoints. Thread-safe. The number of its checkpoint identifies an attempt."""
 
     def __init__(self, board: StatusBoard) -> None:
         self._board = board
@@ -32,7 +36,7 @@ class AskedSavepoints:
         self._given_up: set[int] = set()
 
     def begin(self, request_id: str) -> None:
-        """It is asked for, perhaps again."""
+        """A savepoint is requested. A repeated request changes nothing."""
         if self._of(request_id) is None:
             self._board.update(savepoint=SavepointStatus(request_id))
 
@@ -40,15 +44,19 @@ class AskedSavepoints:
         self._update(request_id, progress=progress)
 
     def stuck(self, request_id: str, problem: Problem) -> None:
-        """An attempt has failed; another one follows."""
+        """An attempt failed. Another one follows."""
         self._update(request_id, problem=problem)
 
     def completed(self, request_id: str, record: CheckpointRecord) -> None:
-        """It is durable, and announced."""
+        """The savepoint is durable; the status reports it to the controller."""
         self._update(request_id, completed=record, progress="", problem=None, over=True)
 
     def give_up(self, request_id: str, reason: str) -> None:
-        """Nothing comes of the request. What kept it from being written is more telling than that time ran out."""
+        """The request is aborted.
+
+        The status gets the last problem as well as `reason`: why an attempt failed says more than that time
+        ran out.
+        """
         known = self._of(request_id)
         why = f": {known.problem.message}" if known is not None and known.problem is not None else ""
         remedy = known.problem.remedy if known is not None and known.problem is not None else ""
@@ -62,26 +70,39 @@ class AskedSavepoints:
     # --- attempts ---------------------------------------------------------------------------------------------
 
     def refuse_unwanted(self, number: int) -> None:
-        """:raises SavepointGivenUp: nobody waits for this attempt any more."""
+        """Check that the attempt is still wanted.
+
+        :raises SavepointGivenUp: it was aborted.
+        """
         with self._lock:
             given_up = number in self._given_up
         if given_up:
             raise SavepointGivenUp(f"checkpoint {number} is not wanted any more")
 
     def enter(self, number: int) -> None:
-        """A thread begins to write it. :raises SavepointGivenUp: see there."""
+        """A thread begins to write the attempt.
+
+        :raises SavepointGivenUp: it was aborted.
+        """
         self.refuse_unwanted(number)
         with self._lock:
             self._writing.add(number)
 
     def leave(self, number: int) -> bool:
-        """It has come to its end, whatever that is. True: it was given up meanwhile."""
+        """The thread has ended its attempt, successfully or not.
+
+        :returns: whether the attempt was aborted meanwhile; the caller then deletes what was written.
+        """
         with self._lock:
             self._writing.discard(number)
             return number in self._given_up
 
     def drop(self, number: int) -> bool:
-        """It is given up. True: nobody writes it now, so the caller deletes what is there; else whoever writes it does."""
+        """The attempt is aborted.
+
+        :returns: True if no thread is writing it, so the caller deletes what is there. Otherwise the writing
+            thread does.
+        """
         with self._lock:
             self._given_up.add(number)
             return number not in self._writing

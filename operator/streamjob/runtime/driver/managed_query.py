@@ -1,8 +1,8 @@
-"""What pyspark's own StreamingQuery and StreamingQueryManager talk to, in place of the JVM's: argument checks, conversions and
-types stay pyspark's.
+"""Stand-ins for the JVM's StreamingQuery and StreamingQueryManager, wrapped by pyspark's own classes.
 
-A script's query is active, and a wait for it goes on, until its run is over: not when the first of the Spark queries that its
-end needs has stopped. `stop` ends the run at a boundary, by whatever door it is called.
+So argument checks, conversions and types stay pyspark's. A script's query is active, and a wait for it lasts,
+until its run is over. The end of a run may need several Spark queries one after another; the end of the first
+does not count. Every way to call `stop` ends the run at a boundary.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FOREVER = None
 
 
 class Job(Protocol):
-    """What a script may ask of the runs of its job: `driver.Driver`."""
+    """What the stand-ins need of the job. `driver.Driver` implements it."""
 
     @property
     def stops(self) -> bool: ...
@@ -38,7 +38,7 @@ class Job(Protocol):
 
 
 class ManagedJvmQuery:
-    """The JVM's StreamingQuery of one run, but for how it ends."""
+    """The JVM's StreamingQuery of one run, except for how it ends."""
 
     def __init__(self, jsq: Any, stage: Stage, job: Job) -> None:
         self._jsq = jsq
@@ -52,7 +52,13 @@ class ManagedJvmQuery:
         return not self._stage.over.is_set()
 
     def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
-        """:raises StreamingQueryException: the run failed. :raises SystemExit: see `Driver.leave_if_stopped`."""
+        """Wait for the run to end.
+
+        :raises StreamingQueryException: the run's own query failed.
+        :raises Exception: the run failed with another query or with the job; it is that failure.
+        :raises StreamJobError: see `Driver.await_run`.
+        :raises SystemExit: see `Driver.leave_if_stopped`.
+        """
         ended = self._job.await_run(self._stage, milliseconds)
         if ended:
             self._raise_failure()
@@ -72,15 +78,16 @@ class ManagedJvmQuery:
         if self._stage.failure is None:
             return
         if self._stage.failed_by_itself:
-            self._jsq.awaitTermination()  # Spark's own exception, as pyspark makes it
+            self._jsq.awaitTermination()  # raises Spark's own exception, as pyspark converts it
         raise self._stage.failure
 
 
 class ManagedJvmManager:
-    """The JVM's StreamingQueryManager of one session, which knows runs instead of Spark's queries.
+    """The JVM's StreamingQueryManager of one session, with runs in place of Spark's queries.
 
-    From StreamingQueryManager.scala: `awaitAnyTermination` waits for the last query that ended since the session began or
-    `resetTerminated` was called; of those the first counts, unless a later one has failed.
+    From StreamingQueryManager.scala: `awaitAnyTermination` returns when a query has ended since the session
+    began or `resetTerminated` was called. If several have, the first one counts, unless a later one has
+    failed.
     """
 
     def __init__(self, jsqm: Any, job: Job, same_session: Callable[[Stage], bool]) -> None:
@@ -101,7 +108,11 @@ class ManagedJvmManager:
         return self._jsqm.get(query_id)
 
     def awaitAnyTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
-        """:raises StreamingQueryException, SystemExit: as `ManagedJvmQuery.awaitTermination`."""
+        """Wait for any run of the session to end.
+
+        :raises Exception: as `ManagedJvmQuery.awaitTermination`.
+        :raises SystemExit: as `ManagedJvmQuery.awaitTermination`.
+        """
         stage = self._job.await_any(self._mine, milliseconds)
         if stage is not None:
             self._managed(stage)._raise_failure()
@@ -124,8 +135,11 @@ class ManagedJvmManager:
 
 
 def in_callback() -> bool:
-    """Whether the JVM has called us (foreachBatch, a listener). There a wait for the boundary would never end: the batch
-    that has to reach it is the caller."""
+    """Whether the JVM has called this thread's code (foreachBatch, a listener).
+
+    In such a callback, a wait for the boundary would never end, because the batch that must reach it is the
+    caller.
+    """
     frame = sys._getframe().f_back
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
@@ -135,7 +149,10 @@ def in_callback() -> bool:
 
 
 class EndedJvmQuery:
-    """Stands for the JVM's query where there is none: no new data may be read. Answers as one of which nothing has run yet."""
+    """Stands for the JVM's query where none is started, because no new data may be read.
+
+    It answers like a query that has run no batch yet.
+    """
 
     def __init__(self, query_id: str, name: str | None) -> None:
         self._id = query_id
@@ -157,7 +174,7 @@ class EndedJvmQuery:
         return None
 
     def processAllAvailable(self) -> None:
-        """All there was is processed."""
+        """Return at once: there is nothing to process."""
 
     def exception(self) -> Any:
         return _Nothing()
@@ -170,7 +187,7 @@ class EndedJvmQuery:
 
 
 class _Text(str):
-    """A string that answers as a `java.util.UUID` does."""
+    """A string with the `toString` of a `java.util.UUID`."""
 
     def toString(self) -> str:
         return str(self)

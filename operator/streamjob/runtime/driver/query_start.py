@@ -1,4 +1,4 @@
-"""A query starts: which stage it is a run of, where it begins, which other stages it is connected with, what is refused."""
+"""Starts a query: finds its stage, the batch it begins from and its edges to other stages, or refuses it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .managed_query import EndedJvmQuery
 
 log = logging.getLogger("streamjob")
 
-COMMIT_WAIT = 600.0  # seconds that a run waits for what the one before it has left to commit
+COMMIT_WAIT = 600.0  # seconds that a run waits until the transactions of the previous run are committed
 
 
 class Job(Protocol):
-    """What a start has to know of the job, and to tell it: `driver.Driver`."""
+    """What a start needs of the job. `driver.Driver` implements it."""
 
     config: DriverConfig
     declared: DeclaredStages
@@ -54,7 +54,10 @@ class Job(Protocol):
 
 
 class Starter:
-    """Thread-safe: a script may start queries from several threads, and from callbacks of a query that is just starting."""
+    """Starts queries. Thread-safe.
+
+    A script may start queries from several threads, and from callbacks of a query that is just starting.
+    """
 
     def __init__(self, job: Job, loop: Loop) -> None:
         self._job = job
@@ -65,7 +68,7 @@ class Starter:
         self._engines: dict[Any, Engine] = {}  # by the JVM's StreamingQueryManager, one for each session
         self._lock = threading.RLock()
         self._names: set[str] = set()  # tasks that are about to start
-        self.calls_back = False  # the script has functions that Spark calls, which could start a query
+        self.calls_back = False  # Spark calls functions of the script, which could start a query
 
     @property
     def busy(self) -> bool:
@@ -78,7 +81,13 @@ class Starter:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Stage:
-        """:raises StreamJobError: see `Driver.start_query`. :raises SystemExit: what would run has been drained."""
+        """Start the writer's query as a run of a stage.
+
+        If no new data may be read, no Spark query is started: `Stage.query` is None.
+
+        :raises StreamJobError: see `Driver.start_query`.
+        :raises SystemExit: the job drains and has finished the stage.
+        """
         began = time.monotonic()
         engine = self._engine(writer)
         said = written(writer, original, args, kwargs)
@@ -116,18 +125,23 @@ class Starter:
         found: Ends,
         name: TaskName,
     ) -> tuple[Stage, Entry, list[str]]:
-        """Everything that can be refused is, before Spark writes an offset."""
+        """Prepare the run. Everything that can be refused is refused here, before Spark writes an offset.
+
+        :returns: the run, what `admission.enter` found, and the uids of the stages that it reads from.
+        :raises StreamJobError: the query is refused.
+        :raises SystemExit: the job drains and has finished the stage.
+        """
         uid, task = name.uid, name.task
         before = self._stages.get(task)
         if before is None:
             self._loop.started()
         if self._job.drains and self._coordinator.has_finished(task) and before is not None:
-            raise SystemExit(0)  # a script that starts its query again and again would never end
+            raise SystemExit(0)  # otherwise a script that starts its query in a loop would never end
         self._await_commit(task)
         restart = admission.restarter(writer, original, args, kwargs)
         upstream, readers = self._neighbours(uid, found)
         with self._loop.lock:
-            self._coordinator.refuse_start(task, upstream, drained=True)  # circles
+            self._coordinator.refuse_start(task, upstream, drained=True)  # only checks for cycles
             for reader in readers:
                 own = self._own_sources(reader.uid, reader.ends, [(uid, found)])
                 self._coordinator.reads(reader.task, uid, own_sources=own)
@@ -182,7 +196,7 @@ class Starter:
         return stage, entry, upstream
 
     def _reads_nothing(self, stage: Stage, entry: Entry) -> bool:
-        """It has ended, its last batch ran in an earlier epoch, or the end is asked for: no new data may be read."""
+        """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
         finished = self._coordinator.has_finished(stage.task)
         return entry.finished or entry.drained or finished or self._job.asked_to_end
 
@@ -208,7 +222,10 @@ class Starter:
             )
 
     def _beside(self, stage: Stage) -> tuple[str, ...] | None:
-        """See `StageRecord`. What its first run in this epoch began beside."""
+        """`StageRecord.beside` of the stage: the stages that ran when its first run in this epoch started.
+
+        None if another thread than the main one started that run.
+        """
         for other in self._stages.values():
             if other.uid == stage.uid:
                 return other.beside
@@ -251,14 +268,17 @@ class Starter:
                 self._names.discard(name.task)
 
     def _places(self, engine: Engine) -> dict[str, str]:
-        """Where the stages that the job goes on with have their checkpoints, by uid."""
+        """The checkpoint locations of the restored stages, by uid."""
         latest = self._config.restore.latest
         if latest is None:
             return {uid: engine.files.qualify(at) for uid, at in self._config.restore.checkpoints.items()}
         return {s.uid: s.tasks[0].location for s in latest.stages if s.tasks}
 
     def missing(self, engine: Engine | None = None) -> list[str]:
-        """Stages that the job goes on with and the script has not started yet; those that have finished need not be."""
+        """Uids of the restored, unfinished stages that the script has not started yet.
+
+        :param engine: None for that of any session. Empty if there is none yet.
+        """
         with self._lock:
             known = engine or next(iter(self._engines.values()), None)
         if known is None:
@@ -271,7 +291,10 @@ class Starter:
         ]
 
     def left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
-        """Those of the missing stages that the calling thread will not start any more: see `missing_stages.left_out`."""
+        """The missing stages that the main thread will not start any more, see `missing_stages.left_out`.
+
+        Empty in another thread.
+        """
         if threading.current_thread() is not threading.main_thread() or not waited:
             return []
         record = restored(next(iter(waited)).files, self._config)
@@ -281,13 +304,21 @@ class Starter:
     # --- what it is connected with ----------------------------------------------------------------------------
 
     def _neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Stage]]:
-        """Upstream also what is declared and has not started."""
+        """The stages that `uid` reads from, and the runs that read from it.
+
+        Upstream includes stages of declared edges that have not started.
+        """
         others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid]
         upstream, readers = edges.neighbours(uid, found, others, job.edges())
         return upstream, self._started(readers)
 
     def _own_sources(self, uid: str, found: Ends, about_to_start: list[tuple[str, Ends]]) -> bool:
-        """Each shard of a stage has a sink of its own."""
+        """Whether the stage reads something that no other stage of the job writes.
+
+        Each shard of another stage counts with a sink of its own.
+
+        :param about_to_start: uid and ends of stages that are not yet among the runs.
+        """
         others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid] + about_to_start
         shown = {other for other, ends in others if found.read(ends)}
         declared = [writer for writer, reader in job.edges() if reader == uid and writer not in shown]
@@ -297,14 +328,23 @@ class Starter:
         return [s for s in self._stages.values() if s.uid in uids]
 
     def edge_declared(self, writer: str, reader: str) -> bool:
-        """Whether the reader has started. :raises TransactionalUpstream: see there."""
+        """Check a declared edge.
+
+        :returns: whether the reader has started.
+        :raises TransactionalUpstream: the reader has started, and the writer has a transactional sink.
+        """
         found = self._started([reader])
         if found:
             admission.refuse_transactional_upstream(found[0], self._started([writer]), [])
         return bool(found)
 
     def refuse_unknown(self) -> None:
-        """:raises QueryNotStarted, StateNotKept, ShardMissing: what the script has declared is of no query of its own."""
+        """Check that every declaration belongs to a started query.
+
+        :raises QueryNotStarted: a declaration names a query that the script has not started.
+        :raises StateNotKept: a state was declared after its query had started.
+        :raises ShardMissing: a declared shard has not started.
+        """
         admission.refuse_missing(self._job.declared, self._stages)
         started = list(self._stages.values())
         refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
@@ -312,7 +352,12 @@ class Starter:
     # --- transactions -----------------------------------------------------------------------------------------
 
     def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
-        """Of a query that writes to a transactional sink: from here on the runtime says when it commits."""
+        """The transactions of the query, None if its sink is not transactional.
+
+        From here on, the runtime decides when the sink commits.
+
+        :raises SinkShared: another query writes to the same sink object.
+        """
         sink = said.each_batch.given if said.each_batch else None
         if said.each_batch is None or not isinstance(sink, TransactionalSink):
             return None
@@ -328,7 +373,10 @@ class Starter:
         return Transactions(sink, owner_of(self._config.job, name.task))
 
     def _await_commit(self, task: str) -> None:
-        """What the last run has pre-committed for a checkpoint that is durable is committed first."""
+        """Wait until what the previous run pre-committed for durable checkpoints is committed.
+
+        After COMMIT_WAIT seconds, the start continues without it.
+        """
         with self._loop.changed:
             self._loop.changed.wait_for(lambda: not self._coordinator.awaits_commit(task), COMMIT_WAIT)
 

@@ -1,4 +1,4 @@
-"""The end of a Spark session that the script has stopped while the job may still need it."""
+"""Puts off the end of a Spark session that the script stops while the job may still need it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from . import threads
 
 
 class Sessions:
+    """Ends Spark sessions, at once or later. Each `really` is pyspark's own stop()."""
+
     def __init__(self) -> None:
         self._put_off: Callable[[], None] | None = None
         self._ending = threading.local()
@@ -24,7 +26,7 @@ class Sessions:
 
     @property
     def ending(self) -> bool:
-        """In this thread: SparkSession.stop() is about to call SparkContext.stop()."""
+        """Whether this thread is in SparkSession.stop(), which calls SparkContext.stop()."""
         return getattr(self._ending, "now", False)
 
     def end(self, really: Callable[[], None]) -> None:
@@ -35,21 +37,21 @@ class Sessions:
             self._ending.now = False
 
     def put_off(self, really: Callable[[], None]) -> None:
-        """To the script the session is gone: what it makes now is another one."""
+        """Hide the session from the script without ending it. The script's next session is a new one."""
         self._put_off = self._put_off or really
         SparkSession._instantiatedSession = None
         if hasattr(SparkSession, "_activeSession"):
             SparkSession._activeSession = None
 
     def end_put_off(self) -> None:
-        """May be repeated."""
+        """End the session that was put off, if there is one. May be repeated."""
         really, self._put_off = self._put_off, None
         if really is not None:
             self.end(really)
 
 
 def stop_spark(seconds: float) -> None:
-    """End the session that is left, if there is one; after `seconds` nobody waits for it any longer."""
+    """End the Spark session that is still active, if there is one. Waits for at most `seconds`."""
     context = SparkContext._active_spark_context
     if context is None:
         return
@@ -57,7 +59,7 @@ def stop_spark(seconds: float) -> None:
 
     def stop() -> None:
         with suppress(Exception):  # the JVM may be gone
-            # The real one: the script's own call ends the queries first.
+            # pyspark's own method: the patched one would first end the queries.
             inspect.unwrap(SparkContext.stop)(context)
         done.set()
 

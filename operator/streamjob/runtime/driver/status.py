@@ -1,4 +1,4 @@
-"""The driver's status, put together from the coordinator's state and the notes of those who carry out its effects."""
+"""Builds the driver's status from the coordinator's state and from `Notes` on the effects."""
 
 from __future__ import annotations
 
@@ -20,8 +20,15 @@ N = TypeVar("N", int, float)
 
 @dataclass
 class Notes:
-    """What the workers know beyond the coordinator: a line of progress for each task ("" for the job), rows flushed and rows
-    left by the drain, what is stuck, why the last run of a task failed, why the job did."""
+    """What the threads that carry out effects know and the coordinator does not.
+
+    :param progress: one line of progress by task, "" for the job.
+    :param flushed_rows: rows that the drain gave to the sinks.
+    :param state_rows_left: rows that the drain left in the state.
+    :param stuck: why the current step does not succeed. It is tried again.
+    :param failed: why the last run of a task failed, by task.
+    :param failure: why the job failed.
+    """
 
     progress: dict[str, str] = field(default_factory=dict)
     flushed_rows: int | None = None
@@ -32,19 +39,19 @@ class Notes:
     _sums: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def drained(self, result: DrainResult) -> None:
-        """Of one task; those of a job end in threads of their own."""
+        """Add the result of one task. Takes a lock, because tasks are drained in threads of their own."""
         with self._sums:
             self.flushed_rows = _sum([self.flushed_rows, result.output_rows])
             self.state_rows_left = _sum([self.state_rows_left, result.state_rows_left])
 
     def fail(self, error: BaseException, what: str) -> None:
-        """The first failure is the cause; what fails after it is a consequence."""
+        """Keep the first failure: it is the cause, later ones are consequences."""
         if self.failure is None:
             self.failure = problem_of(error, what)
 
 
 def problem_of(error: BaseException, what: str = "") -> Problem:
-    """An error as the status says it; one that is not ours is taken for one that may pass."""
+    """The error as the status reports it. An error that is no StreamJobError counts as retryable."""
     if isinstance(error, StreamJobError):
         return Problem(error.reason, error.message[:2000], error.remedy, error.retryable)
     message = f"{what}: {one_line(error)}".lstrip(": ")
@@ -52,7 +59,7 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
 
 
 def phase(coordinator: Coordinator) -> DriverPhase:
-    """While the script runs: that it failed is known only when it has ended."""
+    """The phase while the script runs. It is never FAILED: that is known only when the script has ended."""
     if not coordinator.tasks:
         return DriverPhase.STARTING
     if coordinator.terminated:
@@ -61,7 +68,10 @@ def phase(coordinator: Coordinator) -> DriverPhase:
 
 
 def stage_statuses(coordinator: Coordinator, stages: dict[str, Stage]) -> tuple[StageStatus, ...]:
-    """:param stages: by task id; those of one uid are one stage."""
+    """The status of each stage.
+
+    :param stages: runs by task id. All runs with the same uid belong to one stage.
+    """
     by_uid: dict[str, list[Stage]] = {}
     for stage in stages.values():
         by_uid.setdefault(stage.uid, []).append(stage)
@@ -88,17 +98,17 @@ def _stage_status(coordinator: Coordinator, uid: str, stages: list[Stage]) -> St
 
 
 def _sum(values: list[N | None]) -> N | None:
-    """None if nobody knows."""
+    """The sum of the known values, None if none is known."""
     known = [v for v in values if v is not None]
     return sum(known[1:], known[0]) if known else None
 
 
 def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> TerminationStatus | None:
-    """Where the termination is: at the step of its slowest task."""
+    """The termination's progress: that of its slowest task. None if none is in progress or done."""
     if not coordinator.tasks or not (coordinator.terminating or coordinator.terminated):
         return None
     request = coordinator.request
-    # One whose upstream has not ended yet has not begun: it is the slowest.
+    # A task without a step has not begun to end, because its upstream has not ended: it is the slowest.
     steps = {name: t.step or Step.BOUNDARY for name, t in coordinator.tasks.items()}
     mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
     step = min(steps.values(), key=STEPS.index, default=Step.BOUNDARY)

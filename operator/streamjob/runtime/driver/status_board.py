@@ -1,4 +1,4 @@
-"""The driver's status as the controller sees it: one immutable value, a version, and a way to wait for the next."""
+"""The driver's status as the controller sees it: one immutable, versioned value, and a wait for the next."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 from ...protocol.messages import DriverStatus, Problem
 
-WARNINGS = 20  # of the newest; each is in the log
+WARNINGS = 20  # the status keeps so many, the newest
 
 
 class StatusBoard:
-    """Thread-safe. `version` grows with every change that a controller has to know at once; figures that only
-    drift (rows per second, watermark) are renewed without one, so that a long poll is not answered for them."""
+    """Thread-safe.
+
+    `version` grows with every change that the controller must learn at once. Figures that change all the time
+    (rows per second, watermark) are replaced without a new version, so that they do not answer a long poll.
+    """
 
     def __init__(self, status: DriverStatus) -> None:
         self._status = status
@@ -25,7 +28,7 @@ class StatusBoard:
             return self._status
 
     def update(self, **changes: Any) -> None:
-        """Replace fields; a new version if anything differs."""
+        """Replace fields. If anything differs, the status gets a new version."""
         with self._changed:
             changed = replace(self._status, **changes)
             if changed != self._status:
@@ -33,7 +36,7 @@ class StatusBoard:
                 self._changed.notify_all()
 
     def warn(self, *warnings: Problem) -> None:
-        """Tell what a person should know though the job goes on."""
+        """Add warnings for the user. The job continues."""
         with self._changed:
             self.update(warnings=(*self._status.warnings, *warnings)[-WARNINGS:])
 
@@ -43,7 +46,7 @@ class StatusBoard:
             self._status = replace(self._status, **figures)
 
     def wait(self, after: int, timeout: float) -> DriverStatus:
-        """The status once its version is above `after`, or as it is after `timeout` seconds."""
+        """The status, as soon as its version is above `after`, else as it is after `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._status.version > after, timeout)
             return self._status

@@ -1,4 +1,4 @@
-"""Which threads are the script's: all that neither we nor pyspark and py4j have started for themselves."""
+"""Tells which threads are the script's: all that the runtime, pyspark and py4j did not start."""
 
 from __future__ import annotations
 
@@ -9,36 +9,42 @@ from typing import Any, TypeVar
 
 T = TypeVar("T", bound=threading.Thread)
 _own: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-POOLS = "streamjob-"  # how the names of the threads of our own pools begin
+POOLS = "streamjob-"  # prefix of the thread names of the runtime's own pools
 
 
 def own(thread: T) -> T:
-    """A thread of ours, to be started."""
+    """Mark a thread that is not started yet as the runtime's own, and make it a daemon."""
     thread.daemon = True
     _own.add(thread)
     return thread
 
 
 def start(target: Callable[..., object], name: str, *args: Any) -> None:
-    """A daemon thread of our own."""
+    """Start a daemon thread of the runtime's own."""
     own(threading.Thread(target=target, name=name, args=args)).start()
 
 
 def script_threads() -> list[threading.Thread]:
-    """Threads that are the script's own, apart from the main one."""
+    """The script's own threads, without the main thread."""
     main = threading.main_thread()
     return [t for t in threading.enumerate() if t is not main and not (_is_at_its_end(t) or _is_of_others(t))]
 
 
 def _is_at_its_end(thread: threading.Thread) -> bool:
-    """`Thread.run` deletes what it was to call when that has returned, a moment before the thread is gone. Whose it was cannot be
-    told any more, and it starts nothing."""
+    """Whether the thread is about to end.
+
+    `Thread.run` deletes its target when that has returned, shortly before the thread ends. From then on the
+    owner of the thread is unknown, and the thread starts nothing more.
+    """
     return not hasattr(thread, "_target")
 
 
 def _is_of_others(thread: threading.Thread) -> bool:
-    """pyspark's: the server of the accumulators. A script may well give a method of a pyspark object, or pyspark's
-    InheritableThread, something to do."""
+    """Whether the thread belongs to the runtime, to py4j, or to pyspark's accumulator server.
+
+    Other threads with pyspark code are the script's: it may use pyspark's InheritableThread, or run a method
+    of a pyspark object in a thread.
+    """
     if thread in _own or thread.name.startswith(POOLS):
         return True
     target = getattr(thread, "_target", None)

@@ -1,4 +1,4 @@
-"""What the script waits for: runs that are over, for one of them or for any."""
+"""What the script waits for: the end of one run, or of any run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ Until = Callable[[], bool]
 
 
 class Waits:
-    """Guarded by the lock of `changed`."""
+    """The waits of the script's threads, and the runs that have ended. Guarded by the lock of `changed`."""
 
     def __init__(self, changed: threading.Condition) -> None:
         self._changed = changed
-        self._endless: dict[int, Until] = {}  # by thread
-        self._terminated: list[Stage] = []  # in the order in which they ended
+        self._endless: dict[int, Until] = {}  # the conditions of waits without a timeout, by thread
+        self._terminated: list[Stage] = []  # in the order of their ends
 
     def until(self, over: Until, milliseconds: int | None) -> bool:
-        """Whether it is over, at the end of the wait."""
+        """Wait until `over` returns true.
+
+        :param milliseconds: timeout, None to wait without one.
+        :returns: the last result of `over`.
+        """
         me = threading.get_ident()
         with self._changed:
             if milliseconds is None:
@@ -34,11 +38,11 @@ class Waits:
     # --- awaitAnyTermination ----------------------------------------------------------------------------------
 
     def over(self, stage: Stage) -> None:
-        """A run is over."""
+        """A run is over. The caller holds the lock."""
         self._terminated.append(stage)
 
     def terminated(self, mine: Callable[[Stage], bool]) -> Stage | None:
-        """The first that ended, or the last that failed."""
+        """The last run that failed, else the first that ended, else None."""
         with self._changed:
             found = [stage for stage in self._terminated if mine(stage)]
         failed = [stage for stage in found if stage.failure is not None]
@@ -51,12 +55,12 @@ class Waits:
     # --- can the script start anything? -----------------------------------------------------------------------
 
     def script_is_blocked(self) -> bool:
-        """Its only thread waits for a run to end, without end, and none of those that it waits for has."""
+        """Whether the script's only thread waits without a timeout, and what it waits for has not ended."""
         with self._changed:
             waits = self._endless.get(threading.main_thread().ident or 0)
             return waits is not None and not waits() and self.only_main_thread()
 
     @staticmethod
     def only_main_thread() -> bool:
-        """The script has no other thread."""
+        """Whether the script has no thread but the main one."""
         return not script_threads()

@@ -1,1 +1,1 @@
-"""The JVM beneath: what its errors say, one without a Spark session, the archive of classes that lets it start sooner."""
+"""The JVM: its errors and signals, a JVM without a Spark session, the class archive for a faster start."""

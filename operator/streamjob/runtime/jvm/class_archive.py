@@ -1,9 +1,10 @@
-"""An archive of the classes that Spark loads on its way up (the JVM's class-data sharing): with it a driver is there in about
-half of the time.
+"""An archive of the classes that Spark loads at startup (JVM class-data sharing).
 
-    python -m streamjob.runtime.jvm.class_archive     make it, beside the pyspark that is installed; once for an image
+It about halves the start time of a driver.
 
-A JVM takes it only if it is the same JVM with the same class path; otherwise it starts as ever.
+    python -m streamjob.runtime.jvm.class_archive     make it, next to the installed pyspark; once per image
+
+A JVM uses the archive only if it is the same JVM with the same class path. Otherwise it ignores the archive.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"  # pyspark's own
-QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # what does not fit is no news to anybody
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"  # read by pyspark
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # no warnings about an archive that does not fit
 
 
 def archive() -> Path:
-    """Where it is, or would be. Does not import pyspark."""
+    """The path of the archive, whether it exists or not. Does not import pyspark."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
@@ -30,8 +31,10 @@ def archive() -> Path:
 
 
 def settings() -> dict[str, str]:
-    """Spark's configuration for a driver that uses it; nothing where there is none. `defaultJavaOptions` are those of an image:
-    a job's own come after them."""
+    """The Spark configuration that makes a driver use the archive; empty if there is no archive.
+
+    `defaultJavaOptions` is meant for images: a job's own Java options come after it.
+    """
     path = archive()
     if not path.exists():
         return {}
@@ -39,14 +42,17 @@ def settings() -> dict[str, str]:
 
 
 def make() -> Path:
-    """Run a small streaming query in a JVM that writes the archive when it ends: half a minute, 170 MB."""
+    """Run a small streaming query in a JVM that writes the archive when it exits: half a minute, 170 MB.
+
+    :returns: the path of the archive.
+    """
     path = archive()
     path.unlink(missing_ok=True)
     option = shlex.quote(f"-XX:ArchiveClassesAtExit={path} {QUIET}")
-    # Where an image is built, the host's name may lead nowhere.
+    # During an image build, the host name may not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ[SUBMIT_ARGUMENTS] = f"--driver-java-options {option} pyspark-shell"
-    from pyspark import SparkContext  # noqa: PLC0415  the JVM's options have to be there first
+    from pyspark import SparkContext  # noqa: PLC0415  the JVM's options must be set first
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -60,9 +66,9 @@ def make() -> Path:
 
 
 def end(gateway: Any) -> None:
-    """End the JVM behind a gateway of pyspark's, and wait until it has."""
+    """End the JVM of a pyspark gateway and wait for it to exit."""
     gateway.shutdown()
-    gateway.proc.stdin.close()  # which is what it lives by
+    gateway.proc.stdin.close()  # the JVM exits when this pipe closes
     gateway.proc.wait()
 
 

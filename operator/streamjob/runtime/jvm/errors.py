@@ -1,4 +1,4 @@
-"""What went wrong, in one line: for statuses and conditions. The whole of it stands in the driver's log."""
+"""Shortens errors to one line, for statuses and conditions. The driver's log has the full text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 LONGEST = 500  # characters
 TRACEBACK = "Traceback (most recent call last):"
-DEEPEST = 20  # causes of a Java exception; some are their own
+DEEPEST = 20  # causes of a Java exception; some exceptions are their own cause
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of what it says; of a Java exception what its innermost cause says, for the outer ones only wrap it."""
+    """The first line of an error's message.
+
+    For a Java exception, that of its innermost cause, because the outer exceptions only wrap it.
+    """
     if isinstance(error, Py4JJavaError):
         try:
             return first_line(str(java_causes(error)[-1].toString()))
@@ -23,8 +26,11 @@ def one_line(error: BaseException) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first that is not empty. One that only announces a Python traceback, as Spark's do of a function of the script, with
-    what was raised: that is the first line behind the frames."""
+    """The first line that is not empty, at most `LONGEST` characters.
+
+    If that line only announces a Python traceback, as Spark's messages about a function of the script do, the
+    exception is appended: the first line after the frames.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""

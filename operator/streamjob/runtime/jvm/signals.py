@@ -1,4 +1,4 @@
-"""Signals of the driver's JVM, which is in the process group of the driver."""
+"""Signals of the driver's JVM, which belongs to the driver's process group."""
 
 from __future__ import annotations
 
@@ -6,5 +6,8 @@ from typing import Any
 
 
 def ignore_sigterm(jvm: Any) -> None:
-    """Keep the JVM alive when the whole process group gets SIGTERM: it would end the SparkContext in mid-batch."""
+    """Let the JVM ignore SIGTERM, which the whole process group receives.
+
+    Otherwise the JVM would end the SparkContext in the middle of a batch.
+    """
     jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("TERM"), jvm.sun.misc.SignalHandler.SIG_IGN)

@@ -1,7 +1,7 @@
-"""A JVM with Spark's and Hadoop's classes and no Spark session: for looking at files where no job runs.
+"""A JVM with Spark's and Hadoop's classes but without a Spark session, to access files when no job runs.
 
-It starts in about five seconds (a session takes twice that), opens no port but py4j's own on the loopback device, and ends with
-this process. What `spark-defaults.conf` says about file systems and jars holds here too.
+It starts in about five seconds (a session takes twice as long), opens only py4j's port on the loopback
+device, and ends with this process. The settings of `spark-defaults.conf` for file systems and jars apply.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import class_archive
 from .errors import first_line
 
 MEMORY = "256m"
-CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # how lines of a JVM begin that is all right
+CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # prefixes of harmless lines in a JVM's output
 
 
 class NoJvm(StreamJobError):
@@ -29,10 +29,10 @@ class NoJvm(StreamJobError):
 
 
 class SmallJvm:
-    """Started at once; `close()` ends it. Takes the place of a SparkSession for HadoopFiles.
+    """A JVM that the constructor starts and `close()` ends. `HadoopFiles` accepts it instead of a session.
 
-    :param settings: Spark configuration. It is seen in `ps`: secrets belong into spark-defaults.conf.
-    :raises NoJvm: there is no Java, or it ended at once.
+    :param settings: Spark configuration. It is visible in `ps`, so put secrets into spark-defaults.conf.
+    :raises NoJvm: there is no Java, or it exited immediately.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -60,7 +60,7 @@ class SmallJvm:
         self.jvm: Any = self.gateway.jvm
 
     def hadoop_conf(self) -> Any:
-        """As a session makes it: with `spark.hadoop.*`, and S3 credentials from the environment."""
+        """A session's Hadoop Configuration: `spark.hadoop.*`, and S3 credentials from the environment."""
         spark = self.jvm.org.apache.spark
         return spark.deploy.SparkHadoopUtil.get().newConfiguration(spark.SparkConf())
 

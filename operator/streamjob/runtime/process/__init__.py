@@ -1,6 +1,5 @@
-"""The driver's process: its entry points (a pod, a laptop), the user's script in the main thread, signals, the control server,
-and the way out.
+"""The driver process: its entry points (pod, local mode), the script, signals, the control server, the exit.
 
-Called by `__main__` only. The main thread belongs to the script from `script.run` until the script ends; signals, the control
-server and the index of a laptop job have threads of their own.
+Only `__main__` calls this room. The main thread belongs to the script from `script.run` until the script
+ends. Signals, the control server and the index of a local job each have threads of their own.
 """

@@ -1,4 +1,4 @@
-"""What the driver is told at its start, and the Spark configuration that follows from it."""
+"""The driver's configuration at its start, and the Spark configuration derived from it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..jvm import class_archive
 VARIABLE = "STREAMJOB_CONFIG"
 SECRETS, PORT, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_PORT", "STREAMJOB_TERMINATION_LOG"
 INDEX = "STREAMJOB_INDEX"
-INDEX_WAIT = 120.0  # seconds for the kubelet to bring a mounted ConfigMap up to date; it looks once a minute
-INDEX_LIMIT = 1 << 20  # bytes of a ConfigMap
+INDEX_WAIT = 120.0  # seconds for the kubelet to update a mounted ConfigMap, which it checks once a minute
+INDEX_LIMIT = 1 << 20  # bytes, the limit of a ConfigMap
 
 
 class NotConfigured(StreamJobError):
-    """Not inside a driver pod, or the pod was not made by the controller."""
+    """The process does not run in a driver pod of the controller, or its configuration is invalid."""
 
     reason = "DriverNotConfigured"
 
 
 class CheckpointNotMounted(StreamJobError):
-    """The index in the pod does not have the checkpoint that the driver is to go on from."""
+    """The index mounted in the pod does not have the checkpoint that the driver resumes from."""
 
     reason = "CheckpointNotMounted"
     retryable = True
@@ -39,7 +39,7 @@ class CheckpointNotMounted(StreamJobError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are in the pod. Tests and benchmarks run drivers beside each other, and say other places."""
+    """The driver's paths and port. Tests and benchmarks run several drivers side by side and set others."""
 
     secrets: Path
     port: int
@@ -56,7 +56,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Of the control endpoint; from files of the job's Secret, never from the environment (`ps e` shows that)."""
+    """Credentials of the control endpoint.
+
+    They come from files of the job's Secret, never from the environment, which `ps e` shows.
+    """
 
     token: str
     certificate: Path
@@ -64,11 +67,13 @@ class Credentials:
 
 
 def load(environment: Mapping[str, str]) -> DriverConfig:
-    """The variable has all but the stages of the latest checkpoint, which may be too large for one: they are in the index, which
-    is mounted.
+    """Read the configuration from the variable STREAMJOB_CONFIG and the mounted index.
+
+    The stages of the latest checkpoint may be too large for a variable, so they are read from the index. The
+    kubelet may mount an old copy of the index: wait up to INDEX_WAIT seconds until it has the checkpoint.
 
     :raises NotConfigured: the variable is missing or malformed.
-    :raises CheckpointNotMounted: the index does not have that checkpoint, or is not there.
+    :raises CheckpointNotMounted: the index is missing or does not have that checkpoint.
     """
     text = environment.get(VARIABLE)
     if text is None:
@@ -94,13 +99,17 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
 
 
 def with_stages(config: DriverConfig, index: str) -> DriverConfig:
-    """The configuration with all of the latest checkpoint. :raises CheckpointNotMounted:"""
+    """The configuration with the complete record of the latest checkpoint.
+
+    :param index: the text of the index, empty if there is none.
+    :raises CheckpointNotMounted: the index does not have that checkpoint.
+    """
     latest = config.restore.latest
     if latest is None or latest.stages:
         return config
     try:
         documents = codec.parse(index, "the index", INDEX_LIMIT)["checkpoints"]
-        # Of the others the format need not be known.
+        # Only this record is parsed: the others may have an unknown format.
         (document,) = (d for d in documents if d["checkpoint"] == latest.checkpoint)
         found = codec.from_plain(CheckpointRecord, document)
     except (FormatError, LookupError, TypeError, ValueError) as e:
@@ -118,14 +127,20 @@ def _not_mounted(latest: CheckpointRecord, why: str) -> CheckpointNotMounted:
 
 
 def forget(environment: MutableMapping[str, str]) -> None:
-    """Take out what `load` and `Place.of` have read, before the JVM inherits it: the JVM starts dozens of processes a batch on a
-    volume (Hadoop's `chmod`, `readlink`), each with a copy."""
+    """Remove the variables that `load` and `Place.of` read, so that the JVM does not inherit them.
+
+    On a volume, the JVM starts dozens of processes per batch (Hadoop's `chmod`, `readlink`), each with a copy
+    of the environment.
+    """
     for variable in (VARIABLE, INDEX, SECRETS, PORT, TERMINATION_LOG):
         environment.pop(variable, None)
 
 
 def credentials(folder: Path) -> Credentials:
-    """:raises NotConfigured: the job's Secret is not mounted."""
+    """The credentials in the folder of the mounted Secret.
+
+    :raises NotConfigured: the job's Secret is not mounted.
+    """
     token = folder / "token"
     if not token.exists():
         raise NotConfigured(f"{token} does not exist", remedy="Mount the job's control Secret there")
@@ -133,10 +148,16 @@ def credentials(folder: Path) -> Credentials:
 
 
 def write_spark_properties(config: DriverConfig, environment: Mapping[str, str]) -> Path:
-    """The job's settings as a properties file in a new folder. What the script sets itself has precedence, and they have it over
-    the image's own spark-defaults.conf."""
+    """Write the job's Spark settings to a properties file in a new folder.
+
+    Settings made by the script take precedence over this file; this file takes precedence over the image's
+    own spark-defaults.conf.
+
+    :returns: the path of the file.
+    :raises NotConfigured: a setting contains a line break.
+    """
     folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
-    # Progress bars are for a terminal; a pod's log is none.
+    # Progress bars need a terminal, which the log of a pod is not.
     settings = {"spark.ui.showConsoleProgress": "false", **class_archive.settings(), **config.spark_conf}
     if "POD_IP" in environment:
         # Executors call back to the pod's own address: no Service is needed in client mode.
@@ -153,15 +174,19 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
 
 
 def adopt_spark_properties(config: DriverConfig) -> None:
-    """Make this process' Spark start with the job's configuration."""
+    """Make Spark start with the job's configuration in this process.
+
+    :raises NotConfigured: as `write_spark_properties`.
+    """
     file = shlex.quote(str(write_spark_properties(config, os.environ)))
     given = os.environ.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell")
-    # Not as SPARK_CONF_DIR: that would hide the image's own files, and be another class path each time (see `class_archive`).
+    # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
+    # that the class archive would not fit (see `class_archive`).
     os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} --load-spark-defaults {given}"
 
 
 def _one_line(key: str, value: str) -> str:
-    # A java.util.Properties file: a line break would end the value and begin another setting.
+    # In a java.util.Properties file, a line break ends the value and begins another setting.
     if "\n" in value or "\r" in value:
         raise NotConfigured(
             f"spark configuration {key} holds a line break", remedy="Take it out of spec.sparkConf"

@@ -1,4 +1,4 @@
-"""The control endpoint: the calls of `protocol.messages` over TLS with a bearer token."""
+"""The control endpoint: serves the calls of `protocol.messages` over TLS, with a bearer token."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ from ..driver.status_board import StatusBoard
 from .config import Credentials
 
 LONG_POLL_MAX = 60.0  # seconds
-IO_TIMEOUT = 75.0  # seconds without a byte until a connection is dropped; above the longest poll
-GREETING = 10.0  # seconds until a connection has to have shown the token, however slowly it speaks
-MAX_CONNECTIONS = 32  # that have not shown the token
+IO_TIMEOUT = 75.0  # seconds without a byte before a connection is dropped; longer than the longest poll
+GREETING = 10.0  # seconds within which a connection must show the token, even if it sends bytes all the time
+MAX_CONNECTIONS = 32  # connections that have not shown the token
 NO_HEADERS: Mapping[str, str] = {}
 
 
 class StaleEpoch(StreamJobError):
-    """A command of a controller that knows another attempt of this job (V12)."""
+    """The command comes from a controller that knows another attempt of this job (V12)."""
 
     reason = "StaleEpoch"
 
 
 class StaleTerm(StreamJobError):
-    """A command of a controller that another one has followed (V12). `term`: the latest that was heard of."""
+    """The command comes from a controller that a later one has replaced (V12).
+
+    :param term: the latest term that the driver knows.
+    """
 
     reason = "StaleTerm"
 
@@ -56,7 +59,7 @@ class StaleTerm(StreamJobError):
 
 
 class Commands(Protocol):
-    """What the endpoint may ask of the driver. All are idempotent and return at once."""
+    """The driver's commands. All are idempotent and return at once."""
 
     def terminate(self, request: TerminationRequest) -> None: ...
 
@@ -70,11 +73,14 @@ class Commands(Protocol):
 
 
 class Strangers:
-    """Connections that have not shown the token: MAX_CONNECTIONS at most, each for GREETING seconds. One more, and the oldest has
-    to go: where no NetworkPolicy is enforced any pod may connect, and must not keep the controller out by that."""
+    """Connections that have not shown the token: at most MAX_CONNECTIONS, each for at most GREETING seconds.
+
+    If there is one more, the oldest is closed. Where no NetworkPolicy is enforced, any pod may connect; it
+    must not be able to keep the controller out.
+    """
 
     def __init__(self) -> None:
-        self._open: dict[socket.socket, threading.Timer] = {}  # the oldest first
+        self._open: dict[socket.socket, threading.Timer] = {}  # oldest first
         self._lock = threading.Lock()
 
     def enter(self, connection: socket.socket) -> None:
@@ -88,7 +94,7 @@ class Strangers:
                 _hang_up(oldest)
 
     def leave(self, connection: socket.socket) -> None:
-        """It has shown the token, or is over."""
+        """The connection has shown the token, or has ended."""
         with self._lock:
             timer = self._open.pop(connection, None)
         if timer is not None:
@@ -96,7 +102,7 @@ class Strangers:
 
 
 class ControlServer(ThreadingHTTPServer):
-    """Serves until the process ends. A connection costs a thread."""
+    """Serves until the process ends, with one thread per connection."""
 
     daemon_threads = True
     request_queue_size = 16
@@ -114,21 +120,23 @@ class ControlServer(ThreadingHTTPServer):
         self.epoch = epoch
         self.board = board
         self.commands = commands
-        self.term = 0  # the latest of a controller that was heard of
-        # A command is admitted and carried out under this lock: none of an earlier term follows one of a later term.
+        self.term = 0  # the latest term that a controller has sent
+        # Commands are admitted and carried out under this lock: no command of an earlier term follows one of
+        # a later.
         self.fence = threading.Lock()
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._tls.load_cert_chain(credentials.certificate, credentials.key)
         self._strangers = Strangers()
-        self._served = threading.local()  # `.connection`: that this thread serves
+        self._served = threading.local()  # `.connection`: the one that this thread serves
 
     def start(self) -> None:
         threads.start(self.serve_forever, "streamjob-control")
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        # The handshake happens here, in the connection's own thread: a client that stalls in it holds up nobody.
-        # Wrapped in TLS, the socket object is another one. This one stays, to end the connection from outside.
+        # The handshake runs here, in the connection's own thread, so that a stalled client blocks nobody
+        # else. TLS wraps the connection in another socket object. This duplicate stays open to end the
+        # connection from outside.
         self._served.connection = handle = socket.socket(fileno=os.dup(request.fileno()))
         self._strangers.enter(handle)
         try:
@@ -144,15 +152,15 @@ class ControlServer(ThreadingHTTPServer):
             handle.close()
 
     def knows(self) -> None:
-        """The connection that this thread serves has shown the token: it may take its time."""
+        """The connection of this thread has shown the token: its time is no longer limited to GREETING."""
         self._strangers.leave(self._served.connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; errors of ours are answered, not printed with a trace."""
+        """Print nothing: a lost client is not worth a traceback, and our own errors are sent as answers."""
 
 
 def _hang_up(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it has ended by itself
+    with contextlib.suppress(OSError):  # it has already ended
         connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -162,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "streamjob"
     sys_version = ""
     disable_nagle_algorithm = True
-    wbufsize = -1  # one segment an answer
+    wbufsize = -1  # buffered, so that an answer is one segment
 
     def do_GET(self) -> None:
         url = urllib.parse.urlsplit(self.path)
@@ -246,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(text)
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        """Check the token, then answer; every error becomes a status code and a Problem."""
+        """Check the token, then answer. Each error becomes a status code and a Problem."""
         given = self.headers.get("Authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
             return self._refuse(HTTPStatus.UNAUTHORIZED, "Unauthorized", "the bearer token is not this job's")
@@ -271,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(
         self, code: HTTPStatus, reason: str, message: str, headers: Mapping[str, str] = NO_HEADERS
     ) -> None:
-        # The body may be unread: what follows on this connection could not be told from it.
+        # The body may be unread, and the next request on this connection could not be told apart from it.
         self.close_connection = True
         self._answer(code, codec.dumps(Problem(reason, message)), headers)
 
@@ -288,4 +296,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: their headers hold the token, and a long poll is no event."""
+        """Log no requests: their headers contain the token, and a long poll is not worth a line."""

@@ -1,8 +1,9 @@
-"""The driver's process: the user's script in its main thread, and one orderly way out.
+"""Runs the user's script in the main thread of the driver process and exits in one orderly way.
 
-The way out is Python's own, so that atexit handlers run and files are flushed: the main thread comes back here when the script
-has ended, waits for what it has left running, and exits with the script's code. Only where the job was asked to end, a script
-that does not is ended: first as by sys.exit(), then for good.
+The process exits as Python does, so that atexit handlers run and files are flushed. When the script has
+ended, the main thread returns here, waits for the threads and queries that the script left running, and exits
+with the script's code. A script is ended by force only if the job was asked to end and the script does not:
+first as by sys.exit(), then by os._exit().
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-LOOK = 0.2  # seconds between two looks whether a script that should end has
-LAST = 10.0  # seconds from sys.exit() in the script's main thread to the end of the process
-SPARK_STOPS = 10.0  # seconds
+LOOK = 0.2  # seconds between two checks whether the script, or one of its threads, has ended
+LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
+SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
 def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
-    """The user's script in this, the main thread, until it and every query it started is over; the exit code."""
+    """Run the script in the calling thread, the main one, until the script and all its queries have ended.
+
+    :returns: the exit code.
+    """
     end, process = MainEnd(), os.getpid()
     try:
         patch_pyspark.install(driver)
         end_joiners()
         outcome = script.run(settings.application)
-    except StreamJobError as e:  # of ours, before the script began
+    except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
     if os.getpid() != process:
         _leave_fork(outcome)
@@ -61,12 +65,12 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
         )
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
-        problem = driver.dead_query() or problem  # the cause
+        problem = driver.dead_query() or problem  # the query's failure is the cause
     code = outcome.code
     refused = outcome.error is not None and not isinstance(outcome.error, script.ScriptFailed)
     if driver.stages and (code == 0 or (driver.ending and not refused)):
-        # A script that falls off its end leaves its queries running: they are the job. Whatever a script does after its query was
-        # asked to end, it does not cut the end short.
+        # The script ended and left its queries running: they are the job. If the job was asked to end, even a
+        # script that fails does not cut the termination short.
         if problem is not None:
             log.warning("the script ended with: %s", problem.message)
         alive = any(not run.over.is_set() for run in driver.runs())
@@ -79,7 +83,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
 
 
 def _leave_fork(outcome: Outcome) -> NoReturn:
-    """The script has forked, and this is the end of the child: it leaves as Python does, and is no driver."""
+    """Exit a process that the script forked, as Python exits. It is not a driver."""
     for thread in script_threads():
         if not thread.daemon:
             thread.join()
@@ -89,7 +93,10 @@ def _leave_fork(outcome: Outcome) -> NoReturn:
 
 
 def _uninterrupted(wait: Callable[[], None]) -> None:
-    """A handler of the script may raise in the main thread (sys.exit() on SIGTERM). The script is over: it ends nothing more."""
+    """Wait to the end, even if the script's signal handler raises in the main thread (sys.exit() on SIGTERM).
+
+    The script is over, so its sys.exit() must not end anything more.
+    """
     while True:
         try:
             return wait()
@@ -98,8 +105,10 @@ def _uninterrupted(wait: Callable[[], None]) -> None:
 
 
 def _join_threads(driver: Driver) -> None:
-    """As Python does it at its end: threads of the script's that are no daemons are part of it. Not once the job has been
-    stopped: what they wait for may never come."""
+    """Wait for the script's non-daemon threads, as Python does at exit: they are part of the script.
+
+    Do not wait once the job has been stopped, because what they wait for may never happen.
+    """
     while left := [thread for thread in script_threads() if not thread.daemon]:
         if driver.stops and driver.terminated.is_set():
             return
@@ -107,7 +116,12 @@ def _join_threads(driver: Driver) -> None:
 
 
 class Exit:
-    """The one way out of the process. To be made before the script runs: what is registered first is called last at exit."""
+    """The only way out of the process.
+
+    Create it before the script runs: the atexit handler that is registered first is called last.
+
+    :param report: leaves a status to whoever comes after this process; in a pod, in the termination message.
+    """
 
     def __init__(
         self, board: StatusBoard, driver: Driver, signals: Signals, report: Callable[[DriverStatus], None]
@@ -120,16 +134,19 @@ class Exit:
         self._left = threading.Event()
         self._gone = threading.Event()
         self._process = os.getpid()
-        self.deadline: float | None = None  # of SIGTERM, on the clock of time.monotonic()
-        self.reason: str | None = None  # of an end before the first query
+        self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
+        self.reason: str | None = None  # why the job ended before its first query
         atexit.register(self._at_exit)
 
     def report(self) -> None:
-        """Leave the status as it is now to whoever comes after this process."""
+        """Leave the current status to whoever comes after this process."""
         self._report(self._board.status)
 
     def leave(self, code: int, problem: Problem | None) -> int:
-        """Say why, in the log and in the report; the exit code."""
+        """Record in the status, the log and the report why the driver exits.
+
+        :returns: `code`.
+        """
         reason = self.reason or self._reason(code, problem)
         changes: dict[str, object] = {"exit_code": code, "exit_reason": reason}
         if problem is not None:
@@ -142,17 +159,21 @@ class Exit:
         return code
 
     def leave_at_once(self, reason: str) -> None:
-        """Nothing has begun, so nothing is lost: end the script where it is, in its main thread."""
+        """End the script wherever its main thread is. No query has started, so nothing is lost."""
         self.reason = reason
         self.end_script(0)
 
     def script_is_over(self) -> None:
-        """Its threads too."""
+        """The script has ended, including its threads."""
         self._script_over.set()
         self._signals.leave_no_more()
 
     def end_script(self, code: int) -> None:
-        """As by sys.exit() in the script's main thread; what does not end by that is ended, behind the final checkpoint."""
+        """End the script as by sys.exit() in its main thread. If that is not enough, end the process.
+
+        A script that does not end by SystemExit is killed only after the final checkpoint: `await_queries`
+        comes first.
+        """
         self._signals.leave(code)
         if self._script_over.wait(LAST):
             self._left.wait()
@@ -165,7 +186,10 @@ class Exit:
             os._exit(code)
 
     def watch_request(self) -> None:
-        """A job that was asked to end does not wait for its script for ever. Returns when the process is about to end."""
+        """End a script that runs on for too long after its job was asked to end and its queries have ended.
+
+        Runs in a thread of its own. Returns when the process is about to exit.
+        """
         while not self._gone.wait(LOOK):
             if self._script_is_left and time.monotonic() > self._limit():
                 log.warning(
@@ -175,7 +199,10 @@ class Exit:
 
     @property
     def _script_is_left(self) -> bool:
-        """Its main thread; or what that has left: other threads, and what it has registered with atexit."""
+        """Whether the job was asked to end and only its script is left.
+
+        That is the script's main thread; after it has ended, the script's other threads and atexit handlers.
+        """
         return self._driver.only_script_left or (self._left.is_set() and self._driver.asked_to_end)
 
     def _limit(self) -> float:
@@ -204,9 +231,9 @@ class Exit:
         return "the script has ended before a query began"
 
     def _at_exit(self) -> None:
-        """After all that the script has registered."""
+        """The last atexit handler: it runs after those of the script."""
         if os.getpid() != self._process:
-            return  # a fork's end is not the driver's
+            return  # a forked child is not the driver
         self._driver.sessions.end_put_off()
         stop_spark(SPARK_STOPS)
         script.flush()

@@ -1,9 +1,10 @@
-"""A job without Kubernetes: what the controller does for a driver, done for one in its own process.
+"""Runs a job without Kubernetes: does the controller's part in the driver's own process.
 
 DIR/checkpoints     the queries' checkpoint directories
-DIR/savepoints      one folder for each stop and drain
-DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is in here
+DIR/savepoints      one folder per stop and per drain
+DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is recorded here
 DIR/epoch           the number of the last attempt
+DIR/lock            locked while a process runs the job
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-CHECKPOINT_SECONDS = 10.0  # between two checkpoints; what a transactional sink holds back waits no longer
-# What remedies for a cluster name, as patterns, and what it is here.
+CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
+# Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
 OPTIONS = {
     r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "Start with another --state and --restore",
     r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "start with another --state and --restore",
@@ -57,19 +58,19 @@ OPTIONS = {
 
 
 class StateInUse(StreamJobError):
-    """Two drivers on one state would write over each other."""
+    """Another process runs the job in this folder. Two drivers would overwrite each other's files."""
 
     reason = "StateInUse"
 
 
 class HasCheckpoints(StreamJobError):
-    """A job begins from a savepoint once; after that it goes on from its own checkpoints."""
+    """The job has checkpoints of its own. Only a job without any can begin from a savepoint."""
 
     reason = "RestoreTargetNotEmpty"
 
 
 class JobFolder:
-    """The job's folder."""
+    """The folder (DIR) of a job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,7 +80,10 @@ class JobFolder:
         return self.folder.joinpath(*parts).as_uri()
 
     def index(self) -> Index:
-        """:raises FormatError: it cannot be read, or is of a newer version."""
+        """The index; an empty one with a new job uid if there is none.
+
+        :raises FormatError: it cannot be read, or has a newer version.
+        """
         path = self.folder / "index.json"
         if not path.exists():
             return indices.empty(str(uuid.uuid4()))
@@ -95,7 +99,10 @@ class JobFolder:
         return epoch
 
     def lock(self) -> None:
-        """For the life of this process. :raises StateInUse: another one has it."""
+        """Lock the folder for the life of this process.
+
+        :raises StateInUse: another process has locked it.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self.folder / "lock").open("w")
         try:
@@ -106,7 +113,7 @@ class JobFolder:
             ) from None
 
     def _write(self, name: str, text: str) -> None:
-        """Whole or not at all, and durable: what is in the index may be relied on."""
+        """Write a file atomically and durably: a checkpoint in the index must survive a crash."""
         temporary = self.folder / f".{name}.tmp"
         with temporary.open("w") as file:
             file.write(text)
@@ -116,11 +123,11 @@ class JobFolder:
 
 
 def run(application: Application, place: JobFolder, begin: Restore, *, drain: bool) -> int:
-    """Run the script until its job ends; the process' exit code.
+    """Run the script until its job ends.
 
-    :param begin: what the user has asked for: a savepoint, and what is allowed.
-
-    :raises StreamJobError: it cannot begin.
+    :param begin: the user's options: a savepoint to start from, and what is allowed.
+    :returns: the exit code of the process.
+    :raises StreamJobError: the job cannot begin.
     """
     place.lock()
     index = place.index()
@@ -129,7 +136,7 @@ def run(application: Application, place: JobFolder, begin: Restore, *, drain: bo
             f"the job in {place.folder} has checkpoints of its own",
             remedy="Choose another --state for --restore",
         )
-    place.write_index(index)  # a new one: from now on the job has its uid
+    place.write_index(index)  # if it is new, it gives the job its uid
     settings = settings_for(application, place, index, begin, drain=drain)
     config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
@@ -156,7 +163,10 @@ def settings_for(
     *,
     drain: bool,
 ) -> DriverConfig:
-    """As the controller's: exactly at the newest checkpoint if no driver has run since."""
+    """The configuration that the controller would give a driver. Takes the next epoch.
+
+    The restore is `exact` if the latest checkpoint ended the job and no driver has run since.
+    """
     epoch = place.next_epoch()
     latest = index.latest
     exact = latest is not None and latest.scenario is not None and latest.epoch == epoch - 1
@@ -172,13 +182,16 @@ def settings_for(
         restore=replace(begin, latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
-        # Spark's 200 partitions are for clusters: on a laptop each of them is a state store and a file to write.
+        # Spark's default of 200 partitions suits a cluster. On a laptop, each costs a state store and a file.
         spark_conf={"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(os.cpu_count() or 2)},
     )
 
 
 def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index) -> None:
-    """The controller's part, without end: show how the end comes on, take each durable checkpoint into the index."""
+    """Do the controller's part. Runs until the process ends.
+
+    Prints the progress of a termination, and commits each durable checkpoint to the index.
+    """
     version, said = 0, ""
     while True:
         status = board.wait(version, 60.0)
@@ -206,18 +219,18 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
 
 @cache
 def _out() -> int:
-    """Standard output as the process had it at its start: what the script does with `sys.stdout` is its own affair."""
+    """The standard output that the process started with, whatever the script does with `sys.stdout`."""
     return os.dup(1)
 
 
 def tell(line: str) -> None:
-    """In one write: the script prints, too. Nobody may read it: that ends nothing."""
+    """Print a line in one write, because the script prints, too. A missing reader does not end the job."""
     with suppress(OSError):
         os.write(_out(), f"{line}\n".encode())
 
 
 def describe(status: DriverStatus) -> str:
-    """One line about where the job is."""
+    """One line about the job's progress."""
     if status.problem is not None:
         remedy = in_options(status.problem.remedy)
         return f"{status.problem.reason}: {status.problem.message}. {remedy}".rstrip(". ")
@@ -229,14 +242,14 @@ def describe(status: DriverStatus) -> str:
 
 
 def in_options(remedy: str) -> str:
-    """In the words of the command line, where it speaks of the custom resource."""
+    """The remedy with command-line options in place of fields of the custom resource."""
     for field, option in OPTIONS.items():
         remedy = re.sub(field, option, remedy)
     return remedy
 
 
 def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
-    """Ctrl-C, or SIGTERM."""
+    """Handle the first Ctrl-C, or SIGTERM: stop with savepoint."""
     name = f"stop-{epoch}"
     try:
         driver.terminate(TerminationRequest(name, epoch, Mode.STOP, place.uri("savepoints", name)))
@@ -247,7 +260,7 @@ def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
 
 
 def cancel() -> None:
-    """The second Ctrl-C."""
+    """Handle the second Ctrl-C: exit at once, with code 130."""
     tell("streamjob: cancelled; the next start goes on from the checkpoint directories")
     log.info("the driver exits: cancelled by the second Ctrl-C; exit code 130")
     os._exit(130)

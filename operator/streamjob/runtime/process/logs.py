@@ -1,7 +1,8 @@
 """The driver's own log: lines on stderr, whatever the script does with Python's logging.
 
-The root logger is the script's: its `basicConfig` has to work as under plain Python, which it does only where the root has no
-handler yet. And its `dictConfig`, which disables each logger that it does not name, must not silence why a driver ends.
+The root logger belongs to the script, so this module adds no handler to it: `basicConfig` works only while
+the root logger has none. The script's `dictConfig` disables every logger that it does not name; it must not
+silence the driver's log, which says why the driver exits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class OwnLogger(logging.Logger):
-    """One that nobody disables."""
+    """A logger that cannot be disabled."""
 
     @property
     def disabled(self) -> bool:
@@ -21,15 +22,15 @@ class OwnLogger(logging.Logger):
 
     @disabled.setter
     def disabled(self, value: bool) -> None:
-        """The script means its own loggers."""
+        """Do nothing: the script means to disable its own loggers."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802  as in logging
-        """Whatever `logging.disable` says."""
+        """Ignore `logging.disable`."""
         return level >= self.getEffectiveLevel()
 
 
 def begin() -> None:
-    """Once for a process, before the script runs."""
+    """Set up the driver's log. Call once per process, before the script runs."""
     log = logging.getLogger("streamjob")
     log.__class__ = OwnLogger
     handler = logging.StreamHandler(sys.stderr)

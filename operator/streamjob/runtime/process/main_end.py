@@ -1,5 +1,8 @@
-"""The end of the script's main thread, as the script's other threads see it: at Python's own end that thread counts as ended, and
-thread pools that nobody has shut down are, before the threads that are left are waited for. Here the process goes on behind it.
+"""Shows the script's other threads the end of the script as the end of the main thread.
+
+When plain Python exits, the main thread counts as ended, and Python shuts down open thread pools before it
+waits for the remaining threads. Under the runtime, the main thread lives on after the script has ended, so
+this module imitates both.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-OURS = "streamjob"  # how the names of the threads of our own pools begin
+OURS = "streamjob"  # prefix of the thread names of the runtime's own pools
 
 
 class MainEnd:
-    """To be made in the main thread, before the script runs."""
+    """Patches the main thread and the pool classes. Create it in the main thread, before the script runs."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -25,7 +28,7 @@ class MainEnd:
 
         def join_script(timeout: float | None = None) -> None:
             if threading.current_thread() is main:
-                join(timeout)  # refuses that
+                join(timeout)  # raises: a thread cannot join itself
             self._over.wait(timeout)
 
         main.join = join_script  # type: ignore[method-assign]
@@ -34,7 +37,7 @@ class MainEnd:
             kind.__init__ = self._remembering(kind.__init__)  # type: ignore[method-assign]
 
     def come(self) -> None:
-        """What was submitted to the pools is still done."""
+        """Mark the main thread as ended and shut down the script's pools. Submitted work still runs."""
         self._over.set()
         for pool in list(self._pools):
             pool.shutdown(wait=False)

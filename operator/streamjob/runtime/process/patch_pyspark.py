@@ -1,14 +1,15 @@
-"""Sees an unchanged script's queries start and keeps the script from ending them too early.
+"""Captures the queries that an unchanged script starts, and keeps the script from ending them too early.
 
-Wraps public methods of pyspark, each by the same name and signature, before the script is imported. What a script calls:
+Wraps public methods of pyspark under the same name and signature, before the script is imported. What a
+script calls:
 
     writer.start(), writer.toTable()        the query becomes a run of a stage of the job
-    writer.format(), option(), queryName()  are remembered: they name the stage, its location, where it writes
-    writer.trigger(…)                       is remembered; continuous and real-time triggers are refused
-    spark.streams, StreamingQuery           are pyspark's own, over runs instead of the JVM's queries (see `managed_query`)
+    writer.format(), option(), queryName()  remembered: the stage's name, its location, where it writes
+    writer.trigger(…)                       remembered; continuous and real-time triggers are refused
+    spark.streams, StreamingQuery           pyspark's own, over runs, not the JVM's queries (`managed_query`)
     spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
-    builder.getOrCreate(), SparkContext()   a new one: the old one, if its end was held back, ends now
-    builder.remote(…).getOrCreate()         refused, there is no JVM to hold a boundary in
+    builder.getOrCreate(), SparkContext()   if the end of the previous session was put off, it ends now
+    builder.remote(…).getOrCreate()         refused: there is no JVM here to stop a query at a boundary
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class ConnectUnsupported(StreamJobError):
 
 
 def install(driver: Driver) -> None:
-    """Wrap pyspark for the life of this process."""
+    """Wrap pyspark for the life of this process.
+
+    :raises ConnectUnsupported: the environment asks for Spark Connect.
+    """
     _refuse_connect()
     shards.deal_with(driver.declared)
     remember()
@@ -58,7 +62,7 @@ def install(driver: Driver) -> None:
 
 
 def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Not for a process that the script forks: there pyspark is pyspark's own."""
+    """Replace a method. In a process that the script forks, the original method is called."""
     original, process = getattr(owner, name), os.getpid()
     changed = make(original)
 
@@ -117,7 +121,8 @@ def _wrap_stop(driver: Driver) -> None:
 
         return stop
 
-    # SparkSession.stop calls SparkContext.stop; by then everything has ended and the second wait is none.
+    # SparkSession.stop calls SparkContext.stop. By then all queries have ended, so the second call does not
+    # wait.
     _replace(SparkSession, "stop", make)
     _replace(SparkContext, "stop", make)
 

@@ -1,4 +1,4 @@
-"""A driver in its pod: the control endpoint, SIGTERM, the report that it leaves."""
+"""A driver in its pod: the control endpoint, SIGTERM, the final report in the termination message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it
 
 
 def run(application: Application | None) -> int:
-    """:raises StreamJobError: this is no driver pod."""
+    """Run the job in this pod until it ends.
+
+    :param application: overrides the application of the configuration, None to keep it.
+    :returns: the exit code of the process. 1, with a final report, if a lost index cannot be recovered.
+    :raises NotConfigured: the process does not run in a driver pod, or its configuration is invalid.
+    :raises CheckpointNotMounted: the mounted index does not have the checkpoint to resume from.
+    """
     settings = config.load(os.environ)
     if application is not None:
         settings = replace(settings, application=application)
@@ -60,7 +66,10 @@ def write_report(status: DriverStatus, termination_log: Path) -> None:
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
-    """SIGTERM: save what can be saved within the grace period, then go."""
+    """Handle SIGTERM: stop with savepoint within the grace period.
+
+    If no query has started, there is nothing to save, so the script is ended at once.
+    """
     deadline = time.monotonic() + max(settings.grace - 3, 1)
     exits.deadline = deadline
     log.info("SIGTERM: stopping with savepoint, %d s of grace", settings.grace)
@@ -70,7 +79,7 @@ def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
         return
     if driver.durable.wait(deadline - time.monotonic()):
         exits.report()
-        # The index may be long in coming (the controller may be on the same node). The report stands in for it.
+        # The index may take long (the controller may be on the same node). The report stands in for it.
         driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
         driver.complete_announced()
         driver.terminated.wait(max(deadline - time.monotonic(), 0))

@@ -1,4 +1,4 @@
-"""Runs the user's script as `python app.py` would: the same module, arguments, path, traceback and exit code."""
+"""Runs the user's script as `python app.py` does: same module, arguments, path, traceback and exit code."""
 
 from __future__ import annotations
 
@@ -28,23 +28,28 @@ class ScriptSyntaxError(StreamJobError):
 
 
 class ScriptFailed(StreamJobError):
-    """It raised or left with a code other than 0. What it needs may be back at the next attempt."""
+    """The script raised an exception or exited with a code other than 0.
+
+    It is retryable, because what the script needs may be available at the next attempt.
+    """
 
     reason = "ScriptFailed"
     retryable = True
 
 
 class NoQuery(StreamJobError):
-    """It came to its end without a streaming query."""
+    """The script ended without starting a streaming query."""
 
     reason = "NoQueryStarted"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the main thread of the script has ended. `code`: the exit code that Python would give; `error`: None if it is 0.
+    """How the main thread of the script ended.
 
-    :param by_query: what it has let pass is the failure of a query.
+    :param code: the exit code that Python would return.
+    :param error: why the script failed, None if `code` is 0.
+    :param by_query: the script did not catch the exception of a failed query.
     """
 
     code: int
@@ -53,7 +58,10 @@ class Outcome:
 
 
 def run(application: Application) -> Outcome:
-    """Run the script to its end in this, the main thread. What it raises is printed as Python prints it."""
+    """Run the script to its end in the calling thread, which must be the main thread.
+
+    An exception of the script is printed as Python prints it. It never propagates.
+    """
     try:
         if application.file is not None:
             _run_file(application.file, application.args)
@@ -83,7 +91,7 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
     path = Path(file)
     if not path.is_file():
         raise ScriptNotFound(f"{file} is not a file in the driver's image or volumes", remedy=_WHERE)
-    # Before anything of it runs: a script that cannot be parsed has no effect at all.
+    # Compile all of it before any of it runs: a script that cannot be parsed has no effect.
     try:
         code = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
     except SyntaxError as e:
@@ -92,8 +100,9 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
             f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
         ) from None
     sys.argv = [file, *args]
-    sys.path.insert(0, str(path.resolve().parent))  # where a link leads, as Python does
-    # It stays: what the script has left behind (threads, functions of queries, atexit) looks for its module here.
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does: the folder of the link's target
+    # It stays there after the script has ended: its threads, query functions and atexit handlers look up
+    # their module.
     module = types.ModuleType("__main__")
     module.__file__ = str(path.absolute())
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
@@ -103,7 +112,7 @@ def _run_file(file: str, args: tuple[str, ...]) -> None:
 
 
 def _left(application: Application, exit_: SystemExit) -> Outcome:
-    """As Python's own way out: None is 0, what is no number is printed and is 1."""
+    """The outcome of sys.exit(), as in Python: None is code 0; what is no number is printed and is code 1."""
     if exit_.code is None:
         return Outcome(0)
     if not isinstance(exit_.code, int):
@@ -119,7 +128,7 @@ _LOG = "See the driver's log"
 
 
 def _print(error: BaseException, file: str | None) -> None:
-    """By the script's own hook, if it has one; without the frames that are not the script's."""
+    """Print the error through the script's excepthook, without the runtime's frames above the script's."""
     trace = error.__traceback__
     own = str(Path(file).absolute()) if file is not None else None
     while own is not None and trace is not None and trace.tb_frame.f_code.co_filename != own:
@@ -129,7 +138,7 @@ def _print(error: BaseException, file: str | None) -> None:
     flush()
     try:
         sys.excepthook(*shown)
-    except Exception:  # as Python does: that of the hook, and then the one that it was given
+    except Exception:  # as Python does: print the hook's exception, then the original one
         print("Error in sys.excepthook:", file=sys.stderr)
         traceback.print_exc()
         print("\nOriginal exception was:", file=sys.stderr)
@@ -137,7 +146,7 @@ def _print(error: BaseException, file: str | None) -> None:
 
 
 def flush() -> None:
-    """What the script has printed. It may have closed the streams, taken them away or lost who reads them."""
+    """Flush the standard streams. The script may have closed or removed them, or their reader may be gone."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()

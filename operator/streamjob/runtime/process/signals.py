@@ -1,4 +1,4 @@
-"""SIGTERM (pod deleted, node drained) and Ctrl-C as events, whatever handlers the script installs: those run as well."""
+"""SIGTERM (pod deleted, node drained) and Ctrl-C as events. The script's own signal handlers run as well."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from typing import Any
 
 from ..driver import threads
 
-# Seconds. Whoever runs the job (`timeout`, `uv run`, `npm`) passes a Ctrl-C on that the terminal has sent to the whole group.
-# Nobody presses it twice as fast.
+# Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
+# may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
 
 
 class Signals:
-    """Of this process. To be made in the main thread.
+    """The signals of this process. Create it in the main thread.
 
-    The kernel's signal is taken by a handler of ours, in the main thread between two bytecodes, which wakes a thread that calls
-    back and then calls the handler that the script has installed, if it has. The main thread belongs to the user's script, and
-    may sit in a C call for long: the wake-up descriptor is written at once, in any thread.
+    Python runs our handler in the main thread, between two bytecodes. The handler wakes a thread that runs
+    the callbacks, then calls the handler that the script has installed, if any. The main thread belongs to
+    the user's script and may stay in a C call for a long time. So SIGTERM is also read from the wake-up
+    descriptor, which is written at once, whatever the main thread does.
     """
 
     def __init__(self) -> None:
-        self._theirs: dict[int, Any] = {}  # what the script believes to be installed
+        self._theirs: dict[int, Any] = {}  # the handlers that the script believes are installed
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
         self._exit_code: int | None = None
@@ -34,13 +35,15 @@ class Signals:
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
         signal.getsignal = lambda number: self._theirs.get(number, self._original_get(number))  # type: ignore[assignment]
-        self._masks = threading.local()  # signals that were blocked in this thread before it forked
+        self._masks = threading.local()  # the thread's signal mask before a fork
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
-        """Call the first callback at the first signal, the second at the second; later ones change nothing. One that comes
-        with another (`SAME_KEYSTROKE`) is the same."""
+        """Call the first callback at the first signal, the second at the second. Later signals are ignored.
+
+        Two signals within SAME_KEYSTROKE seconds count as one.
+        """
         first = number not in self._callbacks
         self._callbacks[number] = list(callbacks)
         if first:
@@ -50,26 +53,29 @@ class Signals:
             self._watch_descriptor()
 
     def leave(self, code: int) -> None:
-        """Raise SystemExit in the main thread, wherever it is, and at each later signal again."""
+        """Raise SystemExit in the main thread, wherever it is, and again at each later signal."""
         self._exit_code = code
         ident = threading.main_thread().ident
         if ident is not None:
             signal.pthread_kill(ident, signal.SIGTERM)
 
     def leave_no_more(self) -> None:
-        """The script is over: what waits for its queries in the main thread is not to be ended."""
+        """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
         self._exit_code = None
 
     def _block(self) -> None:
-        """Until `_forked` is done the child has our handlers and the parent's descriptor: a signal to the child alone (a pool
-        terminates its workers) would be told to the parent, which would stop the job."""
+        """Block our signals during a fork.
+
+        Until `_forked` has run, the child has our handlers and the parent's wake-up descriptor. A signal to
+        the child alone (a pool terminates its workers) would reach the parent through it and stop the job.
+        """
         self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)
 
     def _unblock(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.before)
 
     def _forked(self) -> None:
-        """A process that the script has forked has the signals that it believes to have; the descriptor is its parent's."""
+        """In a forked child, install the script's handlers and drop the descriptor, which is the parent's."""
         signal.signal, signal.getsignal = self._original, self._original_get
         if self._callbacks:
             signal.set_wakeup_fd(-1)
@@ -91,7 +97,8 @@ class Signals:
             raise SystemExit(self._exit_code)
         self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
-        # pyspark's cancels all Spark jobs; Python's own raises KeyboardInterrupt, where a stop has SystemExit.
+        # Skip pyspark's handler, which cancels all Spark jobs, and Python's default one, which raises
+        # KeyboardInterrupt: a stop ends the script with SystemExit.
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
         if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
             theirs(number, frame)

@@ -1,4 +1,4 @@
-"""When the input of a query has ended, where the script has said it (`streamjob.bounds`): read off the offset log."""
+"""Whether the declared end of a query's input (`streamjob.bounds`) is reached, read from the offset log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 
 
 class InputEnd:
-    """Of one query. The script may say it before or after it has started the query, or not at all."""
+    """The end of one query's input. The script may declare it before or after the start, or not at all."""
 
     def __init__(self, query: str | None, directory: CheckpointDir) -> None:
         self._query = query or ONLY_QUERY
@@ -25,14 +25,18 @@ class InputEnd:
 
     @property
     def leaves_rest(self) -> bool:
-        """What its sources hold when the end is reached is still to be read."""
+        """Whether the sources may still hold unread input when the end is reached."""
         bound = bounds.of(self._query)
         return bound is not None and bounds.leaves_rest(bound)
 
     def reached(self) -> bool:
-        """True once. Costs a listing, and a read for each batch; nothing where no end is declared.
+        """Whether the end is reached. True only once.
 
-        :raises StorageError: not known now. :raises BadBound: the script's function failed.
+        Each call lists the commit log, and reads one log entry per new batch. It does nothing if no end is
+        declared or it was reported already.
+
+        :raises StorageError: the answer is not known at the moment.
+        :raises BadBound: the script's function failed.
         """
         bound = bounds.of(self._query)
         if bound is None or self._reached:
@@ -42,7 +46,7 @@ class InputEnd:
             self._offsets = [_parsed(line) for line in self._directory.source_offsets(batch)]
             self._batch = batch
         if not self._offsets and not (self.leaves_rest or isinstance(bound, KafkaEnd)):
-            return False  # a function of the script's own need not know of a time before the first batch
+            return False  # a script's own function need not handle the time before the first batch
         self._reached = self._ask(bound)
         return self._reached
 
@@ -59,12 +63,10 @@ class InputEnd:
 
 
 def _parsed(line: str) -> Any:
-    """None for a source that has read nothing; the text as it is where a source writes no JSON."""
+    """The parsed offset. None for a source that has read nothing, the text itself if it is not JSON."""
     if line == "-":
         return None
     try:
-        return json.loads(
-            line[max(line.find("{"), 0) :]
-        )  # format 2 of the log puts the source's key before it
+        return json.loads(line[max(line.find("{"), 0) :])  # format 2 of the log prefixes the source's key
     except ValueError:
         return line

@@ -1,8 +1,9 @@
-"""Keeps the driver-side state of a query with its batches: persisted inside the micro-batch, when the script's function has
-returned and Spark has not committed yet.
+"""Keeps the driver-side state of a query consistent with its batches.
 
-So a batch that is committed has its state on storage, and one that is run again finds the state of the batch before it, whatever
-an attempt that died has left. The files lie in the checkpoint directory: a savepoint copies them, a restore brings them back.
+The state is persisted inside the micro-batch, after the script's function has returned and before Spark
+commits. So every committed batch has its state on storage, and a batch that is run again gets the state after
+the previous batch, whatever a failed attempt left. The files are in the checkpoint directory, so savepoints
+and restores include them.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from ..storage.hadoop import HadoopFiles, NotFound, StorageError
 log = logging.getLogger("streamjob")
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
-LEAST_RETAINED = 10  # a checkpoint's record is made while the next batches run
+LEAST_RETAINED = 10  # a checkpoint is recorded while later batches already run
 BEFORE_THE_FIRST = -1  # the batch before batch 0
 
 Step = Callable[[int], object]
 
 
 class StateNotKept(StreamJobError):
-    """The script relies on state that could not be kept with any batch."""
+    """The script declares state that cannot be kept with a batch."""
 
     reason: ClassVar[str] = "StateNotKept"
 
@@ -46,10 +47,15 @@ def keep(
     each_batch: BatchFunction | None,
     dealt: Mapping[str, Sequence[str]] | None = None,
 ) -> StateKeeper | None:
-    """Load the state of the query, as of its last committed batch, and keep it from now on; None if it has declared none.
+    """Load the query's state as of its last committed batch, and manage it from now on.
 
-    :param dealt: what it begins with in a new directory, instead of what the script put in: `recovery.TaskPlan.state`.
-    :raises StateNotKept: the query has no foreachBatch function. :raises StorageError, FormatError: it cannot be read.
+    Called again for the same writer, it replaces the steps of the earlier call.
+
+    :param dealt: initial state in a new directory, which replaces the script's (`recovery.TaskPlan.state`).
+    :returns: None if the script declares no state for the query.
+    :raises StateNotKept: the query has no foreachBatch function.
+    :raises StorageError: the state cannot be read.
+    :raises FormatError: a state file is malformed.
     """
     states = state.of(query)
     if not states:
@@ -64,7 +70,7 @@ def keep(
     keeper = StateKeeper(query, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
     last = directory.latest_commit()
     keeper.load(BEFORE_THE_FIRST if last is None else last)
-    # A writer that is started again has the steps of the time before.
+    # A writer that is started again still has the steps of its earlier run.
     each_batch.before = [*(s for s in each_batch.before if not _is_step(s)), keeper.before]
     each_batch.after = [*(s for s in each_batch.after if not _is_step(s)), keeper.after]
     return keeper
@@ -75,12 +81,16 @@ def _is_step(step: Step) -> bool:
 
 
 class StateKeeper:
-    """Of one query. `before` and `after` are called in its batches; the rest in any thread.
+    """Manages the states of one query.
 
-    :param failure: why a batch failed, where that was the state's doing: Spark's own words for it say nothing.
+    `before` and `after` run inside its batches, `load` before its first batch or in one. `operators` and
+    `as_of` may be called from any thread.
+
+    `failure` is the error with which the state failed a batch, else None. Spark's own exception does not name
+    the cause.
     """
 
-    sizes: ClassVar[dict[str, int]] = {}  # of all queries of this driver: their record is one
+    sizes: ClassVar[dict[str, int]] = {}  # by query, for all queries of this driver: one record contains all
 
     def __init__(
         self,
@@ -97,21 +107,21 @@ class StateKeeper:
         self._states = tuple(states)
         self._retained = retained
         self._initial: Entries = {s.name: tuple(dealt.get(s.name, s.hold())) for s in states}
-        self._numbers: set[int] = set()  # of the files
+        self._numbers: set[int] = set()  # batch numbers of the state files
         self._batch = BEFORE_THE_FIRST
-        self._saved: Entries = {}  # the newest file's
+        self._saved: Entries = {}  # in the newest file
         self._entries: Entries = {}  # after `_batch`
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
         return tuple(OperatorRecord(s.name, s.kind, s.name, finished) for s in self._states)
 
     def as_of(self, batch: int | None) -> Entries:
-        """The states after a committed batch, from storage; of one that no batch has changed what it began with."""
+        """The states after a committed batch, from storage; initial entries if a state never changed."""
         found = self._read(self._list(), BEFORE_THE_FIRST if batch is None else batch)
         return {name: found.get(name, begun) for name, begun in self._initial.items()}
 
     def load(self, batch: int) -> None:
-        """Let the script see the state after `batch`."""
+        """Show the script the state after `batch`."""
         self._numbers = self._list()
         self._saved = self._read(self._numbers, batch)
         self._entries = {**self._initial, **self._saved}
@@ -124,7 +134,7 @@ class StateKeeper:
             one.close()
 
     def before(self, batch: int) -> None:
-        """The function is about to be called: it begins with what the batch before left."""
+        """Called before the script's function: give it the state after the previous batch."""
         with _Noting(self):
             if self._batch != batch - 1:
                 self.load(batch - 1)
@@ -132,7 +142,11 @@ class StateKeeper:
                 one.open(self._entries[one.name])
 
     def after(self, batch: int) -> None:
-        """The function has returned: persist what it changed. :raises StateTooLarge, StorageError: the batch fails."""
+        """Called after the script's function: persist its changes. An exception fails the batch.
+
+        :raises StateTooLarge: the states of all queries exceed the limit.
+        :raises StorageError: the state cannot be written.
+        """
         entries = {**self._entries, **{s.name: s.close() for s in self._states}}
         with _Noting(self):
             if entries != self._saved and (self._saved or any(entries.values())):
@@ -140,7 +154,7 @@ class StateKeeper:
                 self._write(batch, entries)
                 self._saved = entries
             elif batch in self._numbers:
-                self._delete(batch)  # of an attempt that changed it and died before the commit
+                self._delete(batch)  # left by an attempt that changed the state and died before the commit
         self._entries, self._batch = entries, batch
 
     def _refuse_too_large(self, entries: Entries) -> None:
@@ -185,7 +199,7 @@ class StateKeeper:
 
 
 class _Noting:
-    """Remembers what is raised in the block: on its way through the JVM it becomes a stack trace."""
+    """Records an error raised in the block: on its way through the JVM, only a stack trace is left of it."""
 
     def __init__(self, keeper: StateKeeper) -> None:
         self._keeper = keeper

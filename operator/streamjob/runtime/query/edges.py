@@ -1,8 +1,9 @@
-"""Which stage reads what another one writes, found from the queries themselves: same folder, topic or table. What they do not
-show (foreachBatch, a topic from a column) the script declares.
+"""Which stage reads what another one writes, found from the queries: same folder, topic or table.
 
-Sinks are known from what the script has said of the writer (`stream_writer`); sources from the leaves of the query's logical plan
-(StreamingRelation, StreamingRelationV2 and UnresolvedRelation of org.apache.spark.sql).
+Edges that the queries do not show (foreachBatch, a topic taken from a column) are declared by the script.
+Sinks are known from the options that the script set on the writer (`stream_writer`). Sources are known from
+the leaves of the query's logical plan (StreamingRelation, StreamingRelationV2 and UnresolvedRelation of
+org.apache.spark.sql).
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class Channel:
-    """Where data lies between two stages: `kind` is files, kafka or table; `names` a URI, topics, or a table's name.
+    """Where data lies between two stages.
 
-    :param pattern: `names` are patterns: of paths for files, a regular expression for topics.
+    :param kind: `files`, `kafka` or `table`.
+    :param names: a URI, topics, or a table's name.
+    :param pattern: whether `names` are patterns: globs for files, a regular expression for topics.
     :param brokers: Kafka's bootstrap servers.
     """
 
@@ -40,20 +43,24 @@ class Channel:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a query reads and where it writes. `unknown`: how many of its sources no other query can write to."""
+    """Where a query reads and writes.
+
+    :param unknown: the number of its sources that no other query can write to.
+    """
 
     sources: tuple[Channel, ...] = ()
     sink: Channel | None = None
     unknown: int = 0
 
     def read(self, other: Ends) -> bool:
-        """Something of what the other one writes."""
+        """Whether the query reads something that `other` writes."""
         return any(feeds(other.sink, source) for source in self.sources)
 
     def has_own_sources(self, others: Collection[Ends], declared: int) -> bool:
-        """Whether it reads something that none of the others writes.
+        """Whether the query reads something that none of the others writes.
 
-        :param declared: how many others are declared to write what it reads, where their sinks do not show it.
+        :param declared: the number of others that are declared to write what it reads, and whose sinks do not
+            show it.
         """
         unfed = [s for s in self.sources if not any(feeds(other.sink, s) for other in others)]
         return self.unknown > 0 or len(unfed) > declared
@@ -62,10 +69,12 @@ class Ends:
 def neighbours(
     uid: str, ends: Ends, others: Iterable[tuple[str, Ends]], declared: Collection[tuple[str, str]] = ()
 ) -> tuple[list[str], list[str]]:
-    """Which stages `uid` reads from, and which read from it.
+    """The stages that `uid` reads from, and those that read from it.
 
     :param others: the queries that have started, each with the uid of its stage.
-    :param declared: pairs (writer, reader), also of stages that have not started.
+    :param declared: pairs (writer, reader), including those of stages that have not started.
+    :returns: (upstream, readers), uids without duplicates. Upstream may include declared stages that have
+        not started; all readers have started.
     """
     found = list(others)
     upstream = [other for other, theirs in found if ends.read(theirs)]
@@ -75,7 +84,7 @@ def neighbours(
 
 
 def feeds(sink: Channel | None, source: Channel) -> bool:
-    """What `sink` is given comes out of `source`."""
+    """Whether rows written to `sink` are read from `source`."""
     if sink is None or sink.kind != source.kind:
         return False
     if sink.brokers and source.brokers and not sink.brokers & source.brokers:
@@ -86,7 +95,7 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
 
 
 def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
-    """Where a query writes; None for a sink that is not known, such as a function of foreachBatch."""
+    """Where a query writes. None for an unknown sink, such as a foreachBatch function."""
     if written.each_batch is not None:
         function = written.each_batch.given
         return (
@@ -104,7 +113,7 @@ def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
 
 
 def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]) -> Ends:
-    """Where a query reads from and writes to. Of sources that no other query can write to (rate, sockets) it knows how many."""
+    """Where a query reads and writes. Sources that no query can write to (rate, sockets) are only counted."""
     leaves = analyzed_plan(writer).collectLeaves()
     found = [_source(leaf, qualify) for leaf in map(leaves.apply, range(leaves.size())) if _is_stream(leaf)]
     sources = tuple(dict.fromkeys(place for place in found if place is not None))

@@ -1,10 +1,11 @@
-"""What a query read and wrote when it started last, noted beside Spark's own files in its checkpoint directory.
+"""What a query read and wrote at its last start, noted next to Spark's own files in its checkpoint directory.
 
     streamjob-ends.json     {"format":"streamjob.ends","version":1,"sources":[…],"sink":…,"writer":…}
 
-A savepoint copies it with the rest, so its manifest has its hash, and what is restored is compared with what it was. Spark's own
-files say what was read, but not where a query writes or which brokers it asked. A directory without it (of a bare PySpark
-job, or of before) is compared by those alone.
+A savepoint copies the file with the rest and its manifest has the hash, so a restored query is compared with
+the original one. Spark's own files record what was read, but not where a query writes or which brokers it
+uses. A directory without the file (of a plain PySpark job, or of an older StreamJob) is compared by Spark's
+files alone.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ LIMIT = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Place:
-    """`kind`: files, Kafka, or what Spark calls it; `at`: a path, topics, a table.
+    """An endpoint of a query.
 
+    :param kind: of a source: `files`, `Kafka`, or Spark's name for it; of a sink: as `Channel.kind`.
+    :param at: a path, topics, or a table.
     :param brokers: Kafka's bootstrap servers.
     """
 
@@ -43,7 +46,10 @@ class Place:
 
 @dataclass(frozen=True)
 class NotedEnds:
-    """:param writer: what writes, where it is not known to which place: the name of a foreachBatch function, or of a format."""
+    """The contents of the file.
+
+    :param writer: if the sink is unknown, what writes: the name of a foreachBatch function, or of a format.
+    """
 
     format: str
     version: int
@@ -52,7 +58,7 @@ class NotedEnds:
     writer: str | None = None
 
     def same_as(self, other: NotedEnds) -> bool:
-        """Both could be one query."""
+        """Whether both may be the same query: same sink or, if neither has one, same sources and writer."""
         if self.sink is not None or other.sink is not None:
             return self.sink == other.sink
         return bool(self.sources) and (self.sources, self.writer) == (other.sources, other.writer)
@@ -71,7 +77,10 @@ def ends(
 
 
 def noted(directory: CheckpointDir) -> NotedEnds | None:
-    """None: nothing is noted, or what a newer StreamJob has noted: it only serves to say more."""
+    """What is noted in a directory. None if there is no note, or it cannot be read (a newer version).
+
+    The checks work without it, with less information.
+    """
     try:
         data = directory.files.read_bytes(f"{directory.uri}/{NAME}", LIMIT)
         return codec.from_plain(NotedEnds, check_version(data, FORMAT, VERSION, NAME, LIMIT))
@@ -80,7 +89,7 @@ def noted(directory: CheckpointDir) -> NotedEnds | None:
 
 
 def note(directory: CheckpointDir, now: NotedEnds) -> None:
-    """May be repeated. A crash in between leaves nothing noted."""
+    """Note the endpoints. May be repeated. A crash may leave nothing noted, but never a partial file."""
     if noted(directory) == now:
         return
     directory.files.delete(f"{directory.uri}/{NAME}")

@@ -1,4 +1,4 @@
-"""One run of a stage: the query that a script started, where its checkpoint lies, and the ways to end it."""
+"""One run of a task: the query that the script started, its checkpoint directory, and the ways to end it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .transactions import Transactions
 
 log = logging.getLogger("streamjob")
 
-Restart = Callable[..., StreamingQuery]  # takes the trigger as keyword
+Restart = Callable[..., StreamingQuery]  # takes the trigger as a keyword argument
 
 
 @dataclass(frozen=True)
 class Engine:
-    """What every stage of a driver shares. `internals` is None for a Spark version that is not known."""
+    """What all runs of one Spark session share. `internals` is None if the Spark version is unknown."""
 
     files: HadoopFiles
     internals: Internals | None
@@ -46,7 +46,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the query's last progress said; for people."""
+    """Figures of the query's last progress, for display only."""
 
     batch: int | None = None
     watermark: str | None = None
@@ -57,7 +57,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class TaskName:
-    """Which task of the job a query is: `index` of the `parallelism` tasks of stage `uid`; `name` is the query's."""
+    """Which task of the job a query is: number `index` of the `parallelism` tasks of stage `uid`.
+
+    `name` is the query's name.
+    """
 
     uid: str
     name: str
@@ -66,24 +69,26 @@ class TaskName:
 
     @property
     def task(self) -> str:
-        """The engine's name of it."""
+        """The task's id in the coordinator."""
         return task_id(self.uid, self.index, self.parallelism)
 
 
 class Stage:
-    """A run of a stage of one task (parallelism 1), or of one of the tasks of a stage that the script has declared with
-    `job.shards`. Where the script starts the query again, another run takes its place, in the same directory.
+    """A run of one task: the only task of a stage, or one of those declared with `job.shards`.
+
+    If the script starts the query again, another run in the same directory takes its place.
 
     :param restart: starts the writer again as the script did, with another trigger.
-    :param finished: the checkpoint that the job goes on from says so; it is not started.
-    :param all_finished: and so have all other tasks of the stage.
-    :param state: driver-side state that it starts with. Under `splits` is its share of the input, which it reads off.
-    :param transactions: of its sink; None if that is durable at each batch.
-    :param keeper: of what its foreachBatch function remembers, None if nothing.
-    :param input_end: when its input has ended, as the script has declared.
+    :param input_end: the end of its input, as the script declares it.
+    :param finished: the restored checkpoint marks the task as finished, so it is not started.
+    :param all_finished: so are all other tasks of the stage.
+    :param state: its shares at the start, as `ShardedStage.state` returns them. Those under `splits` shrink
+        as the task reads.
+    :param transactions: those of its sink, None if the sink is durable at each batch.
+    :param keeper: manages the state of its foreachBatch function, None if there is none.
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
-    :param exhausts: its trigger takes what there is, and then the query ends.
+    :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
     """
 
     def __init__(
@@ -117,13 +122,13 @@ class Stage:
         self.keeper = keeper
         self.input_end = input_end
         self._noted_ends = noted_ends
-        self.query: StreamingQuery | None = None  # None: no new data may be read, see Driver.start_query
-        self.jsq: Any = None  # what the script's query object speaks of
+        self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
+        self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts
         self.failure: Exception | None = None
-        self.failed_by_itself = False  # not by another query that it is connected with
-        self.over = threading.Event()  # what the script waits for: see `Loop.is_over`
+        self.failed_by_itself = False  # not because a connected query failed
+        self.over = threading.Event()  # the event that the script waits for, see `Loop.is_over`
         self.stopped_by_request = False
         self._cut_short = threading.Event()
         self._engine = engine
@@ -136,17 +141,19 @@ class Stage:
         return self._engine.files
 
     def of_manager(self, manager: Any) -> bool:
-        """It was started in the session of this StreamingQueryManager."""
+        """Whether the run was started in the session of this StreamingQueryManager."""
         return self.manager is not None and bool(self.manager == manager)
 
     def cut_short(self) -> None:
-        """What it takes of its upstream's backlog, or is about to, it leaves to the next epoch."""
+        """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""
         self._cut_short.set()
 
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
-        """Let the running batch commit and start no other; the last committed batch, None if there was none.
+        """Let the running batch commit, and start no other.
 
-        :raises QueryFailed: the query died of an error of its own.
+        :param on_wait: called with what is being waited for.
+        :returns: the last committed batch, None if there is none.
+        :raises QueryFailed: the query failed by itself.
         """
         if self.query is None:
             return self._finish_pending()
@@ -167,14 +174,17 @@ class Stage:
         return boundary.batch
 
     def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
-        """Process all that the sources hold now, and stand at the boundary after it. What is upstream has ended, so
-        nothing comes after that.
+        """Process all input that the sources hold now, and stop at the boundary after it.
 
+        All upstream queries have ended, so no more input follows.
+
+        :param on_wait: called with what is being waited for.
+        :returns: the last committed batch, None if there is none.
         :raises QueryFailed: a batch failed.
         """
         batch = self.stop_at_boundary(on_wait)
         if self.volatile or self.directory.is_drained():
-            return batch  # by an earlier driver, when it had caught up
+            return batch  # an earlier driver drained it, after it had caught up
         on_wait(f"stage {self.task}: processing what its upstream has left")
         self.directory.drop_half_written()
         if self._cut_short.is_set():
@@ -185,7 +195,11 @@ class Stage:
         return self.directory.boundary()
 
     def interrupt(self) -> None:
-        """End the query now, its batch half done: another stage has failed, and all go on together from their last batches."""
+        """Stop the query now and leave its running batch uncommitted.
+
+        Used for a cancel, and when the job or a connected query has failed: connected queries resume together
+        from their last committed batches.
+        """
         try:
             if self.query is not None:
                 self.query.stop()
@@ -193,20 +207,26 @@ class Stage:
             log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
 
     def fire_max_watermark(self) -> DrainResult | None:
-        """Fire every event-time timer; None if there is nothing that could fire. May be called again after a crash.
+        """Fire every event-time timer. May be called again after a crash.
 
-        :raises QueryFailed: a batch failed; it is run again by the next attempt.
+        :returns: None if nothing can fire, or the run is volatile.
+        :raises QueryFailed: a batch failed; the next attempt runs it again.
         """
         if self.volatile:
-            return None  # the memory sink cannot go on behind a batch of another run
+            return None  # no other run can continue its socket or its memory sink
         return fire_timers(self._once, self.directory, self._engine.internals)
 
     def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
         """The task's part of a checkpoint.
 
-        :param finished: its operators' `finish()` ran.
-        :param noted: the batch at its snapshot, with which a transactional sink was pre-committed; None of a run that failed.
-        :param running: the last committed batch counts; otherwise it has to stand at a boundary.
+        The first call after a batch has committed also notes the task's endpoints in its directory.
+
+        :param finished: whether its operators' `finish()` ran.
+        :param noted: the batch at its snapshot, up to which its transactional sink was pre-committed. Ignored
+            for other sinks, and for a run that failed.
+        :param running: record the last committed batch. Otherwise the task must be at a boundary, unless its
+            run failed.
+        :raises NotAtBoundary: it is not at a boundary.
         """
         running = running or self.failure is not None
         transactions: tuple[str, ...] = ()
@@ -231,7 +251,7 @@ class Stage:
         return (*found, *(self.keeper.operators(finished) if self.keeper else ()))
 
     def sample(self) -> None:
-        """Renew the figures; one call into the JVM, more only until the operators are known."""
+        """Update the figures. Costs one call into the JVM, and more only until the operators are known."""
         if self.query is None:
             if not self.figures.operators:
                 self.figures = Figures(
@@ -254,16 +274,19 @@ class Stage:
         return self._restart(once=True)
 
     def _finish_pending(self) -> int | None:
-        """Of a query that is not started: run the batch that an earlier driver left half done, and nothing else."""
+        """For a query that is not started: run only the batch that an earlier driver left uncommitted."""
         if self.directory.is_drained():
-            return self.directory.latest_commit()  # the max-watermark batches have a step of their own
+            return self.directory.latest_commit()  # max-watermark batches are left to `fire_max_watermark`
         if self.directory.latest_offset() != self.directory.latest_commit() and not self.volatile:
             run_to_end(self._once)
         return self.directory.boundary()
 
 
 def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord:
-    """A stage's part of a checkpoint. :param tasks: all of the stage."""
+    """A stage's part of a checkpoint.
+
+    :param tasks: all tasks of the stage.
+    """
     ordered = sorted(tasks, key=lambda t: t.name.index)
     running = effect.scenario is None
     records = tuple(
@@ -271,6 +294,6 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
         for t in ordered
     )
     all_finished = all(r.finished for r in records)
-    # A task that has not run a batch yet shows no stateful operator, and tasks may remember different things.
+    # Merged: a task before its first batch shows no stateful operator, and driver-side states may differ.
     operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
     return StageRecord(ordered[0].uid, records, tuple(operators.values()), ordered[0].beside)

@@ -1,7 +1,7 @@
-"""The transactions of one task: which are pre-committed for which checkpoint, and which of them a checkpoint commits.
+"""The transactions of one task: which are pre-committed for which checkpoint, and which a checkpoint commits.
 
-Thread-safe. What is committed is what the completed checkpoint's record lists; so an epoch that begins after a crash knows what
-to commit and what to abort, without anything that was in memory.
+Thread-safe. The record of the completed checkpoint lists the transactions to commit. So after a crash the
+next epoch knows what to commit and what to abort without any lost in-memory state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ log = logging.getLogger("streamjob")
 
 
 def owner_of(job: JobRef, task: str) -> str:
-    """Readable, no longer than a server's limit, and another one for a job that was made again under the same name."""
+    """The owner name of a task's transactions: readable, and within the length limit of database servers.
+
+    It contains a hash of the job's uid, so a job that is created again under the same name has other owners.
+    """
     text = f"{job.namespace}.{job.name}.{task}"
     digest = hashlib.sha256(f"{text}.{job.uid}".encode()).hexdigest()[:12]
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', text)[:100]}.{digest}"
@@ -43,18 +46,21 @@ class Transactions:
         self.sink = sink
         self.owner = owner
         self._pending: dict[int, Transaction] = {}  # by checkpoint
-        self._batch: int | None = None  # the last one that is in a transaction
+        self._batch: int | None = None  # the last batch that is in a transaction
         self._lock = threading.Lock()
 
     def recover(self, batch: int | None, recorded: Iterable[str]) -> None:
-        """Before the query starts: what the latest completed checkpoint has is committed, anything else is aborted.
+        """Before the query starts, commit what the latest completed checkpoint lists, and abort all others.
 
-        The checkpoint may be another job's, restored from its savepoint. Where that job wrote to the same place, its
-        transactions are committed here if it has not done so itself. Where it wrote elsewhere, its rows belong to that
-        place and it commits them there; this job begins behind them, and writes only what its own batches have.
+        The checkpoint may belong to another job, whose savepoint was restored. If that job wrote to the same
+        place, its transactions are committed here unless it has done so itself. If it wrote elsewhere, its
+        rows belong to that place, and it commits them there: this job starts after them, and writes only the
+        rows of its own batches.
 
-        :param batch: the query goes on after it.
-        :param recorded: TaskRecord.transactions of that checkpoint.
+        :param batch: the last committed batch of the query, None if there is none.
+        :param recorded: `TaskRecord.transactions` of that checkpoint.
+        :raises SinkFailed: the sink refused.
+        :raises FormatError: a recorded transaction cannot be parsed.
         """
         with self._lock, self._said("recover"):
             wanted = [_read(text) for text in recorded]
@@ -76,7 +82,9 @@ class Transactions:
             log.info("%s: %s was written to another place and is committed there", self.owner, transaction)
 
     def pre_commit(self, checkpoint: int, batch: int | None) -> None:
-        """May be repeated. Nothing if no batch came since the transaction before it.
+        """Pre-commit the batches up to `batch` for a checkpoint.
+
+        May be repeated. Does nothing if there is no new batch since the last transaction.
 
         :raises SinkFailed: the sink refused.
         """
@@ -88,12 +96,15 @@ class Transactions:
             self._pending[checkpoint], self._batch = transaction, batch
 
     def up_to(self, checkpoint: int) -> tuple[str, ...]:
-        """What is pre-committed for this checkpoint or an earlier one, for its record."""
+        """The transactions pre-committed for this checkpoint and for earlier ones, for its record."""
         with self._lock:
             return tuple(str(t) for number, t in sorted(self._pending.items()) if number <= checkpoint)
 
     def commit(self, checkpoint: int) -> None:
-        """:raises SinkFailed: the sink refused; what it has committed stays so."""
+        """Commit the transactions of this checkpoint and of earlier ones.
+
+        :raises SinkFailed: the sink refused. Transactions that it already committed stay committed.
+        """
         for number, transaction in self._those(lambda n: n <= checkpoint):
             with self._said("commit"):
                 self.sink.commit(transaction)
@@ -102,7 +113,10 @@ class Transactions:
                 self._pending.pop(number, None)
 
     def abort_after(self, checkpoint: int) -> None:
-        """:raises SinkFailed: the sink refused."""
+        """Abort the transactions of later checkpoints.
+
+        :raises SinkFailed: the sink refused.
+        """
         for number, transaction in self._those(lambda n: n > checkpoint):
             with self._said("abort"):
                 self.sink.abort(transaction)

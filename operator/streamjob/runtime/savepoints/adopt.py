@@ -1,7 +1,8 @@
-"""A savepoint of checkpoint directories that no StreamJob has run: of plain PySpark jobs, which have to have ended.
+"""Writes a savepoint from checkpoint directories that no StreamJob has run: those of plain PySpark jobs.
 
-The directories are only read. A StreamJob could begin with them by `restoreFrom.checkpoints` as well; a savepoint can be
-verified, moved, and restored many times, also when the directories are gone.
+The jobs must have ended. Their directories are only read. A StreamJob can also start from such directories
+directly (`restoreFrom.checkpoints`), but a savepoint can be verified, moved, and restored many times, even
+after the directories are deleted.
 """
 
 from __future__ import annotations
@@ -28,10 +29,16 @@ NOBODY = JobRef("", "", "")
 def adopt_directories(
     files: HadoopFiles, found: Mapping[str, str], target: str, *, progress: Progress | None = None
 ) -> Manifest:
-    """:param found: by the name of the query, the URI of its checkpoint directory.
+    """Write a savepoint of the directories to `target`. May be repeated: an equal savepoint is kept.
 
-    :raises NotAtBoundary: one has a batch half done, or a query runs from it. :raises SavepointExists: `target` is taken.
-    :raises FormatError, HalfDoneBatches, UnknownVersion: it is no checkpoint directory, or none that can be taken over.
+    :param found: query name → URI of the query's checkpoint directory.
+    :param target: URI of the savepoint.
+    :returns: the manifest.
+    :raises NotAtBoundary: a directory has an uncommitted batch, or a query runs from it.
+    :raises SavepointExists: `target` holds another savepoint.
+    :raises FormatError: a directory is not a checkpoint directory, or part of it is missing.
+    :raises HalfDoneBatches: a directory has more than one uncommitted batch.
+    :raises UnknownVersion: a directory was written by a newer Spark.
     """
     directories = {(uid, 0): CheckpointDir(files, uri) for uid, uri in found.items()}
     bare = [bare_directory(directory, uid) for (uid, _), directory in directories.items()]
@@ -62,7 +69,7 @@ def _standing(files: HadoopFiles, target: str) -> Manifest | None:
 
 
 def bare_directory(directory: CheckpointDir, uid: str) -> BareDirectory:
-    """What is found in the checkpoint directory of a query that no StreamJob has run."""
+    """Read the checkpoint directory of a query that no StreamJob has run."""
     operators = tuple(OperatorRecord(o.uid, o.kind, o.name, False) for o in directory.operators())
     planned, committed = directory.batches("offsets"), directory.batches("commits")
     return BareDirectory(

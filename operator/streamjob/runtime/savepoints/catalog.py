@@ -1,7 +1,7 @@
-"""What can be asked of savepoints on storage, and done with them, when no job runs.
+"""Lists, exports and deletes savepoints on storage. No job has to run.
 
-Plain functions: `files` is a HadoopFiles of a session, or of a SmallJvm. URIs are absolute, without a slash at the end
-(`HadoopFiles.qualify`). `python -m streamjob.runtime savepoint` is made of these.
+Plain functions: `files` is a `HadoopFiles` of a session or of a `SmallJvm`. URIs are absolute, without a
+trailing slash (`HadoopFiles.qualify`). The command `python -m streamjob.runtime savepoint` uses them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,23 @@ from .layout import (
 )
 from .shared_files import Swept, lost_shared, names_in, shared_sizes, sweep
 
-DEPTH = 2  # a folder of a job's savepoints, or one with those of several jobs
+DEPTH = 2  # the root is a folder of one job's savepoints, or a folder of such folders
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A savepoint of a list. What has a `problem` cannot be restored: it was never finished, its manifest cannot be read, or
-    shared files that it needs are gone. What its files hold, `verify_savepoint` looks at.
+    """A savepoint in a listing.
 
-    :param at: when it was completed, of an incomplete one when it was begun; RFC 3339. :param scenario: what it ended.
-    :param why: it was taken, in a word.
-    :param size: bytes of all its files. :param own: bytes that only it has, which its deletion frees.
+    A savepoint with a `problem` cannot be restored: it is incomplete, its manifest cannot be read, or shared
+    files that it needs are missing. A listing does not read the files' contents; `verify_savepoint` does.
+
+    :param at: when it was completed, or when an incomplete one was begun; RFC 3339.
+    :param scenario: how the savepoint ended the job, None if it did not.
+    :param drained: the job was drained, so it is not expected to resume.
+    :param files: number of its files.
+    :param size: bytes of all its files.
+    :param own: bytes of the files that no other savepoint has; its deletion frees them.
+    :param why: why it was taken, in one word.
     """
 
     uri: str
@@ -56,7 +62,11 @@ class Listed:
 
 @dataclass(frozen=True)
 class Deleted:
-    """:param files: of the savepoint alone, 0 if it was not there any more. :param shared: files of the root that nobody had."""
+    """The result of a deletion.
+
+    :param files: number of files in the savepoint's own folder, 0 if the folder no longer existed.
+    :param shared: the shared files of the root that no savepoint used.
+    """
 
     uri: str
     files: int
@@ -64,7 +74,10 @@ class Deleted:
 
 
 def list_savepoints(files: HadoopFiles, root: str) -> list[Listed]:
-    """All savepoints in a folder and in the folders in it, newest first. :raises NotFound: there is no such folder."""
+    """The savepoints in a folder and up to `DEPTH` levels below it, complete or not, newest first.
+
+    :raises NotFound: there is no such folder.
+    """
     manifests_of: dict[str, Manifest] = {}
     found: list[Listed] = []
     for uri in _savepoints(files, root, files.list(root), DEPTH):
@@ -80,7 +93,8 @@ def list_savepoints(files: HadoopFiles, root: str) -> list[Listed]:
     holders = Multiset(
         place for uri, m in manifests_of.items() for place in {manifests.place(uri, e) for e in m.files}
     )
-    # After the manifests: what is written meanwhile has its shared files before its manifest.
+    # List the shared files after reading the manifests: a savepoint that is being written has its shared
+    # files before its manifest.
     there = {f: shared_sizes(files, f) for f in {manifests.shared_root(uri) for uri in manifests_of}}
     for uri, manifest in manifests_of.items():
         record = manifest.checkpoint
@@ -112,11 +126,16 @@ def export(
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Copy a savepoint so that the copy stands alone: it can be moved, whatever becomes of the other. Every file is verified
-    while it is copied; the manifest is written last. May be repeated.
+    """Copy a savepoint so that the copy shares no files.
 
-    :raises SavepointExists: another savepoint is at `target`. :raises SavepointBroken: a file is missing or changed; the copy has
-        no manifest. :raises SavepointIncomplete, FormatError: there is none to copy.
+    The copy can be moved and does not depend on the original. Every file is verified while it is copied. The
+    manifest is written last. May be repeated.
+
+    :returns: the manifest of the copy.
+    :raises SavepointExists: `target` holds something else.
+    :raises SavepointBroken: a file is missing or changed; the copy has no manifest.
+    :raises SavepointIncomplete: there is no savepoint to copy.
+    :raises FormatError: its manifest cannot be read.
     """
     manifest = read_manifest(files, savepoint)
     alone = tuple(replace(e, shared=None, modified=None) for e in manifest.files)
@@ -135,7 +154,11 @@ def export(
 
 
 def _take_for_export(files: HadoopFiles, target: str, copy: Manifest) -> bool:
-    """Whether it is there already, whole. :raises SavepointExists: something else is."""
+    """Claim `target` for the copy with `begun.json`, unless the complete copy is already there.
+
+    :returns: whether the complete copy is already there.
+    :raises SavepointExists: something else is there.
+    """
     inside = names_in(files, target)
     if manifests.NAME in inside and read_manifest(files, target) == copy:
         return True
@@ -151,10 +174,11 @@ def _take_for_export(files: HadoopFiles, target: str, copy: Manifest) -> bool:
 
 
 def delete_savepoint(files: HadoopFiles, savepoint: str) -> Deleted:
-    """Delete a savepoint, or what is left of one, and then every shared file of its root that no other savepoint has. If it was
-    interrupted, call it again: also when the savepoint itself is gone already.
+    """Delete a savepoint, complete or not, and then the shared files of its root that no other one has.
 
-    :raises SavepointIncomplete: what is there is no savepoint; nothing was deleted.
+    If a deletion was interrupted, repeat it, even if the savepoint's folder is already deleted.
+
+    :raises SavepointIncomplete: the folder is not a savepoint; nothing was deleted.
     """
     inside = names_in(files, savepoint)
     if inside and not inside & {manifests.NAME, manifests.BEGUN}:
@@ -162,7 +186,8 @@ def delete_savepoint(files: HadoopFiles, savepoint: str) -> Deleted:
             f"{savepoint} holds neither {manifests.NAME} nor {manifests.BEGUN}: it is no savepoint",
             remedy="Name the folder of one savepoint; delete other files by other means",
         )
-    # From now on it is no savepoint any more, whatever happens to this process. `begun.json` says so until all else is gone.
+    # Without the manifest it is no longer a savepoint, even if this process dies now. `begun.json` marks it
+    # as incomplete until everything else is deleted.
     files.delete(f"{savepoint}/{manifests.NAME}")
     own = files.list(savepoint, recursive=True) if inside else []
     each(lambda name: files.delete(f"{savepoint}/{name}"), inside - {manifests.BEGUN}, THREADS)
@@ -172,7 +197,7 @@ def delete_savepoint(files: HadoopFiles, savepoint: str) -> Deleted:
 
 
 def _savepoints(files: HadoopFiles, folder: str, inside: list[FileInfo], depth: int) -> list[str]:
-    """The savepoints, complete or not, that are `folder`, or lie below it."""
+    """The URIs of the savepoints, complete or not, at `folder` or below it."""
     if {manifests.NAME, manifests.BEGUN} & {f.path for f in inside}:
         return [folder]
     if depth == 0:

@@ -1,4 +1,4 @@
-"""`python -m streamjob.runtime savepoint`: questions about savepoints, answered without a job."""
+"""The command `python -m streamjob.runtime savepoint`: works with savepoints without a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .describe import Description, TaskDescription, describe_savepoint
 from .layout import verify_savepoint
 
 WIDTH = 80  # columns
-QUIET = 2.0  # seconds before the first line about progress
+QUIET = 2.0  # seconds before the first progress line
 DESCRIPTION = "Look at savepoints, check, copy and delete them. No job has to run."
 EXAMPLES = """
 examples:
@@ -66,7 +66,10 @@ def main(arguments: list[str]) -> int:
 
 
 def answer(files: HadoopFiles, arguments: list[str]) -> int:
-    """The exit code."""
+    """Run one command.
+
+    :returns: the exit code.
+    """
     options = parser().parse_args(arguments)
     try:
         code: int = options.run(files, options)

@@ -1,4 +1,4 @@
-"""What a savepoint holds, as far as that can be told without starting its job."""
+"""Describes the contents of a savepoint, as far as possible without starting its job."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ from .layout import read_manifest
 
 @dataclass(frozen=True)
 class TaskDescription:
-    """:param watermark: milliseconds since 1970, that of the last batch; None where there is none.
+    """One task of a stage, as the savepoint has it.
+
+    :param batch: the last committed batch, None if there was none.
+    :param location: URI of the checkpoint directory that was copied.
+    :param watermark: that of the last batch, milliseconds since 1970; None if there is none.
     :param max_watermark: all event-time timers have fired.
-    :param sources: the position of each source after the batch, as Spark wrote it; None if the offset log cannot be read.
-    :param reads: where its sources read, and `writes` where its sink wrote; empty where that was not noted.
-    :param state_size: bytes of state files, by number of the stateful operator: all versions that Spark had kept.
+    :param sources: the position of each source after the batch, as Spark wrote it; None if there is no batch
+        or the offset log cannot be read.
+    :param state_size: number of the stateful operator → bytes of its state files, in all versions that Spark
+        had kept.
+    :param reads: where its sources read; empty if that was not recorded.
+    :param writes: where its sink wrote; None if that was not recorded.
     """
 
     index: int
@@ -46,7 +53,12 @@ class StageDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """As in the manifest: who, when and why. `shared`: bytes of files that lie in ROOT/shared."""
+    """A savepoint: whose it is, when and why it was taken, as in the manifest.
+
+    :param files: number of files.
+    :param size: bytes of all files.
+    :param shared: bytes of the files in ROOT/shared.
+    """
 
     uri: str
     version: int
@@ -67,7 +79,12 @@ class Description:
 
 
 def describe_savepoint(files: HadoopFiles, savepoint: str) -> Description:
-    """:raises SavepointIncomplete, FormatError, UnknownVersion: there is no manifest, or it cannot be read."""
+    """Read a savepoint's manifest and the logs that it copied.
+
+    :raises SavepointIncomplete: there is no manifest.
+    :raises FormatError: the manifest cannot be read.
+    :raises UnknownVersion: a newer StreamJob wrote the manifest.
+    """
     manifest = read_manifest(files, savepoint)
     record = manifest.checkpoint
     return Description(
@@ -107,7 +124,7 @@ def _task(
             watermark = directory.watermark(task.batch)
             sources = tuple(directory.source_offsets(task.batch))
         except StreamJobError:
-            pass  # `verify` names the file
+            pass  # `verify` reports the file
     ends = noted(directory)
     state: dict[str, int] = {}
     for entry in manifest.files:

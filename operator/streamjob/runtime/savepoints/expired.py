@@ -1,7 +1,8 @@
-"""Savepoints that the job is not to keep any longer (`spec.savepoint.retained`): the driver deletes them, and nothing else.
+"""Deletes expired savepoints, those that `spec.savepoint.retained` no longer keeps.
 
-The controller has taken them out of the index before. What is deleted is decided there; here it is only made sure that it is a
-savepoint of this job, taken beside the run. A savepoint of a stop or a drain, or of another job, is never deleted.
+The controller decides which savepoints expire and removes them from the index first. This module only checks
+that each is an on-demand savepoint of this job, taken while the job ran. It never deletes a savepoint of a
+stop, of a drain or of another job.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ log = logging.getLogger("streamjob")
 
 
 class NotRetired(StreamJobError):
-    """It is none of the savepoints that a driver may delete."""
+    """The driver may not delete this savepoint."""
 
     reason: ClassVar[str] = "SavepointNotDeleted"
 
 
 def delete_retired(files: HadoopFiles, job: JobRef, savepoint: str) -> None:
-    """May be repeated: one that is gone is gone.
+    """Delete an expired savepoint. May be repeated; a savepoint that no longer exists is no error.
 
-    :raises NotRetired: it is another job's, or was not taken beside the run; nothing was deleted.
-    :raises FormatError: its manifest cannot be read, so that it is not known whose it is. :raises StorageError:
+    :raises NotRetired: the savepoint is another job's, or was not taken while the job ran; nothing was
+        deleted.
+    :raises FormatError: its manifest cannot be read, so its owner is unknown; nothing was deleted.
+    :raises StorageError: the file system refused.
     """
     name = savepoint.rstrip("/").rpartition("/")[2]
     inside = names_in(files, savepoint)
@@ -43,7 +46,7 @@ def delete_retired(files: HadoopFiles, job: JobRef, savepoint: str) -> None:
         begun = read_begun(files, savepoint)
         if begun is None and inside:
             raise NotRetired(f"{savepoint} is no savepoint", remedy="See what lies there")
-        # A deletion that was cut off has left `begun.json`, or nothing but files that nobody has.
+        # An interrupted deletion left `begun.json`, or only unused shared files in the root.
         found = begun.job if begun else job
         request_id, beside = (begun.request_id if begun else name), True
     if found != job or request_id != name or not name.startswith(SAVEPOINT_ID) or not beside:

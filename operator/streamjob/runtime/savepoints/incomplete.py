@@ -1,4 +1,4 @@
-"""What earlier savepoints of this job have left half written, when the next one is asked for."""
+"""Deletes the incomplete savepoints of this job when the next one is requested."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ log = logging.getLogger("streamjob")
 
 
 def delete_half_written(files: HadoopFiles, job: JobRef, target: str) -> None:
-    """Delete savepoints beside `target` that were begun for the running job and never completed: their drivers have died, or
-    the place could not be cleaned then. A job has one driver, which writes one of them at a time: nobody writes these any more.
+    """Delete the incomplete live savepoints of this job in the root of `target`.
 
-    Savepoints of a stop or a drain are left alone, complete or not. What cannot be deleted stays; `savepoint list` shows it.
+    Their drivers died, or the files could not be deleted at the time. Nobody is still writing them: a job has
+    one driver, and it writes one live savepoint at a time.
+
+    Savepoints of a stop or a drain are never touched. A savepoint that cannot be deleted stays and is logged;
+    `savepoint list` shows it.
     """
     root, _, name = target.rpartition("/")
     try:

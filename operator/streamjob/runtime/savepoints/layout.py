@@ -1,4 +1,4 @@
-"""What lies at a savepoint's URI; `protocol/manifest.py` says where its files are."""
+"""Reads and verifies what lies at a savepoint's URI. `protocol/manifest.py` defines where its files are."""
 
 from __future__ import annotations
 
@@ -14,25 +14,30 @@ from ..storage.parallel import THREADS, Counter, Progress, each
 
 
 class SavepointExists(StreamJobError):
-    """The place is taken by another savepoint, and savepoints are never overwritten."""
+    """Another savepoint is at this location. Savepoints are never overwritten."""
 
     reason: ClassVar[str] = "SavepointExists"
 
 
 class SavepointIncomplete(StreamJobError):
-    """No manifest: it was never finished, or it is none."""
+    """There is no manifest: the savepoint was never completed, or it is not a savepoint."""
 
     reason = "SavepointIncomplete"
 
 
 class SavepointBroken(StreamJobError):
-    """A file is missing or is not what was written."""
+    """A file is missing or differs from what was written."""
 
     reason = "SavepointBroken"
 
 
 def read_manifest(files: HadoopFiles, savepoint: str) -> Manifest:
-    """:raises SavepointIncomplete: there is none. :raises FormatError, UnknownVersion: it cannot be read."""
+    """Read the manifest of a savepoint.
+
+    :raises SavepointIncomplete: there is none.
+    :raises FormatError: it cannot be read.
+    :raises UnknownVersion: a newer StreamJob wrote it.
+    """
     where = f"{savepoint.rstrip('/')}/{manifests.NAME}"
     try:
         data = files.read_bytes(where, manifests.SIZE_LIMIT)
@@ -45,7 +50,7 @@ def read_manifest(files: HadoopFiles, savepoint: str) -> Manifest:
 
 
 def read_begun(files: HadoopFiles, savepoint: str) -> Begun | None:
-    """Who began it; None if nobody did, or that cannot be read."""
+    """Read `begun.json`, which names who began the savepoint; None if it does not exist or cannot be read."""
     where = f"{savepoint}/{manifests.BEGUN}"
     try:
         return manifests.load_begun(files.read_bytes(where), where)
@@ -56,7 +61,10 @@ def read_begun(files: HadoopFiles, savepoint: str) -> Begun | None:
 def write_begun(
     files: HadoopFiles, savepoint: str, attempt: str, job: JobRef, checkpoint: CheckpointRecord
 ) -> None:
-    """:raises FileExists: somebody has begun it already."""
+    """Write `begun.json`, which claims the location for this attempt.
+
+    :raises FileExists: another attempt has claimed it.
+    """
     document = manifests.begun(attempt, job, checkpoint, now())
     files.write_new(f"{savepoint}/{manifests.BEGUN}", manifests.dump_begun(document))
 
@@ -64,9 +72,12 @@ def write_begun(
 def verify_savepoint(
     files: HadoopFiles, savepoint: str, *, threads: int = THREADS, progress: Progress | None = None
 ) -> list[str]:
-    """What is wrong with it, a sentence for each file; empty if every file is what was written.
+    """Read every file and compare it with its hash.
 
-    :raises SavepointIncomplete, FormatError, UnknownVersion: the manifest is missing or cannot be read.
+    :returns: one sentence for each file that is missing, changed or unreadable; empty if all are as written.
+    :raises SavepointIncomplete: there is no manifest.
+    :raises FormatError: the manifest cannot be read.
+    :raises UnknownVersion: a newer StreamJob wrote the manifest.
     """
     savepoint = savepoint.rstrip("/")
     manifest = read_manifest(files, savepoint)
@@ -85,7 +96,10 @@ def verify_savepoint(
 
 
 def copy_entry(files: HadoopFiles, savepoint: str, entry: FileEntry, target: str) -> str | None:
-    """Copy one file of a savepoint; what is wrong with it, None if it is what was written."""
+    """Copy one file of a savepoint and compare it with its hash.
+
+    :returns: what is wrong with the file, None if it is as written.
+    """
     try:
         found = files.copy(manifests.place(savepoint, entry), target)
     except NotFound:

@@ -1,15 +1,17 @@
-"""The files of a checkpoint directory that belong to one batch, while its query runs on.
+"""Selects the files of a checkpoint directory that belong to one batch, while the query keeps running.
 
-Batch N is committed, so all that a query needs to go on behind it has been written, and nothing of it is changed any more:
-logs have a file for each batch, state stores one for each version (version N + 1 is what batch N leaves). Spark's maintenance
-writes snapshots of versions that there are, and deletes what is older than `spark.sql.streaming.minBatchesToRetain` batches.
+Batch N is committed, so everything that a query needs to continue after it is written and no longer changes:
+the logs have one file per batch, and the state stores one per version (batch N leaves version N + 1). Spark's
+maintenance writes snapshots of existing versions, and deletes what is older than
+`spark.sql.streaming.minBatchesToRetain` batches.
 
-- Later batches and versions are left out. What has no version is copied as it is: the query's id, the sources' logs (their
-  entries are read up to what the offsets of N name), operators' metadata, RocksDB's SST files.
-- A RocksDB snapshot `V.zip` is written after its SST files. So a directory is listed twice: what has a version has to be in the
-  first listing, what has none may come with the second.
-- A file that is gone when it should be copied was purged, or Spark has put something else in its place. That is no
-  loss as long as the log still has batch N when all has been copied: then nothing was purged that N needs.
+- Later batches and versions are left out. Files without a version are copied as they are: the query's id, the
+  sources' logs (a restored query reads their entries only up to the offsets of N), operators' metadata,
+  RocksDB's SST files.
+- RocksDB writes a snapshot `V.zip` after its SST files. So the directory is listed twice: a file with a
+  version must be in the first listing; a file without one may appear in the second.
+- If a file is missing when it is to be copied, Spark purged or replaced it. Nothing is lost as long as the
+  log still has batch N after all files are copied: then Spark purged nothing that N needs.
 """
 
 from __future__ import annotations
@@ -28,16 +30,17 @@ _VERSIONED = re.compile(
 
 
 class SavepointOutrun(StreamJobError):
-    """The query has run so many batches while it was copied that Spark has purged the one of the savepoint."""
+    """The query ran so many batches during the copy that Spark purged the savepoint's batch."""
 
     reason: ClassVar[str] = "SavepointOutrun"
     retryable: ClassVar[bool] = True
 
 
 def number_of(path: str) -> tuple[str, int] | None:
-    """What kind of number a file has, `batch` or `version`, and which. None: it belongs to none.
+    """The batch or the state version that a file belongs to.
 
-    :param path: below the checkpoint directory.
+    :param path: relative to the checkpoint directory.
+    :returns: `("batch", N)` or `("version", V)`; None if the file belongs to neither.
     """
     *folders, name = path.split("/")
     if folders in (["offsets"], ["commits"]) and name.isdigit():
@@ -51,9 +54,11 @@ def number_of(path: str) -> tuple[str, int] | None:
 
 
 def files_of(directory: CheckpointDir, batch: int | None, listed: list[list[FileInfo]]) -> list[FileInfo]:
-    """The files that belong to `batch` (None: before the first), of two listings one after the other.
+    """The files that belong to `batch`.
 
-    :raises SavepointOutrun: the log does not have the batch (any more).
+    :param batch: None for the state before the first batch.
+    :param listed: two listings of the directory, in the order in which they were made.
+    :raises SavepointOutrun: the log does not have the batch, or no longer has it.
     """
     first, second = listed
     last = -1 if batch is None else batch
@@ -68,15 +73,23 @@ def files_of(directory: CheckpointDir, batch: int | None, listed: list[list[File
 
 
 def refuse_outrun(directory: CheckpointDir, batch: int | None, listed: set[str]) -> None:
-    """After the last file has been copied. :param listed: paths that were to be copied. :raises SavepointOutrun: see there."""
+    """Check, after the last file is copied, that Spark purged nothing that the batch needs.
+
+    :param listed: paths that were to be copied.
+    :raises SavepointOutrun: the log no longer has the batch, or the offsets of the batch before it.
+    """
     there = {f"{log}/{n}" for log in LOGS for n in directory.batches(log)}
-    # Spark reads the entry before the last one too, where there is one.
+    # On a restart, Spark also reads the offsets of the batch before, if the log has them.
     before = f"offsets/{(batch or 0) - 1}"
     refuse_without(directory, batch, there if before not in listed or before in there else set())
 
 
 def refuse_without(directory: CheckpointDir, batch: int | None, there: set[str]) -> None:
-    """:raises SavepointOutrun: an entry of the batch is not among the files that are there."""
+    """Check that the logs have the batch.
+
+    :param there: paths that exist.
+    :raises SavepointOutrun: `offsets/N` or `commits/N` is not among them.
+    """
     if batch is None or all(f"{log}/{batch}" in there for log in LOGS):
         return
     raise SavepointOutrun(

@@ -1,4 +1,4 @@
-"""What a driver knows of its job's checkpoints: for an index that was lost."""
+"""Recovers the records of a job's checkpoints from the driver and from savepoints if the index is lost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from .layout import read_manifest
 
 log = logging.getLogger("streamjob")
 
-LIMIT = 600 << 10  # bytes of a status' answer
+LIMIT = 600 << 10  # bytes of records in one status response
 
 
 def known(
     config: DriverConfig, savepoints: Iterable[CheckpointRecord], own: Iterable[CheckpointRecord]
 ) -> dict[int, CheckpointRecord]:
-    """By number: the checkpoint that this epoch began with, those of the job's savepoints, and the driver's `own`.
+    """Merge the records of the checkpoint that this epoch started from, of savepoints, and of the driver.
 
-    A savepoint of an earlier epoch that is newer than what this one began with never was in the index: its driver died with
-    it, and the job has gone on from what was before it.
+    A savepoint of an earlier epoch is left out if it is newer than the checkpoint that this epoch started
+    from. It was never committed to the index: its driver died first, and the job resumed from an earlier
+    checkpoint.
+
+    :param savepoints: the records of the job's savepoints.
+    :param own: the driver's own records.
+    :returns: number of the checkpoint → its record.
     """
     latest = config.restore.latest
     before = latest.checkpoint if latest is not None else 0
@@ -37,7 +42,10 @@ def known(
 def known_records(
     files: HadoopFiles, config: DriverConfig, asked: int, own: Iterable[CheckpointRecord]
 ) -> KnownRecords:
-    """What `known` says; the newest ones, as far as an answer holds them. :raises StorageError: the folder cannot be listed."""
+    """The result of `known`: the newest records that fit into one response.
+
+    :raises StorageError: the folder of the savepoints cannot be listed.
+    """
     found = known(config, _of_savepoints(files, config), own)
     kept: list[CheckpointRecord] = []
     size = 0

@@ -1,11 +1,14 @@
 """State files that several savepoints of one root share (ADR 10).
 
-Any number of savepoints may be written and deleted in one root at once. What makes that safe:
-- A shared file has a name of its own attempt's, is written once, and that name never comes back.
-- A savepoint may only take files from another one's manifest, and reads it after its own `begun.json` is there.
-- A deletion takes the manifest away first. Then it lists the shared files, then all savepoints. If one of those has been begun
-  and has no manifest, no shared file is deleted: it may be taking them. One that begins later does not see the manifest any
-  more, and what it writes was not on the list.
+Any number of savepoints may be written and deleted in one root at the same time. Three rules make that safe:
+- The name of a shared file contains the id of the attempt that writes it. Each name is used once and never
+  reused.
+- A savepoint reuses only files from another savepoint's manifest, and reads that manifest after writing its
+  own `begun.json`.
+- A deletion removes the manifest first, then lists the shared files, then all savepoints. If any savepoint
+  has a `begun.json` and no manifest, no shared file is deleted, because that savepoint may be reusing them. A
+  savepoint that begins later no longer sees the deleted manifest, and the files that it writes are not in the
+  listing.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
 from ..storage.parallel import THREADS, each
 from .layout import SavepointExists, SavepointIncomplete, missing, read_begun, read_manifest, write_begun
 
-# Milliseconds: what was modified longer ago has another time than what is written in its place from now on.
+# Milliseconds. If a file was modified longer ago, any file that replaces it from now on has another time.
 GRAIN, COARSE_GRAIN = 100, 2000
 
 
@@ -38,9 +41,11 @@ class Attempt:
         self._named = 0
 
     def begin(self, job: JobRef, checkpoint: CheckpointRecord) -> None:
-        """Take the place. What an attempt before this one has left is taken away.
+        """Claim the target. An earlier attempt for the same savepoint loses it.
 
-        :raises SavepointExists: somebody else has begun a savepoint there.
+        In that case, unused shared files of the root are deleted.
+
+        :raises SavepointExists: another job or another request has begun a savepoint there.
         """
         before = read_begun(self._files, self._target)
         if before is not None:
@@ -54,23 +59,25 @@ class Attempt:
                     f"{before.request_id or f'checkpoint {before.checkpoint}'} and is not complete",
                     remedy="Choose another location, or delete what is there if nobody writes it any more",
                 )
-            # First of all: should that attempt still be alive, it finds that it has lost the place. What it has written
-            # may be all that a full disk is full of.
+            # Delete `begun.json` first: if that attempt is still alive, it finds that it lost the target.
+            # Then delete its shared files, which may be what filled a full disk.
             self._files.delete(f"{self._target}/{manifests.BEGUN}")
             sweep(self._files, self._target.rpartition("/")[0])
         write_begun(self._files, self._target, self.id, job, checkpoint)
         self._earlier = _newest(self._files, self._target, job)
 
     def new_name(self) -> str:
-        """For a shared file: nobody has had it, and nobody will."""
+        """A name for a shared file, which is never used twice."""
         self._named += 1
         return f"{self.id}-{self._named}"
 
     def known(self, copied: Iterable[FileEntry], locations: Mapping[str, str]) -> dict[FileKey, FileEntry]:
-        """Shared files of the newest savepoint that need not be read again, of tasks whose query and directory are the same.
+        """The shared files of the newest savepoint that need not be read again.
 
-        :param copied: files of this savepoint, the queries' ids among them. :param locations: root of each task in the
-            savepoint → its checkpoint directory.
+        Only those of tasks that have the same query id and the same checkpoint directory as then.
+
+        :param copied: files of this savepoint, including the `metadata` files with the query ids.
+        :param locations: root of each task in the savepoint → URI of its checkpoint directory.
         """
         if self._earlier is None:
             return {}
@@ -91,8 +98,11 @@ class Attempt:
         }
 
     def check(self, entries: Iterable[FileEntry]) -> None:
-        """Just before the manifest. :raises SavepointExists: another attempt has taken the place.
-        :raises NotFound: a shared file is gone: by hand, for no deletion takes it."""
+        """Check, just before the manifest is written, that the savepoint is still whole.
+
+        :raises SavepointExists: another attempt claimed the target.
+        :raises NotFound: a shared file is missing. Somebody deleted it manually: `sweep` never deletes it.
+        """
         begun = read_begun(self._files, self._target)
         if begun is None or begun.attempt != self.id:
             raise SavepointExists(
@@ -105,7 +115,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class FileKey:
-    """What tells a file of a query from all others that were ever at its place."""
+    """Identifies a file of a query among all files that were ever at its path."""
 
     path: str
     size: int
@@ -117,20 +127,29 @@ class FileKey:
 
 
 def is_state(path: str) -> bool:
-    """A partition's file of a state store, below a checkpoint directory. What says which operators there are is none."""
+    """Whether a path relative to a checkpoint directory is a file of a state store's partition.
+
+    The files of `state/I/_metadata`, which describe the operator, are not.
+    """
     parts = path.split("/")
     return len(parts) > 3 and parts[0] == "state" and parts[1].isdigit() and parts[2].isdigit()
 
 
 def settled(info: FileInfo) -> int | None:
-    """The time that identifies it, if it does."""
-    grain = GRAIN if info.modified % 1000 else COARSE_GRAIN  # S3's clock has seconds, and old volumes' have
+    """The modification time, None if it is too recent to identify the file."""
+    # S3 and old volumes keep whole seconds only.
+    grain = GRAIN if info.modified % 1000 else COARSE_GRAIN
     return info.modified if info.modified and info.modified < time.time() * 1000 - grain else None
 
 
 @dataclass(frozen=True)
 class Swept:
-    """Shared files that were deleted, in files and bytes. `kept_for`: why none was, though some may belong to nobody."""
+    """The shared files that were deleted.
+
+    :param files: their number.
+    :param size: their bytes.
+    :param kept_for: why none was deleted although some may be unused; None if all unused ones were deleted.
+    """
 
     files: int
     size: int
@@ -138,7 +157,11 @@ class Swept:
 
 
 def sweep(files: HadoopFiles, root: str) -> Swept:
-    """Delete the shared files that no savepoint of the root has. The order matters: see above."""
+    """Delete the shared files that no savepoint of the root has.
+
+    The order is what makes this safe (see the module's docstring): list the shared files first, then the
+    savepoints.
+    """
     folder = f"{root}/{manifests.SHARED}"
     there = shared_sizes(files, folder)
     used: set[str] = set()
@@ -162,7 +185,7 @@ def sweep(files: HadoopFiles, root: str) -> Swept:
 
 
 def _newest(files: HadoopFiles, target: str, job: JobRef) -> Manifest | None:
-    """The manifest that was written last among the savepoints of the job in the root."""
+    """The most recently written manifest of the job's savepoints in the root of `target`."""
     root = target.rpartition("/")[0]
 
     def written(name: str) -> tuple[int, str] | None:
@@ -176,7 +199,7 @@ def _newest(files: HadoopFiles, target: str, job: JobRef) -> Manifest | None:
         try:
             found = read_manifest(files, f"{root}/{name}")
         except (FormatError, SavepointIncomplete):
-            continue  # a newer version's, broken, or deleted since: nothing can be taken from it
+            continue  # a newer version's, broken, or deleted since: its files cannot be reused
         if found.job == job:
             return found
     return None
@@ -187,9 +210,10 @@ def _folders(files: HadoopFiles, root: str) -> list[str]:
 
 
 def shared_sizes(files: HadoopFiles, folder: str) -> dict[str, int]:
-    """Bytes of each shared file, by name; none if there is no such folder. One listing.
+    """List the shared files, in one call.
 
     :param folder: `manifests.shared_root` of a savepoint.
+    :returns: name → bytes; empty if there is no such folder.
     """
     try:
         return {f.path: f.size for f in files.list(folder) if manifests.is_shared_name(f.path)}
@@ -198,12 +222,12 @@ def shared_sizes(files: HadoopFiles, folder: str) -> dict[str, int]:
 
 
 def lost_shared(entries: Iterable[FileEntry], there: Mapping[str, int]) -> list[FileEntry]:
-    """Those whose shared file is not `there`, or of another size."""
+    """The entries whose shared file is not `there`, or has another size."""
     return [e for e in entries if e.shared is not None and there.get(e.shared) != e.size]
 
 
 def names_in(files: HadoopFiles, folder: str) -> set[str]:
-    """What lies in a folder; nothing if there is none."""
+    """The names in a folder; empty if there is no such folder."""
     try:
         return {f.path for f in files.list(folder)}
     except NotFound:

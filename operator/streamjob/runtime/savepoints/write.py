@@ -1,6 +1,7 @@
-"""Savepoints: copies of checkpoint directories at their boundaries that nothing ever changes.
+"""Writes savepoints, which are copies of checkpoint directories at their boundaries, and restores them.
 
-The user owns the files (FLIP-147): they are read and copied here, never changed or deleted once the manifest is there.
+The user owns the files of a savepoint (FLIP-147). Once its manifest is announced, nothing in this module
+changes or deletes them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from . import live_files
 from .layout import SavepointExists, SavepointIncomplete, broken, changed, copy_entry, missing, read_manifest
 from .shared_files import Attempt, FileKey, is_state, lost_shared, settled, shared_sizes
 
-MARKER = "streamjob-restore.json"  # in a directory that restore() filled: from where, and the query's new id
+MARKER = "streamjob-restore.json"  # in a restored directory: what it was restored from, the query's new id
 
 
 class TargetNotEmpty(StreamJobError):
-    """A restore would overwrite a checkpoint or files of somebody else."""
+    """A restore would overwrite another checkpoint or foreign files."""
 
     reason: ClassVar[str] = "RestoreTargetNotEmpty"
 
@@ -46,20 +47,29 @@ def write_savepoint(
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Copy the checkpoint directories of all tasks, `(stage uid, task index) → directory`, at the batches of `checkpoint`.
-    State files that the newest savepoint beside `target` has are not copied again, but shared with it (see `shared_files`).
+    """Copy the checkpoint directories of all tasks at the batches of `checkpoint`; write the manifest last.
 
-    May be repeated after a crash. If an attempt for the same request had written the manifest for the same batches, and
-    its files are there, that savepoint stands, under the number of `checkpoint`: its own may belong to another checkpoint by
-    now. If the job went on after that attempt, it is written anew, for nobody was ever told of it. So is one beside the run.
+    State files that the job's newest savepoint in the same root already has are not copied again but shared
+    with it (see `shared_files`).
 
-    :param spark: its version, None: that of the session.
-    :param live: the queries run on; what belongs to their batches is copied (see `live_files`).
-    :param unsettled: tasks that do not run, and may have a batch that is planned and not committed: copied as if they ran.
-    :param check: called before each file; what it raises ends the copy.
+    May be repeated after a crash. If an earlier attempt for the same request wrote the manifest for the same
+    batches, and its shared files still exist, that savepoint is kept under the number of `checkpoint`;
+    another checkpoint may have its old number by now. If the job has committed more batches since, the
+    savepoint is written again: the earlier attempt was never announced. A live savepoint is always written
+    again.
+
+    :param directories: (stage uid, task index) → checkpoint directory.
+    :param target: URI of the savepoint.
+    :param live: the queries keep running, so only the files of their batches are copied (see `live_files`).
+    :param unsettled: tasks that do not run but may have an uncommitted batch; copied as if they ran.
+    :param spark: Spark's version, None for that of the session.
+    :param check: called before each file; an exception from it ends the copy.
+    :returns: the manifest.
     :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
-    :raises NotAtBoundary: a directory is not, or no longer, at its batch. :raises StorageError: a copy failed.
-    :raises SavepointOutrun: `live`, and a query was so fast that Spark has purged its batch meanwhile.
+    :raises NotAtBoundary: a directory is not, or no longer, at its batch.
+    :raises StorageError: a copy failed.
+    :raises SavepointOutrun: a live or unsettled task no longer has its batch, because Spark purged it
+        meanwhile.
     """
     target = target.rstrip("/")
     standing = _standing(files, job, checkpoint, target, live)
@@ -93,7 +103,7 @@ def write_savepoint(
         except NotFound:
             if not live:
                 raise
-            return None  # purged since it was listed, see `live_files`
+            return None  # purged since the listing, see `live_files`
         return _noted(entry, done)
 
     entries = _there(each(copy, [item for item in listed if not item[1].shared], threads, counter))
@@ -101,7 +111,7 @@ def write_savepoint(
 
     state = [item for item in listed if item[1].shared]
     wanted = {s: (manifests.place(target, e), e.size) for s, e in state if FileKey.of(e) not in known}
-    # Beside the run the executors' slots are the queries'.
+    # While queries run, the executors' slots belong to them.
     done = {} if live else executor_copy.copy(files, wanted, f"{target}/{manifests.BEGUN}", check, progress)
 
     def share(item: tuple[str, FileEntry]) -> FileEntry | None:
@@ -134,16 +144,21 @@ def restore(
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> str:
-    """Make `target` the checkpoint directory of one task, as it was; the query's new id.
+    """Restore the checkpoint directory of one task into `target`.
 
-    A savepoint can be restored many times: each gets an id of its own, for two queries of one id stop each other. May
-    be repeated: what this savepoint was restored to already is left alone, also when the query has run since; what a
-    crash left half restored is wiped and done again.
+    A savepoint can be restored many times. Each restore gets a new query id, because two queries with the
+    same id stop each other.
 
-    :param amend: changes the files that were restored, before a query can start from them.
-    :raises TargetNotEmpty: it holds anything else; nothing was changed.
-    :raises SavepointBroken: a file is missing or changed; nothing can start from `target`.
-    :raises SavepointIncomplete, FormatError, UnknownVersion: the manifest is missing or cannot be read.
+    May be repeated. A completed restore of this savepoint is left alone, even if the query has run since. A
+    restore that a crash interrupted is deleted and done again.
+
+    :param amend: changes the restored files before a query can start from them.
+    :returns: the query's new id.
+    :raises TargetNotEmpty: `target` holds anything else; nothing was changed.
+    :raises SavepointBroken: a file is missing or changed; no query can start from `target`.
+    :raises SavepointIncomplete: there is no manifest.
+    :raises FormatError: the manifest cannot be read, or has no such task.
+    :raises UnknownVersion: a newer StreamJob wrote the manifest.
     """
     savepoint, target = files.qualify(savepoint).rstrip("/"), target.rstrip("/")
     source = {"savepoint": savepoint, "stage": stage, "task": task}
@@ -182,10 +197,14 @@ def adopt(
     amend: Callable[[CheckpointDir], None] | None = None,
     threads: int = THREADS,
 ) -> str:
-    """Make `target` a copy of the checkpoint directory of a query that no StreamJob has run; the query's new id. As `restore`,
-    but for hashes, which nobody has noted.
+    """Copy into `target` the checkpoint directory of a query that no StreamJob has run.
 
-    :raises TargetNotEmpty: as `restore`. :raises NotAtBoundary: somebody runs a query from `directory`.
+    Works as `restore`, but cannot verify the files: nobody recorded their hashes.
+
+    :param amend: changes the copied files before a query can start from them.
+    :returns: the query's new id.
+    :raises TargetNotEmpty: as `restore`.
+    :raises NotAtBoundary: a query is running from `directory`.
     """
     target = target.rstrip("/")
     source: dict[str, object] = {"directory": directory.uri}
@@ -215,7 +234,13 @@ def _fill(
     copy_all: Callable[[], None],
     amend: Callable[[CheckpointDir], None] | None,
 ) -> str:
-    """The order is what makes a crash harmless: the marker before any file, the metadata after all others."""
+    """Fill `target`: first the marker, then the files, then Spark's `metadata`.
+
+    The order makes a crash harmless: the marker identifies the files as ours, and without `metadata` no
+    restore counts as complete.
+
+    :returns: the query's new id.
+    """
     query_id = str(uuid.uuid4())
     files.write_new(f"{target}/{MARKER}", json.dumps({**source, "queryId": query_id}).encode())
     copy_all()
@@ -228,7 +253,13 @@ def _fill(
 def _standing(
     files: HadoopFiles, job: JobRef, checkpoint: CheckpointRecord, target: str, live: bool
 ) -> Manifest | None:
-    """The manifest that an earlier attempt for the same checkpoint left, as this one's."""
+    """The manifest of an earlier attempt for the same request or checkpoint, renumbered to `checkpoint`.
+
+    If that savepoint does not stand, its manifest is deleted.
+
+    :returns: None if the savepoint must be written.
+    :raises SavepointExists: the manifest is that of another savepoint.
+    """
     try:
         found = read_manifest(files, target)
     except SavepointIncomplete:
@@ -244,7 +275,8 @@ def _standing(
             f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
-    # An attempt that lost its place in the moment in which it wrote its manifest has lost its shared files to whoever took it.
+    # If an attempt lost the target at the moment it wrote its manifest, the attempt that took over deleted
+    # its shared files.
     whole = not lost_shared(found.files, shared_sizes(files, manifests.shared_root(target)))
     stands = not live and whole and found.checkpoint.committed.stages == checkpoint.committed.stages
     if stands and found.checkpoint.checkpoint == checkpoint.checkpoint:
@@ -252,16 +284,19 @@ def _standing(
     files.delete(f"{target}/{manifests.NAME}")
     if not stands:
         return None
-    # The driver before died before the index had it, and a periodic checkpoint of this one has taken its number since.
+    # The previous driver died before the savepoint was committed to the index, and a periodic checkpoint of
+    # this driver has used its number since.
     renumbered = replace(found, checkpoint=checkpoint)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(renumbered))
     return renumbered
 
 
 def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str | None:
-    """The query id if `source` was restored to `target` before. Otherwise `target` is empty afterwards.
+    """The query id if `source` was restored to `target` before. Otherwise `target` has no files afterwards.
 
-    :raises TargetNotEmpty: what is in it was not left by a restore.
+    Temporary files that a writer left in a directory without a marker may stay.
+
+    :raises TargetNotEmpty: `target` holds files that no restore left, or another completed restore.
     """
     try:
         found = [f.path for f in files.list(target)]
@@ -284,17 +319,19 @@ def _restored(files: HadoopFiles, source: dict[str, object], target: str) -> str
             )
         return query_id
     for path in found:
-        if path != MARKER:  # while it is there, what is left is known to be ours
+        if path != MARKER:  # while the marker exists, the remaining files are known to be ours
             files.delete(f"{target}/{path}")
     files.delete(f"{target}/{MARKER}")
     return None
 
 
 def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
-    """Files of a checkpoint directory that belong to it; none if there is no such directory. `.NAME.crc` are the local file
-    system's own, which writes them beside the copy again; `NAME.crc` (since Spark 4.1) belong to the state store.
+    """The files that belong to a checkpoint directory; empty if there is no such directory.
 
-    :raises NotAtBoundary: a folder in it has vanished while it was listed.
+    `.NAME.crc` files belong to Hadoop's local file system and are left out: a copy has none. `NAME.crc` files
+    (since Spark 4.1) belong to the state store.
+
+    :raises NotAtBoundary: a folder in it vanished during the listing.
     """
     try:
         found = files.list(root, recursive=True)
@@ -308,7 +345,7 @@ def _content(files: HadoopFiles, root: str) -> list[FileInfo]:
 
 
 def _noted(entry: FileEntry, done: CopiedFile) -> FileEntry:
-    # If it is not of the listed length, another one came to its place, with another time.
+    # If the size is not the listed one, another file replaced it, with another time.
     modified = entry.modified if done.size == entry.size else None
     return replace(entry, size=done.size, sha256=done.sha256, modified=modified)
 

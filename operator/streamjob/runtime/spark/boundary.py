@@ -1,9 +1,9 @@
-"""Stops a query between two micro-batches: the running batch commits, no other begins.
+"""Stops a query between two micro-batches: the running batch commits, and no other begins.
 
-Spark's own `stop()` kills the running batch. Instead, under the lock that every batch begins and ends under, this looks
-where the query's thread is, and sets its state to TERMINATED only where the thread cannot act on it before its batch is
-committed. A batch that was left half done all the same (a Spark version that is not known, somebody else's `stop()`) is
-finished by running exactly it again.
+Spark's own `stop()` kills the running batch. Instead, this module takes the lock under which every batch
+begins and ends, finds out where the query's thread is, and sets its state to TERMINATED only where the thread
+cannot act on it before its batch is committed. A batch may still remain uncommitted (unknown Spark version, a
+`stop()` by somebody else); it is then completed by running exactly that batch again.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from ..storage.hadoop import HadoopFiles
 from .checkpoint_dir import CheckpointDir, NotAtBoundary
 from .internals import Execution, Internals, checkpoint_root
 
-POLL = 0.004  # seconds between two looks at a thread that is in no place to be told
-LOCK_WAIT = 0.1  # seconds; a source that lists its input holds the lock for longer
-JOIN_WAIT = 0.25
-LOOK = 1  # seconds
-MOST_LOOKS = 100
+POLL = 0.004  # seconds between two looks at a thread that cannot be terminated where it is
+LOCK_WAIT = 0.1  # seconds; a source that lists its input may hold the lock longer
+JOIN_WAIT = 0.25  # seconds: the longest wait between two looks at a terminated thread
+LOOK = 1  # seconds between two calls of `unless`
+MOST_LOOKS = 100  # at a thread in Place.LOOP, before the lock is released
 
 Starter = Callable[[], StreamingQuery]
 
 
 class QueryFailed(StreamJobError):
-    """The query died of an error of its own. Its last batch may be half done; the next attempt runs it again."""
+    """The query failed with its own error. The next attempt runs an uncommitted batch again."""
 
     reason: ClassVar[str] = "QueryFailed"
     retryable: ClassVar[bool] = True
 
 
 class BoundaryTimeout(StreamJobError):
-    """The running batch did not end in time. The query runs on as if nothing had been asked."""
+    """The running batch did not end in time. The query keeps running, unchanged."""
 
     reason = "BoundaryTimeout"
     retryable = True
@@ -65,7 +65,12 @@ class How(str, Enum):
 
 @dataclass(frozen=True)
 class Boundary:
-    """`batch`: the last committed one, None if there was none; `seconds`: how long it took to get there."""
+    """The boundary that a query was stopped at.
+
+    :param batch: the last committed batch, None if there is none.
+    :param how: how the boundary was reached.
+    :param seconds: how long that took.
+    """
 
     batch: int | None
     how: How
@@ -73,16 +78,16 @@ class Boundary:
 
 
 class Place(Enum):
-    """Where a query's thread is, and so what setting TERMINATED now would do."""
+    """Where a query's thread is. This determines the effect of setting TERMINATED now."""
 
     ENDED = "ended"
-    SINK = "sink"  # the sink takes the batch, which commits: the last look at the state is behind it
-    PLANNING = "planning"  # runBatch before the sink: it looks at the state and interrupts itself
-    NEXT = "next"  # constructNextBatch: it saw ACTIVE and will run what it finds
-    WAITING = "waiting"  # asleep until the next trigger: sees it late, and may be interrupted
-    SLEEPING = "sleeping"  # no input, looks again in some milliseconds
-    DONE = "done"  # the batch is committed, and the lock is all it needs to go on
-    LOOP = "loop"  # on its way between two of these: which way, the stack does not tell
+    SINK = "sink"  # the sink takes the batch: the thread does not check the state again before the commit
+    PLANNING = "planning"  # runBatch before the sink: it checks the state, and would interrupt itself
+    NEXT = "next"  # constructNextBatch: it saw ACTIVE and will run the batch that it constructs
+    WAITING = "waiting"  # asleep until the next trigger: it would see TERMINATED late, but may be interrupted
+    SLEEPING = "sleeping"  # no input: it checks again in some milliseconds
+    DONE = "done"  # the batch is committed; the thread waits only for the lock
+    LOOP = "loop"  # between two of these places; the stack does not show in which direction
     OUTSIDE = "outside"  # starting, ending, or between two rounds of the loop
 
 
@@ -90,10 +95,11 @@ SAFE = (Place.WAITING, Place.SLEEPING, Place.DONE, Place.OUTSIDE)  # no batch is
 
 
 def place_of(frames: Sequence[str], queued: bool = False) -> Place:
-    """From the stack of the query's thread, innermost call first, each `Class.method`.
+    """Determine the place of a query's thread from its stack.
 
-    :param queued: it waits for the progress lock. That is taken in three places only: in `constructNextBatch`, at the end of
-        `runBatch` and after it in `executeOneBatch`.
+    :param frames: the stack, innermost call first, each `Class.method`.
+    :param queued: the thread waits for the progress lock. Spark takes that lock in three places only: in
+        `constructNextBatch`, at the end of `runBatch`, and after that in `executeOneBatch`.
     """
     if not frames:
         return Place.ENDED
@@ -113,7 +119,10 @@ def place_of(frames: Sequence[str], queued: bool = False) -> Place:
 
 
 def _in_sink(frames: Sequence[str]) -> bool:
-    """`runBatch` itself called SQLExecution: a source that runs SQL of its own while planning does not count."""
+    """Whether `runBatch` itself called SQLExecution.
+
+    SQL that a source runs by itself during planning does not count.
+    """
     return any(
         inner.startswith("SQLExecution$.") and outer.startswith("MicroBatchExecution.$anonfun$runBatch$")
         for inner, outer in pairwise(frames)
@@ -129,16 +138,17 @@ def stop_at_boundary(
     on_wait: Callable[[str], None] | None = None,
     finish_pending: Starter | None = None,
 ) -> Boundary:
-    """Let the running batch commit and start no other. Also right for a query that ends or has ended by itself.
+    """Let the running batch commit and start no other. The query may also be ending or have ended by itself.
 
-    :param deadline: on the clock of `time.monotonic()`.
-    :param on_wait: told once what is being waited for.
+    :param deadline: a time of `time.monotonic()`.
+    :param on_wait: called with a text when the stop must wait for a batch.
     :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is pending, because
         that trigger would otherwise read all new data.
-    :raises QueryFailed: the query, or the pending batch run again, died of an error of its own.
-    :raises BoundaryTimeout: the query runs on unchanged.
+    :raises QueryFailed: the query failed with its own error, or the pending batch did when it was run again.
+    :raises BoundaryTimeout: the batch did not end in time; the query keeps running, unchanged.
     :raises NoBoundary: the query runs no micro-batches; nothing was done to it.
-    :raises NotAtBoundary: a batch is pending and there is no `finish_pending`.
+    :raises NotAtBoundary: a batch is pending and there is no `finish_pending`, or the query's checkpoint is
+        unknown.
     """
     begun = time.monotonic()
     if internals is None:
@@ -171,10 +181,11 @@ def stop_at_boundary(
 
 
 def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> StreamingQuery:
-    """Start a query that ends by itself and wait for it.
+    """Start a query that ends by itself and wait for its end.
 
-    :param unless: looked at while it runs; once true, the wait is over and the query runs on.
-    :raises QueryFailed: it did not get there.
+    :param unless: called every `LOOK` seconds; once it returns true, the wait ends and the query keeps
+        running.
+    :raises QueryFailed: the query could not be started, or ended with an exception.
     """
     try:
         query = start()
@@ -193,7 +204,10 @@ def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> Stre
 
 
 def raise_failure(query: StreamingQuery) -> None:
-    """:raises QueryFailed: the query has ended with an exception."""
+    """Raise the exception that a query has ended with, if any.
+
+    :raises QueryFailed: the query has ended with an exception.
+    """
     error = query.exception()
     if error is not None:
         raise QueryFailed(
@@ -225,12 +239,15 @@ def _stop(
 
 
 def _tell(execution: Execution) -> How | None:
-    """Under the lock: set TERMINATED if the thread is in a place to be told; None if not, and nothing is changed."""
+    """Set TERMINATED if the thread is at a place where that is safe. The caller holds the lock.
+
+    :returns: None if it is not; then nothing is changed.
+    """
     _, place = _look(execution)
     looks = 1
     while place is Place.LOOP and looks < MOST_LOOKS:
-        # constructNextBatch may just have handed the lock over, with a batch planned; or a batch has ended. It goes no
-        # farther than into PLANNING or to the lock.
+        # Either constructNextBatch has just released the lock, with a batch planned, or a batch has ended. In
+        # both cases the thread gets no further than PLANNING or the lock.
         _, place = _look(execution)
         looks += 1
     if place is Place.ENDED:
@@ -239,32 +256,36 @@ def _tell(execution: Execution) -> How | None:
         return How.IN_BATCH if execution.terminate() else None
     if place not in SAFE or not execution.terminate():
         return None
-    # The thread may have seen ACTIVE just before, and be on its way into a batch. It cannot plan one while the lock is
-    # held here: watch it until it shows which way it went.
+    # The thread may have seen ACTIVE just before and be on its way into a batch. It cannot plan one while
+    # this thread holds the lock: watch it until its stack shows where it went.
     while True:
         queued, place = _look(execution)
         if place is Place.SINK:
             return How.IN_BATCH
         if queued and place is Place.NEXT:
             return None if execution.reactivate() else How.BETWEEN
-        # PLANNING: the batch of a restart, which needs no constructNextBatch. It has to be left alone: it may have seen
-        # TERMINATED, and to an active query its own interrupt would be a failure. At worst it is run again.
+        # PLANNING is the batch of a restart, which needs no constructNextBatch. Do not reactivate it: it may
+        # have seen TERMINATED and interrupt itself, which in an active query would be a failure. At worst its
+        # batch is run again.
         if place not in (Place.LOOP, Place.NEXT):
             return How.BETWEEN
 
 
 def _look(execution: Execution) -> tuple[bool, Place]:
-    # In this order: who waits for a lock that is held here stays where it is.
+    # In this order: a thread that is queued for the lock, which this thread holds, stays where it is.
     queued = execution.queued_for_lock()
     return queued, place_of(execution.frames(), queued)
 
 
 def _await_end(query: StreamingQuery, execution: Execution, deadline: float | None) -> None:
-    """TERMINATED is set; wait for the thread to see it."""
+    """Wait for the thread to end after TERMINATED is set.
+
+    :raises BoundaryTimeout: the deadline passed, and the query is active again.
+    """
     wait = POLL
     while execution.alive():
         if place_of(execution.frames()) is Place.WAITING:
-            query.stop()  # interrupts the sleep and waits for the thread; no batch can begin any more
+            query.stop()  # interrupts the sleep and waits for the thread; no batch can begin now
             return
         if _passed(deadline) and _take_back(execution):
             raise _timeout(query)
@@ -273,7 +294,10 @@ def _await_end(query: StreamingQuery, execution: Execution, deadline: float | No
 
 
 def _take_back(execution: Execution) -> bool:
-    """At the deadline the batch still runs: set ACTIVE again, so that the query goes on. False if it is just ending."""
+    """Set the query ACTIVE again if its batch is still in the sink.
+
+    :returns: whether the query keeps running; false if it is just ending or the lock is not free.
+    """
     if not execution.lock(LOCK_WAIT):
         return False
     try:

@@ -1,11 +1,11 @@
-"""A checkpoint directory of Spark Structured Streaming, read without Spark's classes.
+"""Reads a checkpoint directory of Spark Structured Streaming without Spark's classes.
 
     metadata                    {"id": the query's UUID}
     offsets/N                   "v1" or "v2", a JSON line of watermark and configuration, then what N reads
-    commits/N                   batch N is done
+    commits/N                   batch N is committed
     sources/I/…                 a source's own log
     state/I/P/…                 partition P of stateful operator I
-    state/I/_metadata/…         what that operator is
+    state/I/_metadata/…         describes that operator
 
 From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of org.apache.spark.sql.execution.streaming.
 """
@@ -23,36 +23,41 @@ from ..storage.hadoop import HadoopFiles, NotFound
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
 )
-# Those of a drain's batches, one after the other. A timer that is set anew at "the watermark and ten minutes" fires only if the
-# next batch has a later one: a year, since nobody sets one farther ahead. A hundred, because the chains that scripts build have
-# a few links (a reminder, a second one, giving up), a batch takes seconds, and what goes on after that goes on for ever.
+# The watermarks of a drain's successive batches. A timer that sets its successor at "the watermark plus ten
+# minutes" fires again only if the next batch has a later watermark. The step is a year, because nobody sets a
+# timer further ahead. There are a hundred, because a batch takes seconds and scripts chain few timers (a
+# reminder, a second one, giving up); timers that are still being set after a hundred batches never stop.
 MAX_WATERMARKS = range(MAX_WATERMARK_MS, MAX_WATERMARK_MS + 100 * 365 * 86_400_000, 365 * 86_400_000)
-METADATA = "metadata"  # the query's id; Spark takes a directory without it for a new one
+METADATA = "metadata"  # the query's id; Spark treats a directory without this file as new
 OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
 
 
 class NotAtBoundary(StreamJobError):
-    """A batch was planned and not committed, or a commit came without one."""
+    """The directory is not at the expected boundary: a batch is uncommitted, or a query still runs."""
 
     reason: ClassVar[str] = "NotAtBoundary"
     retryable: ClassVar[bool] = True
 
 
 class MalformedCheckpoint(StreamJobError):
-    """A file in the directory is not what Spark writes."""
+    """A file in the directory does not have Spark's format."""
 
     reason = "MalformedCheckpoint"
 
 
 def is_temporary(path: str) -> bool:
-    """What a writer leaves that died before its rename, and the local file system's checksums."""
+    """Whether a writer died before it renamed this file, or the file is a local file system's checksum."""
     name = path.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith((".tmp", ".crc"))
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """`uid` is stable as long as the query's plan is; `name` is Spark's."""
+    """An operator of a query.
+
+    :param uid: stable as long as the query's plan is.
+    :param name: Spark's name for a stateful operator, otherwise the uid.
+    """
 
     uid: str
     name: str
@@ -60,27 +65,31 @@ class OperatorInfo:
 
 
 class CheckpointDir:
-    """All methods read afresh and raise StorageError if the directory cannot be read."""
+    """A checkpoint directory. Methods cache nothing, and raise `StorageError` if they cannot read it."""
 
     def __init__(self, files: HadoopFiles, uri: str) -> None:
         self.files = files
         self.uri = uri.rstrip("/")
 
     def latest_offset(self) -> int | None:
-        """The last batch that was planned."""
+        """The last planned batch, None if there is none."""
         return max(self.batches("offsets"), default=None)
 
     def latest_commit(self) -> int | None:
-        """The last batch that was committed."""
+        """The last committed batch, None if there is none."""
         return max(self.batches("commits"), default=None)
 
     def batches(self, log: str) -> tuple[int, ...]:
-        """The numbers that are in the log `offsets` or `commits`, unordered."""
-        # Temporary files, .crc and compacted entries have other names.
+        """The batch numbers in the log `offsets` or `commits`, unordered."""
+        # Temporary files, .crc files and compacted entries are not named by a number alone.
         return tuple(int(name) for name in self._names(log) if name.isdigit())
 
     def log_version(self, log: str, batch: int) -> int:
-        """Of one entry. :raises MalformedCheckpoint: it says none. :raises NotFound: no such entry."""
+        """The format version of one log entry.
+
+        :raises MalformedCheckpoint: the entry has none.
+        :raises NotFound: there is no such entry.
+        """
         where = f"{log}/{batch}"
         first = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).partition(b"\n")[0]
         if not (first[:1] == b"v" and first[1:].isdigit()):
@@ -88,7 +97,10 @@ class CheckpointDir:
         return int(first[1:])
 
     def boundary(self) -> int | None:
-        """The batch after which the query stands; None if it never ran one. :raises NotAtBoundary: it is in one."""
+        """The last batch, if it is committed; None if the query never planned one.
+
+        :raises NotAtBoundary: the last planned batch is not committed.
+        """
         planned, committed = self.latest_offset(), self.latest_commit()
         if planned != committed:
             raise NotAtBoundary(
@@ -98,8 +110,11 @@ class CheckpointDir:
         return planned
 
     def drop_half_written(self) -> None:
-        """Where no batch was ever planned, take away what a driver that was killed has left half written. Spark 4.1 takes it for
-        another query's checkpoint and never starts again (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). No query may run."""
+        """Delete the temporary log files of a killed driver, if no batch was ever planned.
+
+        Spark 4.1 takes such files for another query's checkpoint and never starts again
+        (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). No query may be running.
+        """
         if self.latest_offset() is not None:
             return
         for log in ("offsets", "commits"):
@@ -108,15 +123,18 @@ class CheckpointDir:
                     self.files.delete(f"{self.uri}/{log}/{name}")
 
     def watermark(self, batch: int) -> int:
-        """The watermark that a batch runs with, milliseconds since 1970. :raises NotFound: no such batch."""
+        """The watermark that a batch runs with, in milliseconds since 1970.
+
+        :raises NotFound: the offset log has no such batch.
+        """
         return int(self.entry(batch)[1]["batchWatermarkMs"])
 
     def is_drained(self) -> bool:
-        """The last planned batch has a max watermark, committed or not: that cannot be taken back."""
+        """Whether the last planned batch has a max watermark, committed or not. This cannot be undone."""
         return self.drain_batches() > 0
 
     def drain_batches(self) -> int:
-        """How many batches with a max watermark have been planned; the last one may not be committed."""
+        """The number of planned batches with a max watermark. The last one may be uncommitted."""
         latest = self.latest_offset()
         if latest is None:
             return 0
@@ -124,19 +142,19 @@ class CheckpointDir:
         return MAX_WATERMARKS.index(watermark) + 1 if watermark in MAX_WATERMARKS else 0
 
     def metadata(self) -> bytes | None:
-        """The file of this name; None in a directory where no query has started."""
+        """The contents of the file `metadata`; None in a directory where no query has started."""
         try:
             return self.files.read_bytes(f"{self.uri}/{METADATA}")
         except NotFound:
             return None
 
     def query_id(self) -> str | None:
-        """The query's UUID; None in a directory where none has started."""
+        """The query's UUID; None in a directory where no query has started."""
         data = self.metadata()
         return None if data is None else str(self._json(METADATA, data.decode())["id"])
 
     def describes_state(self) -> list[str]:
-        """Paths of the files that say what the stateful operators and their schemas are. Schemas are with partition 0."""
+        """Paths of the files that describe the stateful operators and their schemas (also in partition 0)."""
         found = []
         for index in (n for n in self._names("state") if n.isdigit()):
             for folder in (f"state/{index}/{name}" for name in ("_metadata", "_stateSchema", "0")):
@@ -144,16 +162,19 @@ class CheckpointDir:
         return [path for path in found if "/_metadata/" in path or "/_stateSchema/" in path]
 
     def has_state(self) -> bool:
-        """The query has a stateful operator."""
+        """Whether the query has a stateful operator."""
         return bool(self._names("state"))
 
     def source_offsets(self, batch: int) -> list[str]:
-        """What the sources have been read up to, the JSON of each, `-` for a source without any. Entries of format 2
-        put the source's key before it."""
+        """The position up to which a batch reads each source.
+
+        :returns: one JSON text for each source, `-` if it has no position. In entries of format 2 the
+            source's key precedes the JSON.
+        """
         return self.entry(batch)[2]
 
     def operators(self) -> list[OperatorInfo]:
-        """Sources, stateful operators, the sink. Before the first batch Spark has written down one source's worth."""
+        """The sources, the stateful operators and the sink. Before the first batch, one source is assumed."""
         latest = self.latest_offset()
         sources = 1 if latest is None else max(1, len(self.source_offsets(latest)))
         found = [OperatorInfo(f"source-{i}", f"source-{i}", OperatorKind.SOURCE) for i in range(sources)]
@@ -163,9 +184,11 @@ class CheckpointDir:
         return [*found, OperatorInfo("sink", "sink", OperatorKind.SINK)]
 
     def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
-        """An entry of the offset log: its format (`v1`), its metadata, its lines of sources.
+        """An entry of the offset log.
 
-        :raises MalformedCheckpoint: it is none. :raises NotFound: no such batch.
+        :returns: its format (such as `v1`), its metadata, and one line for each source.
+        :raises MalformedCheckpoint: the file is not an offset log entry.
+        :raises NotFound: the log has no such batch.
         """
         where = f"offsets/{batch}"
         lines = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).decode().split("\n")
@@ -189,7 +212,7 @@ class CheckpointDir:
             return []
 
     def _operator_name(self, index: int) -> str:
-        """`state/I/_metadata/metadata`, or the newest file in `state/I/_metadata/v2`."""
+        """The operator's name, from `state/I/_metadata/metadata` or the newest of `state/I/_metadata/v2`."""
         folder = f"state/{index}/_metadata"
         where = f"{folder}/metadata"
         versions = [int(n) for n in self._names(f"{folder}/v2") if n.isdigit()]

@@ -1,4 +1,4 @@
-"""The manager with which Spark writes the files of its logs, which the user may choose (`checkpointFileManagerClass`)."""
+"""Checks the manager with which Spark writes its log files, if `checkpointFileManagerClass` names one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from .internals import FILE_MANAGER, Internals
 
 
 class FileManagerUnfit(StreamJobError):
-    """There is no such manager, or it cannot be used on a storage where the query needs it."""
+    """The chosen manager does not exist, or does not support a storage that the query uses."""
 
     reason: ClassVar[str] = "FileManagerUnfit"
 
 
 def refuse_unfit(spark: SparkSession, internals: Internals | None, query: str, *folders: str) -> None:
-    """:param folders: of the query's checkpoint, and of its file sink, whose log is written by the same manager.
-    :raises FileManagerUnfit: Spark would say it too, and not that no retry helps."""
+    """Check that the chosen file manager can be created for all folders. Does nothing if the user chose none.
+
+    :param folders: that of the query's checkpoint, and that of its file sink, whose log the same manager
+        writes.
+    :raises FileManagerUnfit: it cannot. Spark would fail as well, but its error does not show that no retry
+        helps.
+    """
     chosen = spark.conf.get(FILE_MANAGER, None)
     if chosen is None or internals is None:
         return

@@ -1,4 +1,4 @@
-"""The JVM's objects behind pyspark's: the only functions that take them from private attributes of pyspark for other rooms."""
+"""The JVM objects behind pyspark's. Other rooms get them only here, not from pyspark's private attributes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ def session_of(writer: DataStreamWriter) -> SparkSession:
 
 
 def analyzed_plan(writer: DataStreamWriter) -> Any:
-    """The LogicalPlan of what is written, with its sources resolved."""
+    """The analyzed LogicalPlan of the frame that the writer writes, with its sources resolved."""
     frame: Any = writer._df
     return frame._jdf.queryExecution().analyzed()
 
 
 def query_manager(writer: DataStreamWriter) -> Any:
-    """The session's StreamingQueryManager: one object for each session, whatever pyspark's session object is."""
+    """The session's StreamingQueryManager.
+
+    The JVM has one for each session, even if pyspark has several objects for that session.
+    """
     session: Any = writer._spark
     return session._jsparkSession.streams()
 
 
 def java_query(query: StreamingQuery) -> Any:
-    """org.apache.spark.sql.streaming.StreamingQuery."""
+    """The query's org.apache.spark.sql.streaming.StreamingQuery."""
     return query._jsq

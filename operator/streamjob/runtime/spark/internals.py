@@ -1,8 +1,8 @@
-"""Everything of Spark that is not public API: where it lives in each version, and nothing else knows.
+"""The private classes of Spark's streaming execution, and where they live in each version.
 
-From StreamExecution, MicroBatchExecution, IncrementalExecution and CheckpointFileManager of
-org.apache.spark.sql.execution.streaming. A version that is not in the table has no internals; what needs them then does
-without (see `boundary` and `max_watermark`).
+Only this module uses them. From StreamExecution, MicroBatchExecution, IncrementalExecution and
+CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not in the table
+there are no `Internals`; `boundary` and `max_watermark` then work without them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("streamjob")
 
-SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on a Spark version that is not known
+SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on an unknown Spark version
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 class _Packages(NamedTuple):
-    execution: str  # of ACTIVE$, TERMINATED$, IncrementalExecution, WatermarkPropagator$
-    checkpoint: str  # of CheckpointFileManager$, OffsetSeqMetadata$
+    execution: str  # package of ACTIVE$, TERMINATED$, IncrementalExecution, WatermarkPropagator$
+    checkpoint: str  # package of CheckpointFileManager$, OffsetSeqMetadata$
 
 
 _SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
@@ -35,12 +35,12 @@ BY_VERSION = {
     "4.1": _SINCE_4_1,
 }
 
-# They run no micro-batches that end, so there is no boundary to stop at.
+# Queries with these triggers run no micro-batches that end, so there is no boundary to stop at.
 _UNBOUNDED_TRIGGERS = frozenset({"ContinuousTrigger", "RealTimeTrigger"})
 
 
 class Internals:
-    """Entry to the private classes of one Spark session. Thread-safe."""
+    """Access to the private classes of one Spark session. Thread-safe."""
 
     def __init__(self, spark: SparkSession, packages: _Packages) -> None:
         self._spark = spark
@@ -54,7 +54,7 @@ class Internals:
 
     @staticmethod
     def of(spark: SparkSession) -> Internals | None:
-        """None if this Spark version is not known, or not what the table says about it."""
+        """The internals of a session; None if its Spark version is unknown or differs from the table."""
         if os.environ.get(SWITCH, "").lower() == "off":
             return None
         packages = BY_VERSION.get(".".join(spark.version.split(".")[:2]))
@@ -75,12 +75,17 @@ class Internals:
         return self._loader.loadClass(f"{name}$").getField("MODULE$").get(None)
 
     def plan_batch(self, plan: Any, mode: str, state: str, batch: int, metadata: str) -> None:
-        """Plan a batch as the first one after a restart, which compares its operators and their schemas with `state` and writes
-        them there. Nothing is run.
+        """Plan a batch as Spark plans the first one after a restart, without running it.
 
-        :param plan: analyzed logical plan of the query. :param mode: output mode. :param state: URI of a folder as Spark's
-            `state` on a local disk. :param metadata: second line of an entry of the offset log.
-        :raises PySparkException, Py4JError: it does not fit, or cannot be planned.
+        Spark compares the batch's operators and their schemas with those in `state`, and writes them there.
+
+        :param plan: analyzed logical plan of the query.
+        :param mode: output mode.
+        :param state: URI of a folder on a local disk, with the layout of Spark's `state` folder.
+        :param batch: number of the batch.
+        :param metadata: second line of an entry of the offset log.
+        :raises PySparkException: the plan does not match the state, or cannot be planned.
+        :raises Py4JError: as PySparkException, if pyspark does not convert the error.
         """
         package, checkpoint = self._packages
         incremental = self._module(f"{package}.IncrementalExecution")
@@ -88,7 +93,7 @@ class Internals:
         settings = log_metadata.apply(metadata)
         session = (
             self._spark._jsparkSession.cloneSession()
-        )  # as StreamExecution does: what is set here stays here
+        )  # as StreamExecution does; the settings below stay in the clone
         conf = session.sessionState().conf()
         log_metadata.setSessionConf(settings, conf)
         for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
@@ -99,7 +104,7 @@ class Internals:
         noop = self._module(f"{package}.WatermarkPropagator").noop()
         arguments = [session, plan, getattr(modes, mode.capitalize())(), state, *ids, batch]
         arguments += [self._jvm.scala.Option.apply(settings), settings, noop, True]
-        # What the versions have beyond these has default values.
+        # Further parameters of some versions have default values.
         methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
         while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
             arguments.append(getattr(incremental, default)())
@@ -107,14 +112,17 @@ class Internals:
         of_package.IncrementalExecution(*arguments).executedPlan()
 
     def file_manager(self, folder: str) -> Any:
-        """With which Spark writes files of its own there. :raises Py4JJavaError: there is none, or not for this storage."""
+        """The manager with which Spark writes its own files in a folder.
+
+        :raises Py4JJavaError: the class does not exist, or does not support this storage.
+        """
         conf = self._spark._jsparkSession.sessionState().newHadoopConf()
         return self._file_manager.create(self._jvm.org.apache.hadoop.fs.Path(folder), conf)
 
     def create_atomic(self, uri: str, data: bytes) -> None:
-        """Write a file of a metadata log as Spark does: `CheckpointFileManager.createAtomic`, never over another.
+        """Write a new file of a metadata log as Spark does, with `CheckpointFileManager.createAtomic`.
 
-        :raises Py4JJavaError: FileAlreadyExistsException, or what the file system says.
+        :raises Py4JJavaError: FileAlreadyExistsException, or an error of the file system.
         """
         path = self._jvm.org.apache.hadoop.fs.Path(uri)
         stream = self.file_manager(str(path.getParent())).createAtomic(path, False)
@@ -127,7 +135,7 @@ class Internals:
 
 
 class Execution:
-    """The StreamExecution of one query: its state, its thread and the lock that its batches begin and end under."""
+    """The StreamExecution of one query: its state, its thread, and the lock that its batches take."""
 
     def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any) -> None:
         self._execution = execution
@@ -136,18 +144,18 @@ class Execution:
         self._state = execution.state()
         self._thread = execution.queryExecutionThread()
         self._lock = execution.awaitProgressLock()
-        # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
+        # Look these up once: py4j asks the JVM about every part of a dotted name, each time.
         self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
         self._text = jvm.scala.runtime.ScalaRunTime.stringOf
 
     @property
     def checkpoint_root(self) -> str:
-        """URI of the checkpoint directory."""
+        """The URI of the checkpoint directory."""
         return str(self._execution.resolvedCheckpointRoot())
 
     @property
     def trigger(self) -> str:
-        """Class of the trigger, such as `ProcessingTimeTrigger`."""
+        """The simple class name of the trigger, such as `ProcessingTimeTrigger`."""
         return str(self._execution.trigger().getClass().getSimpleName()).rstrip("$")
 
     @property
@@ -157,16 +165,28 @@ class Execution:
         return kind != "ContinuousExecution" and self.trigger not in _UNBOUNDED_TRIGGERS
 
     def terminate(self) -> bool:
-        """Compare and set ACTIVE → TERMINATED: the loop ends when it looks next. False: it was not ACTIVE."""
+        """Compare and set ACTIVE → TERMINATED: the loop ends when it next checks its state.
+
+        :returns: false if the state was not ACTIVE.
+        """
         return bool(self._state.compareAndSet(self._active, self._terminated))
 
     def reactivate(self) -> bool:
-        """Take `terminate` back."""
+        """Undo `terminate`.
+
+        :returns: false if the state was not TERMINATED.
+        """
         return bool(self._state.compareAndSet(self._terminated, self._active))
 
     def lock(self, seconds: float) -> bool:
-        """Take `awaitProgressLock`, which keeps `constructNextBatch` and `markMicroBatchEnd` out. The JVM thread that
-        belongs to this Python thread owns it, so the same Python thread must give it back."""
+        """Take `awaitProgressLock`, which blocks `constructNextBatch` and `markMicroBatchEnd`.
+
+        The JVM thread that belongs to this Python thread owns the lock, so the same Python thread must
+        release it.
+
+        :param seconds: how long to wait for the lock.
+        :returns: whether the lock was taken.
+        """
         return bool(self._lock.tryLock(int(seconds * 1000), self._unit))
 
     def unlock(self) -> None:
@@ -179,19 +199,19 @@ class Execution:
         return bool(self._thread.isAlive())
 
     def join(self, seconds: float) -> None:
-        """Wait for the query's thread to end, at most this long."""
+        """Wait for the query's thread to end, at most `seconds`."""
         self._thread.join(max(1, int(seconds * 1000)))
 
     def frames(self) -> list[str]:
-        """The thread's stack, innermost first, each `Class.method`; empty if it has ended."""
-        # One string in one call; Thread.getStackTrace costs a tenth of a thread dump with its locks.
+        """The thread's stack, innermost call first, each `Class.method`; empty if the thread has ended."""
+        # One string in one call. Thread.getStackTrace costs a tenth of a thread dump with locks.
         text = str(self._text(self._thread.getStackTrace()))
         calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
         return [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
 
 
 def checkpoint_root(query: StreamingQuery) -> str | None:
-    """Where a query checkpoints on a version that is not known; None if that cannot be told."""
+    """The URI of a query's checkpoint directory on an unknown Spark version; None if it cannot be found."""
     try:
         return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Py4JError:

@@ -1,4 +1,7 @@
-"""What Kafka has of some topics, asked through the driver's JVM: where a query reads Kafka, the connector's classes are there."""
+"""Asks Kafka for the offsets of topics, through the driver's JVM.
+
+If a query reads Kafka, the JVM has the connector's classes.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,35 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-SECONDS = 10  # for an answer; a broker that does not come by then is the query's problem
-PREFIX = "kafka."  # of the source's options that are Kafka's own
+SECONDS = 10  # timeout of a request; if no broker answers in time, the query itself reports it
+PREFIX = "kafka."  # of the source options that Spark passes on to Kafka
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-_OFFSET = re.compile(r"([A-Za-z0-9._-]+)-([0-9]+)=([0-9]+)")  # a topic has no other characters
+_OFFSET = re.compile(r"([A-Za-z0-9._-]+)-([0-9]+)=([0-9]+)")  # a topic's name has no other characters
 
 
 class Range(NamedTuple):
-    """`earliest`: the first offset that is there; `latest`: the one that the next record gets."""
+    """The offsets of a partition.
+
+    :param earliest: the first offset that exists.
+    :param latest: the offset that the next record gets.
+    """
 
     earliest: int
     latest: int
 
 
 def available(jvm: Any, options: Mapping[str, str], topics: Iterable[str]) -> dict[tuple[str, int], Range]:
-    """All partitions of the topics, (topic, number) → its range. A topic that does not exist has none.
+    """The offsets of all partitions of the topics.
 
-    :param options: of Spark's Kafka source, keys in lower case.
+    :param options: those of Spark's Kafka source, keys in lower case.
+    :returns: (topic, partition) → range. A topic that does not exist has no partitions.
     :raises Py4JError: Kafka did not answer, or there is no connector.
     """
     settings = jvm.java.util.HashMap()
     for key, value in options.items():
         if key.startswith(PREFIX):
             settings.put(key.removeprefix(PREFIX), value)
-    # Metadata are asked for, nothing is consumed: no group, and no topic made by asking for it.
+    # This only reads metadata. It joins no consumer group, and the request must not create a topic.
     for key, value in {
         "key.deserializer": BYTES,
         "value.deserializer": BYTES,
@@ -44,7 +52,7 @@ def available(jvm: Any, options: Mapping[str, str], topics: Iterable[str]) -> di
         for topic in topics:
             for found in consumer.partitionsFor(topic, patience) or ():
                 partitions.add(jvm.org.apache.kafka.common.TopicPartition(topic, found.partition()))
-        # As text: py4j would ask for each key and each value.
+        # Read the maps as text: py4j would make a call for each key and each value.
         earliest = _offsets(str(consumer.beginningOffsets(partitions, patience).toString()))
         latest = _offsets(str(consumer.endOffsets(partitions, patience).toString()))
     finally:

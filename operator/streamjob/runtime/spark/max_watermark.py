@@ -1,11 +1,14 @@
-"""Drain: max watermarks fire every event-time timer (FLIP-147 and FLIP-34: MAX_WATERMARK before finish()).
+"""Drains a query: max watermarks fire every event-time timer.
 
-At a boundary N, the offset log gets a batch N+1 that reads nothing and has the max watermark. Spark then runs it as it
-would after a crash between planning and running: every window, session, outer join row and timer comes out, through a chain of
-operators too, since what one of them emits reaches the next one before that evicts.
+From FLIP-147 and FLIP-34: MAX_WATERMARK comes before finish().
 
-What a timer sets while it fires is left over by its batch, and nothing else is. So there is another batch for as long as an
-operator that has timers sets any (see MAX_WATERMARKS).
+At a boundary N, this module writes a batch N+1 to the offset log that reads nothing and has the max
+watermark. Spark then runs that batch as it would after a crash between planning and running. The batch emits
+every window, session, outer join row and timer. Chains of operators are flushed as well, because the rows
+that one operator emits reach the next one before that one evicts.
+
+The only event-time work that such a batch leaves behind is timers that were set while others fired. So
+further batches follow as long as an operator with timers sets any (see MAX_WATERMARKS).
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ __all__ = ["MAX_WATERMARK_MS", "DrainResult", "fire_timers", "run_max_watermark_
 
 log = logging.getLogger("streamjob")
 
-# Spark's names of the stateful operators that evict by the watermark alone, and have nothing more a second time. What is not
-# among them may have timers.
+# Spark's names of the stateful operators that evict by the watermark alone: a second batch finds nothing left
+# to evict. Any other stateful operator may have timers.
 AGGREGATIONS = frozenset(("stateStoreSave", "sessionWindowStateStoreSaveExec"))
 WITHOUT_TIMERS = AGGREGATIONS | {"symmetricHashJoin", "dedupe", "dedupeWithinWatermark", "globalLimit"}
 TRACKING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
@@ -38,11 +41,16 @@ TRACKING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 @dataclass(frozen=True)
 class DrainResult:
-    """`batch`: the last one; `batches`: how many had a max watermark, with those of earlier attempts. `output_rows` and
-    `seconds` are of the batches that this attempt ran; rows are None if it ran none, or nobody counts them.
+    """The result of a drain, or of one batch of it.
 
-    :param state_rows_left: rows and timers that the operators kept, such as those without event time; None if not known.
-    :param timers_left: timers were set that have not fired.
+    :param batch: the last batch.
+    :param batches: number of batches with a max watermark, including those of earlier attempts.
+    :param output_rows: rows that the batches of this attempt emitted; None if it ran none, or the sink does
+        not count.
+    :param seconds: how long the batches of this attempt took.
+    :param state_rows_left: rows and timers that remain in the state, such as those without event time; None
+        if unknown.
+    :param timers_left: whether timers were set that have not fired.
     """
 
     batch: int
@@ -56,12 +64,15 @@ class DrainResult:
 def fire_timers(
     start_once: Starter, directory: CheckpointDir, internals: Internals | None
 ) -> DrainResult | None:
-    """Run batches with max watermarks until no timer is left or there are no more of them; None if nothing can fire.
+    """Run batches with max watermarks until no timer is left, or until all of MAX_WATERMARKS are used.
 
-    May be called again after a crash anywhere in it, and when all is done.
+    May be called again after a crash at any point, and after it has completed.
 
     :param start_once: starts the stage's writer with `trigger(once=True)`, which runs a planned batch and nothing else.
-    :raises NotAtBoundary, StorageError, QueryFailed: as the two below.
+    :returns: None if nothing can fire.
+    :raises NotAtBoundary: as `write_max_watermark`.
+    :raises StorageError: as `write_max_watermark`.
+    :raises QueryFailed: as `run_max_watermark_batch`.
     """
     batch = write_max_watermark(directory, internals)
     if batch is None:
@@ -78,7 +89,7 @@ def fire_timers(
 
 
 def endless(task: str, result: DrainResult) -> Problem:
-    """What is told of timers that are left."""
+    """The problem to report if timers are left after all batches. Also logs it."""
     message = (
         f"stage {task}: in {result.batches} batches at the max watermark its timers set new ones each time"
     )
@@ -88,12 +99,13 @@ def endless(task: str, result: DrainResult) -> Problem:
 
 
 def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -> int | None:
-    """Plan the first batch that fires timers; its number, None if nothing can fire. It is not run yet.
+    """Plan the first batch that fires timers, without running it. From here on, the query can only end.
 
-    May be repeated: what an earlier attempt planned last is found again. From here on the query can only end.
+    May be repeated: it then finds the last batch that an earlier attempt planned.
 
-    :raises NotAtBoundary: an ordinary batch is planned and not committed.
-    :raises StorageError: it could not be written; nothing was changed.
+    :returns: the number of the batch, None if nothing can fire.
+    :raises NotAtBoundary: an ordinary batch is uncommitted.
+    :raises StorageError: the entry could not be written; nothing was changed.
     """
     if directory.is_drained():
         return directory.latest_offset()
@@ -106,15 +118,15 @@ def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -
 def run_max_watermark_batch(
     start_once: Starter, directory: CheckpointDir, batch: int, internals: Internals | None = None
 ) -> DrainResult:
-    """Run the batch that was planned, unless it is committed already.
+    """Run the planned batch, unless it is already committed.
 
-    :raises QueryFailed: it did not commit; it is still planned and may be run again.
+    :raises QueryFailed: the batch did not commit; it is still planned and may be run again.
     """
     batches = directory.drain_batches()
     committed = directory.latest_commit()
     if committed is not None and committed >= batch:
-        # Once with nothing pending would read all new data, which the max watermark drops as late. What the batch left, its
-        # progress would have said.
+        # With no batch pending, a trigger(once=True) would read all new data, and the max watermark would
+        # drop it as late. What the committed batch left over is unknown, because its progress is lost.
         return DrainResult(batch, batches, None, 0.0, None, _has_timers(directory))
     if batches > 1:
         _keep_lateness(directory, batch, internals)
@@ -135,23 +147,30 @@ def run_max_watermark_batch(
 
 
 def _plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
-    """:param last: batch at whose end the query stands."""
+    """Plan the batch after `last`, with the same offsets and the given watermark.
+
+    :param last: the last committed batch.
+    :returns: the number of the new batch.
+    """
     entry = _changed(directory, last, {"batchWatermarkMs": watermark, "batchTimestampMs": _now()})
     _write(directory, last + 1, entry, internals)
     return last + 1
 
 
 def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals | None) -> None:
-    """Spark takes for late what is older than the watermark of the batch before, as the offset log has it. That stays what it was
-    when the drain began: otherwise what comes out of a timer could not enter the next operator, or ends the query
+    """Set the watermark of the batch before `batch` back to its value from before the drain.
+
+    Spark drops rows as late by the watermark of the previous batch, as the offset log has it. With a max
+    watermark there, the next operator would drop the rows that a timer emits, or the query would fail
     (EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED).
 
-    :param batch: planned, and not the first with a max watermark. The log then ends with one of them in any case.
+    :param batch: planned, and not the first with a max watermark. So the log ends with a max watermark even
+        if this is interrupted.
     """
     kept = directory.watermark(batch - 2)
     try:
         done = directory.watermark(batch - 1) == kept
-    except NotFound:  # a driver died between these two
+    except NotFound:  # a driver died between the deletion and the write below
         done = False
     if not done:
         directory.files.delete(f"{directory.uri}/offsets/{batch - 1}")
@@ -159,7 +178,7 @@ def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals | 
 
 
 def _changed(directory: CheckpointDir, batch: int, changes: dict[str, int]) -> bytes:
-    """An entry of the offset log (OffsetSeqLog.serialize) with other metadata: it reads up to the same offsets."""
+    """An entry of the offset log (OffsetSeqLog.serialize) with changed metadata and the same offsets."""
     version, metadata, sources = directory.entry(batch)
     line = json.dumps({**metadata, **changes}, separators=(",", ":"))
     return "\n".join([version, line, *sources]).encode()
@@ -179,20 +198,23 @@ def _now() -> int:
 
 
 def _has_timers(directory: CheckpointDir) -> bool:
-    """Of a batch whose progress is not known: it may have left some."""
+    """Whether a batch of unknown progress may have left timers: an operator of the query can set some."""
     names = {o.name for o in directory.operators() if o.kind is OperatorKind.STATE}
     return not names <= WITHOUT_TIMERS
 
 
 def _operators(query: StreamingQuery, batch: int) -> list[Any] | None:
-    """What the batch's own progress says of each stateful operator; None if there is none."""
+    """The progress of each stateful operator in this batch; None if the last progress is of another batch."""
     progress: Any = query.lastProgress
     return list(progress["stateOperators"]) if progress is not None and progress["batchId"] == batch else None
 
 
 def _set_timers(operator: Any) -> bool:
-    """The batch's timers have set others, or its input, of which none may be left. `transformWithState` counts timers; a timeout
-    of the other kinds is a part of its row, which is written when it is set."""
+    """Whether fired timers or input rows of the batch set timers in the operator.
+
+    All of these may have fired already. `transformWithState` counts its timers. Timeouts of other operators
+    are part of a state row, which Spark writes when the timeout is set.
+    """
     if operator["operatorName"] in WITHOUT_TIMERS:
         return False
     timers = operator["customMetrics"].get("numRegisteredTimers", 0)
@@ -204,15 +226,15 @@ def _output_rows(query: StreamingQuery, operators: list[Any]) -> int | None:
     rows = progress["sink"]["numOutputRows"]
     if isinstance(rows, int) and rows >= 0:
         return rows
-    # A file sink and foreachBatch do not count. What an aggregation next to the sink (the plan's first operator) removed from
-    # its state is what came out of it, a window or session each.
+    # A file sink and foreachBatch do not count rows. If an aggregation is next to the sink (the plan's first
+    # operator), the rows that it removed from its state are its output: one for each window or session.
     last = operators[0] if operators else None
     return int(last["numRowsRemoved"]) if last and last["operatorName"] in AGGREGATIONS else None
 
 
 def _rows_left(directory: CheckpointDir, operators: list[Any]) -> int | None:
     if directory.files.spark.conf.get(TRACKING, "true") != "true":
-        return None  # Spark says zero
-    # Timers are no rows. RocksDB has two keys for each among those that it calls internal.
+        return None  # without tracking, Spark reports zero
+    # Timers do not count as rows. For each timer, RocksDB has two of the keys that it calls internal.
     internal = sum(int(o["customMetrics"].get("rocksdbNumInternalColFamiliesKeys", 0)) for o in operators)
     return sum(int(o["numRowsTotal"]) for o in operators) + (internal + 1) // 2

@@ -1,7 +1,7 @@
-"""What a query reads, as its plan says it: its sources, in the order in which the offset log has their positions.
+"""Reads a query's sources from its plan, in the order in which the offset log has their positions.
 
-From StreamingRelation and StreamingRelationV2 of org.apache.spark.sql. The keys of options are in lower case: Spark's are
-case-insensitive.
+From StreamingRelation and StreamingRelationV2 of org.apache.spark.sql. Keys of options are in lower case,
+because Spark's are case-insensitive.
 """
 
 from __future__ import annotations
@@ -12,33 +12,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that has not been read
+Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 
 KNOWN = frozenset({"StreamingRelation", "StreamingRelationV2"})
 
 
 @dataclass(frozen=True)
 class Source:
-    """`name` as Spark says it: `kafka`, `FileSource[/data/in]`."""
+    """A source of a query.
+
+    :param name: as in Spark's plan, such as `kafka` or `FileSource[/data/in]`.
+    :param options: of the reader, keys in lower case.
+    """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> str | None:
-        """Of those whose positions are known here."""
+        """`files`, `Kafka` or `rate`; None for a source whose positions this module does not understand."""
         if self.name.startswith("FileSource"):
             return "files"
         return {"kafka": "Kafka", "rate": "rate"}.get(self.name.lower())
 
     @property
     def replayable(self) -> bool:
-        """What a query has read of it, another one can read again. From Spark's guide: a socket is for tests."""
+        """Whether another query can read the same input again.
+
+        Only a socket is not replayable. According to Spark's guide, it is for tests.
+        """
         return self.name.lower() != "socket"
 
     @property
     def path(self) -> str | None:
-        """Of files: as the script has said it, maybe a pattern."""
+        """The path of a file source as the script gave it, possibly a pattern; None for other sources."""
         return self.options.get("path") if self.kind == "files" else None
 
     @property
@@ -50,11 +57,14 @@ class Source:
         return self.options.get(option, str(default)).lower() == "true"
 
     def subscribed(self) -> Callable[[str, int], bool] | None:
-        """Of Kafka: whether a partition of a topic is read. None: the options do not say it."""
+        """For Kafka, a function of topic and partition that says whether the source reads it.
+
+        :returns: None if the options do not tell.
+        """
         if (pattern := self.options.get("subscribepattern")) is not None:
             try:
                 matches = re.compile(pattern).fullmatch
-            except re.error:  # of a kind that only Java has
+            except re.error:  # a pattern that only Java understands
                 return None
             return lambda topic, _: matches(topic) is not None
         if (topics := self.options.get("subscribe")) is not None:
@@ -67,7 +77,11 @@ class Source:
 
 
 def sources_of_plan(plan: Any) -> list[Source] | None:
-    """:param plan: analyzed logical plan. None: one is not of a kind that is known, so nobody can count them."""
+    """The streaming sources of a plan.
+
+    :param plan: the analyzed logical plan.
+    :returns: None if a streaming leaf is of an unknown class, because the sources then cannot be counted.
+    """
     leaves: Any = plan.collectLeaves()
     found = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if leaf.isStreaming()]
     if any(str(leaf.getClass().getSimpleName()) not in KNOWN for leaf in found):
@@ -76,7 +90,10 @@ def sources_of_plan(plan: Any) -> list[Source] | None:
 
 
 def options_of(leaf: Any) -> dict[str, str]:
-    """:param leaf: a StreamingRelation or a StreamingRelationV2."""
+    """The options of a source, keys in lower case.
+
+    :param leaf: a StreamingRelation or a StreamingRelationV2.
+    """
     if str(leaf.getClass().getSimpleName()) == "StreamingRelationV2":
         return {str(k).lower(): str(v) for k, v in dict(leaf.extraOptions()).items()}
     pairs, options = leaf.dataSource().options().iterator(), {}
@@ -87,7 +104,11 @@ def options_of(leaf: Any) -> dict[str, str]:
 
 
 def kind_of_position(text: str) -> str | None:
-    """Of those that can be told from it, None for others and for none: `{"logOffset":3}`, `{"topic":{"0":17}}`, `17`."""
+    """The kind of source that a position in the offset log belongs to.
+
+    :param text: such as `{"logOffset":3}` (files), `{"topic":{"0":17}}` (Kafka), `17` (rate).
+    :returns: as `Source.kind`; None if the text is not a position, or does not tell.
+    """
     try:
         position = json.loads(text)
     except ValueError:
@@ -102,7 +123,7 @@ def kind_of_position(text: str) -> str | None:
 
 
 def kafka_positions(text: str) -> Positions:
-    """Empty if it is no position of Kafka's source."""
+    """Parse a position of Kafka's source; empty if the text is not one."""
     try:
         plain = json.loads(text)
         return {(t, int(n)): int(at) for t, numbers in plain.items() for n, at in numbers.items()}

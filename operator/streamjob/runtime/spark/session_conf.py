@@ -1,8 +1,9 @@
-"""The settings of the session as they were when a query started.
+"""Keeps the session settings that a query started with, for the case that the runtime starts it again.
 
-A script may change them between its queries (`spark.conf.set`); each query keeps those that it started with. When the runtime
-starts one again, for its last batch, it has to have them again: Spark notes only some of them in the offset log. With others its
-state might not even be found (`stateStore.checkpointFormatVersion`).
+A script may change settings between its queries (`spark.conf.set`), and each query keeps those that it
+started with. When the runtime starts a query again, for its last batch, it must restore them: Spark records
+only some of them in the offset log. With other settings the query might not even find its state
+(`stateStore.checkpointFormatVersion`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from pyspark.sql import SparkSession
 
 
 class _Starts:
-    """Entered while a query starts, which takes a copy of what its session has at that moment. Many may start at once: one may be
-    started by a listener that hears of another one's start. Only a change of the settings waits for all of them, and keeps new
-    ones out."""
+    """Separates starts of queries from changes of the settings, which a starting query copies.
+
+    Enter this while a query starts. Many queries may start at once; a listener may even start one when it is
+    notified of another start. Only a change of the settings (`none`) waits for all starts and blocks new
+    ones.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._under_way = 0
-        self._closed_by: int | None = None  # the thread that has changed the settings
+        self._closed_by: int | None = None  # the thread that is changing the settings
 
     def __enter__(self) -> None:
         with self._changed:
@@ -37,7 +41,7 @@ class _Starts:
 
     @contextmanager
     def none(self) -> Iterator[None]:
-        """In the block no other thread starts a query."""
+        """No other thread starts a query while the block runs."""
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way and self._closed_by is None)
             self._closed_by = threading.get_ident()
@@ -53,7 +57,7 @@ started = _Starts()
 
 
 class Settings:
-    """Of now."""
+    """The session's settings at the time this object is created."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -61,7 +65,10 @@ class Settings:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """The session has them in the block; nothing is changed if it has them anyway. No other query starts meanwhile."""
+        """The session has these settings while the block runs, and its current ones again afterwards.
+
+        If the settings must be changed for that, no other thread starts a query meanwhile.
+        """
         if self._then.equals(self._now()):
             with started:
                 yield
@@ -77,7 +84,7 @@ class Settings:
                 self._set(after, changed)
 
     def _now(self) -> Any:
-        """Java's map, a copy: entry by entry it would be a hundred calls."""
+        """A copy of the settings as a Java map. Reading them entry by entry would take a hundred calls."""
         jvm_session: Any = self._spark._jsparkSession
         return jvm_session.conf().getAllAsJava()
 

@@ -1,13 +1,14 @@
-"""The log of Spark's file sink, `FOLDER/_spark_metadata`: which batches of a query the folder has.
+"""The log of Spark's file sink, `FOLDER/_spark_metadata`: which batches of a query are in the folder.
 
     N               what batch N wrote: the line "v1", then a JSON line for each file
-    N.compact       the same of batch N and of all before it, every tenth batch
+    N.compact       the same for batch N and all batches before it, every tenth batch
 
-From FileStreamSink, FileStreamSinkLog and CompactibleFileStreamLog of org.apache.spark.sql.execution.streaming. Two things
-in it hurt a query that writes to a folder which is not its own from batch 0 on: a batch whose number the log has is dropped
-without a word, and the first compaction fails for want of the batches before the query's first.
+From FileStreamSink, FileStreamSinkLog and CompactibleFileStreamLog of
+org.apache.spark.sql.execution.streaming. The log has two hazards for a query that did not write to the folder
+from batch 0 on: Spark silently drops a batch whose number is in the log, and the first compaction fails
+because the batches before the query's first are missing.
 
-`streamjob.sinks.FileSink` keeps such a log itself, an entry for each commit.
+`streamjob.sinks.FileSink` writes such a log itself, with one entry for each commit.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .stream_writer import Written
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 COMPACT = ".compact"
-VERSION = "v1"  # the first line of an entry; all of it, if the batch wrote no file
-APPEND_INTERVAL = 10  # as Spark's default; a reader finds it out from the log
-KEPT, KEPT_SECONDS = 100, 600.0  # as Spark's minBatchesToRetain and fileSink.log.cleanupDelay
+VERSION = "v1"  # the first line of an entry, and the only one if the batch wrote no file
+APPEND_INTERVAL = 10  # Spark's default; a reader infers it from the log
+KEPT, KEPT_SECONDS = 100, 600.0  # Spark's defaults of minBatchesToRetain and fileSink.log.cleanupDelay
 LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder
 
 
@@ -34,7 +35,7 @@ class SinkAhead(StreamJobError):
 
 
 def folder_of(files: HadoopFiles, written: Written) -> str | None:
-    """Where a query's file sink writes; None for any other sink."""
+    """The URI of the folder that a query's file sink writes to; None for any other sink."""
     default = files.spark.conf.get("spark.sql.sources.default") or "parquet"
     path = written.options.get("path")
     if path is None or written.table or (written.format or default).lower() not in FORMATS:
@@ -43,9 +44,11 @@ def folder_of(files: HadoopFiles, written: Written) -> str | None:
 
 
 def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
-    """:param planned: the query's last planned batch; the sink may have it, or any before it.
+    """Check that the sink's log has no batches that the query has not planned yet.
 
-    :raises SinkAhead: it has later ones, so Spark would drop what the query writes next.
+    :param planned: the query's last planned batch, None if there is none. The sink may have it and any batch
+        before it.
+    :raises SinkAhead: the log has later batches, so Spark would drop what the query writes next.
     """
     latest = max(_entries(files, folder), default=None)
     if latest is None or latest <= (-1 if planned is None else planned):
@@ -59,16 +62,20 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
 
 
 def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
-    """Let the log begin after `batch`, where a query goes on that ran elsewhere: entries that say that the batches before it
-    wrote nothing here. May be repeated; what the log has is left as it is, and stays in what readers see."""
+    """Prepare the log for a query that ran elsewhere and continues here after `batch`.
+
+    Writes the entries that Spark needs up to `batch`, which say that these batches wrote nothing here. May be
+    repeated. Existing entries stay as they are, and readers still see their files.
+    """
     found = _entries(files, folder)
     compacted = sorted(n for n, name in found.items() if name.endswith(COMPACT))
     every = _interval(int(files.spark.conf.get(INTERVAL) or 10), compacted)
     last = (batch + 1) // every * every - 1
-    # Spark takes the distance of two compacted entries for the interval: behind one, there are all.
+    # Spark infers the interval from the distance between compacted entries, so after an existing one none may
+    # be missing.
     whole = [n for n in range(every - 1, batch + 1, every) if n == last or (compacted and n > compacted[-1])]
     needed = [*whole, *range(last + 1, batch + 1)]
-    lines: list[str] = []  # readers begin with the newest compacted entry, so it has to have all before it
+    lines: list[str] = []  # readers start at the newest compacted entry, so it must hold all before it
     for number in range(compacted[-1] if compacted else 0, batch + 1):
         if all(n in found for n in needed if n >= number):
             return
@@ -82,7 +89,11 @@ def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
 
 
 def _interval(default: int, compacted: list[int]) -> int:
-    """As CompactibleFileStreamLog.compactInterval: what the log was compacted with has precedence."""
+    """As CompactibleFileStreamLog.compactInterval: the interval of the existing entries has precedence.
+
+    :param default: the configured interval.
+    :param compacted: numbers of the compacted entries, ascending.
+    """
     if len(compacted) > 1:
         return compacted[-1] - compacted[-2]
     if not compacted:
@@ -105,7 +116,12 @@ def _lines(files: HadoopFiles, uri: str) -> list[str]:
 
 
 def line(path: str, size: int, modified_ms: int) -> str:
-    """One file, as SinkFileStatus says it."""
+    """The log line of one file, in the format of SinkFileStatus.
+
+    :param path: URI of the file.
+    :param size: bytes.
+    :param modified_ms: milliseconds since 1970.
+    """
     status = {
         "path": path,
         "size": size,
@@ -124,16 +140,17 @@ def newest(files: HadoopFiles, folder: str) -> int:
 
 
 def has(files: HadoopFiles, folder: str, wanted: Sequence[str], *, after: int) -> bool:
-    """Whether an entry behind `after` has these lines: all or none of them, for they were appended together."""
+    """Whether the log has these lines after entry `after`. It has all or none: they are appended together."""
     return _has(files, folder, _entries(files, folder), wanted, after)
 
 
 def append(files: HadoopFiles, folder: str, added: Sequence[str], *, after: int) -> None:
-    """Make files visible, all or none: a new entry, compacted as often as Spark's readers expect it.
+    """Make files visible atomically with a new entry, which is compacted as often as Spark's readers expect.
 
-    May be repeated, also when an attempt failed whose entry is there, and by several at once.
+    May be repeated, even if a failed attempt has written its entry, and may run concurrently.
 
-    :param after: an entry before the first attempt.
+    :param added: log lines of the files, see `line`.
+    :param after: an entry that is older than the first attempt.
     """
     while True:
         found = _entries(files, folder)
@@ -163,7 +180,12 @@ def _all_lines(files: HadoopFiles, folder: str, found: Mapping[int, str]) -> lis
 
 
 def _delete_expired(files: HadoopFiles, folder: str, compacted: int) -> None:
-    """Of the entries that a compacted one has too, as many are kept as Spark keeps, and for as long: readers may be at them."""
+    """Delete old entries that a compacted entry contains as well.
+
+    As many entries are kept as Spark keeps, and for as long, because readers may still be using them.
+
+    :param compacted: number of the compacted entry.
+    """
     last = compacted - KEPT
     limit = (time.time() - KEPT_SECONDS) * 1000
     for entry in files.list(f"{folder}/_spark_metadata"):
@@ -173,7 +195,7 @@ def _delete_expired(files: HadoopFiles, folder: str, compacted: int) -> None:
 
 
 def _valid(found: Mapping[int, str]) -> list[int]:
-    """The newest compacted entry and those after it."""
+    """The numbers of the newest compacted entry and of those after it, ascending."""
     first = max((n for n, name in found.items() if name.endswith(COMPACT)), default=0)
     return sorted(n for n in found if n >= first)
 

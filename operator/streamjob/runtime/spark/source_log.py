@@ -1,10 +1,11 @@
-"""The log of Spark's file source, `sources/I/N` in a checkpoint directory: which files it has read.
+"""The log of Spark's file source, `sources/I/N` in a checkpoint directory: which files the source has read.
 
-    N               what its entry N read: the line "v1", then a JSON line for each file
-    N.compact       the same of entry N and of all before it
+    N               the files of entry N: the line "v1", then a JSON line for each file
+    N.compact       the same for entry N and all entries before it
 
-From FileStreamSource, FileStreamSourceLog and CompactibleFileStreamLog of org.apache.spark.sql.execution.streaming. Entries
-are not numbered as the query's batches are: batch B has read up to the entry that its offset names, `{"logOffset":N}`.
+From FileStreamSource, FileStreamSourceLog and CompactibleFileStreamLog of
+org.apache.spark.sql.execution.streaming. Entries have other numbers than the query's batches: batch B reads
+up to the entry that its offset names, `{"logOffset":N}`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file
 
 
 def files_read(directory: CheckpointDir, batch: int) -> list[str]:
-    """The paths that a query had read when `batch` was done, percent-encoded as Spark writes them.
+    """The paths that a query has read up to and including `batch`, percent-encoded as Spark writes them.
 
-    :raises MalformedCheckpoint: a log is not what Spark writes, or a part of it is missing.
+    :raises MalformedCheckpoint: a log does not have Spark's format, or part of it is missing.
     """
     found: list[str] = []
     for index, line in enumerate(directory.source_offsets(batch)):
@@ -34,17 +35,20 @@ def files_read(directory: CheckpointDir, batch: int) -> list[str]:
 
 
 def newest_files(directory: CheckpointDir, source: int) -> list[str]:
-    """The paths, percent-encoded, of the newest entry that a source has, with a compacted one those of all."""
+    """The paths in a source's newest entry, percent-encoded. A compacted one has those of all entries."""
     names = _numbered(directory, f"sources/{source}")
     listed = _lines(directory, f"sources/{source}/{names[max(names)]}") if names else []
     return [str(f["path"]) for f in listed]
 
 
 def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> list[str]:
-    """The paths, percent-encoded, that a source has listed and that had not been read when `batch` was done (None: before the
-    first): those of the batch that is planned, and what a query that ran on from there has listed since.
+    """The paths that a source has listed but not read up to and including `batch`, percent-encoded.
 
-    :raises MalformedCheckpoint: the log is not what Spark writes.
+    They belong to a planned batch, or to later batches of a query that has continued from there.
+
+    :param source: index of the source.
+    :param batch: None for the state before the first batch.
+    :raises MalformedCheckpoint: the log does not have Spark's format.
     """
     offset = None if batch is None else _log_offset(directory.source_offsets(batch)[source])
     after = -1 if offset is None else offset
@@ -71,7 +75,7 @@ def _entries(directory: CheckpointDir, log: str, latest: int) -> list[str]:
     first = max((n for n in compacted if n <= latest), default=None)
     wanted = list(range(0 if first is None else first, latest + 1))
     if any(n not in names for n in wanted):
-        # Spark deletes entries that a later one has taken in.
+        # Spark deletes entries that a later compacted entry contains.
         wanted = sorted(n for n in compacted if n > latest)[:1]
         if not wanted:
             raise MalformedCheckpoint(
@@ -104,7 +108,11 @@ def _lines(directory: CheckpointDir, path: str) -> list[dict[str, Any]]:
 
 
 def left_at(directory: CheckpointDir, entries: tuple[str, ...], batch: int | None) -> tuple[str, ...]:
-    """What is left of a task's splits after a batch, None: before the first."""
+    """The remaining splits of a task after a batch.
+
+    :param entries: the task's assigned splits.
+    :param batch: None for the state before the first batch.
+    """
     if batch is None or not entries:
         return entries
     return splits.left(entries, directory.source_offsets(batch), files_read(directory, batch))

@@ -1,4 +1,7 @@
-"""What a script has said about a query before it starts: format, options, name. pyspark's writer does not tell it again."""
+"""Remembers what a script sets on a query's writer before the start: format, options, name.
+
+pyspark's writer has no getters.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ _ATTRIBUTE = "_streamjob_written"
 
 
 class BatchFunction:
-    """What foreachBatch() was given. What else belongs to a batch, once the query is a stage, is done around it: inside the
-    micro-batch, so that Spark commits it only when all of that is done, and runs it again if any of it raises."""
+    """The function that the script gave to foreachBatch(), with steps before and after it.
+
+    The steps run inside the micro-batch: Spark commits the batch only when all of them are done, and runs it
+    again if any of them raises. They are added once the query is a stage.
+    """
 
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
         self.given = function
         self.function = (
-            function  # what is called; a transactional sink's is another than the script has given
+            function  # the function that is called; for a transactional sink it differs from the given one
         )
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
@@ -38,7 +44,14 @@ class BatchFunction:
 
 @dataclass(frozen=True)
 class Written:
-    """`options`: keys in lower case; `mode`: of outputMode(); `table`: of toTable(); `each_batch`: of foreachBatch()."""
+    """What the script set on a writer.
+
+    :param options: keys in lower case.
+    :param mode: from outputMode().
+    :param table: from toTable().
+    :param each_batch: from foreachBatch().
+    :param exhausts: the trigger makes the query end when it has read the available input.
+    """
 
     format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
@@ -46,11 +59,11 @@ class Written:
     mode: str | None = None
     table: str | None = None
     each_batch: BatchFunction | None = None
-    exhausts: bool = False  # its trigger takes what there is, and the query ends
+    exhausts: bool = False
 
     @property
     def by(self) -> str | None:
-        """What writes: a function or a format, by name."""
+        """The name of the foreachBatch function or of the format that writes."""
         if self.each_batch is None:
             return self.format
         given = self.each_batch.given
@@ -63,7 +76,7 @@ class Written:
 
 
 def remember() -> None:
-    """Wrap the writer's methods; to be called once, before the script is imported."""
+    """Wrap the methods of pyspark's writer. Call this once, before the script is imported."""
     _before("format", lambda said, source: replace(said, format=source))
     _before("queryName", lambda said, name: replace(said, name=name))
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
@@ -79,7 +92,10 @@ def written(
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
 ) -> Written:
-    """What was said until now, with what the call of `original`, start() or toTable(), adds."""
+    """What the script set on the writer, including the arguments of the starting call.
+
+    :param original: pyspark's start() or toTable(), about to be called with `args` and `kwargs`.
+    """
     said: Written = getattr(writer, _ATTRIBUTE, Written())
     given = inspect.signature(original).bind(writer, *args, **(kwargs or {})).arguments
     said = _with_options(said, given.get("options", {}))
@@ -95,8 +111,11 @@ def written(
 
 
 def choose_location(writer: DataStreamWriter, location: str) -> None:
-    """Set the checkpointLocation of a query whose script has chosen none. It is not remembered as the script's: when the same
-    writer is started again, the script has still chosen none."""
+    """Set the checkpointLocation of a query whose script chose none.
+
+    It is not remembered as the script's choice: when the same writer is started again, the script has still
+    chosen none.
+    """
     inspect.unwrap(DataStreamWriter.option)(writer, LOCATION_OPTION, location)
 
 
@@ -107,7 +126,7 @@ def _before(method: str, change: Callable[..., Written]) -> None:
     @functools.wraps(original)
     def wrapped(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> Any:
         _, *given = signature.bind(writer, *args, **kwargs).arguments.values()
-        result = original(writer, *args, **kwargs)  # it refuses what is no name, no key
+        result = original(writer, *args, **kwargs)  # first: it refuses invalid names and keys
         setattr(writer, _ATTRIBUTE, change(getattr(writer, _ATTRIBUTE, Written()), *given))
         return result
 

@@ -1,8 +1,9 @@
-"""Lets a query read on that was restored from a drained savepoint (`restoreFrom.allowDrained`).
+"""Lets a query that was restored from a drained savepoint continue to read (`restoreFrom.allowDrained`).
 
-Its logs end with batches whose watermark is the end of time, so Spark would drop every row from then on as late. Here those
-get the watermark back that the one before them left. Its windows are out and its state is empty: rows that belong to
-one of them make it come out a second time, with what came after the drain. That is what the user has allowed.
+Its logs end with batches that have a max watermark, so Spark would drop every later row as late. This module
+resets the watermark of those batches to the one that the batch before them left. All windows have been
+emitted and the state is empty: if later rows belong to such a window, it is emitted a second time, with those
+rows only. The user has allowed that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ LIMIT = 16 << 20  # bytes of a commit log entry
 
 
 def reopen(directory: CheckpointDir) -> None:
-    """Only on a copy that no query has started from; a crash in between leaves a restore that is done again."""
+    """Reset the max watermarks in the logs of a restored copy.
+
+    No query may have started from the copy. After a crash in between, the restore is done again from the
+    beginning.
+    """
     batches = directory.drain_batches()
     drained = directory.boundary() if batches else None
     if drained is None:
@@ -25,7 +30,7 @@ def reopen(directory: CheckpointDir) -> None:
     commits = directory.batches("commits")
     if first - 1 in commits:
         before = int(_commit(directory, first - 1)[1].get("nextBatchWatermarkMs", 0))
-    else:  # Spark has cleaned up behind a long drain; the drain has kept that batch's own watermark
+    else:  # a long drain: Spark purged that commit, but `drained - 1` still has that watermark
         before = directory.watermark(drained - 1)
     version, metadata, sources = directory.entry(drained)
     _replace(
@@ -39,7 +44,10 @@ def reopen(directory: CheckpointDir) -> None:
 
 
 def _commit(directory: CheckpointDir, batch: int) -> tuple[str, dict[str, Any]]:
-    """An entry of the commit log (CommitLog.serialize): version line, metadata."""
+    """An entry of the commit log (CommitLog.serialize).
+
+    :returns: the version line and the metadata.
+    """
     text = directory.files.read_bytes(f"{directory.uri}/commits/{batch}", LIMIT).decode()
     version, _, body = text.partition("\n")
     return version, json.loads(body or "{}")

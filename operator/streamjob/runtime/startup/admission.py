@@ -1,4 +1,4 @@
-"""Where a stage starts from: its name, its checkpoint directory, and whether that holds what it should.
+"""Admits a query: finds its checkpoint directory, checks it, and brings it to where the task starts.
 
 Everything that can be refused is refused here, before Spark writes an offset.
 """
@@ -59,13 +59,20 @@ class ShardMissing(StreamJobError):
 
 
 class TransactionalUpstream(StreamJobError):
-    """What a transactional sink holds back until a checkpoint, a stage of the same job could not read before its own end."""
+    """A stage reads the output of a transactional sink of the same job.
+
+    The sink's last rows become visible only with the checkpoint that also ends the reader, which would never
+    read them.
+    """
 
     reason = "TransactionalUpstream"
 
 
 class AsyncProgress(StreamJobError):
-    """Offsets and commits would be written late, and not for each batch: nobody could say which one is the last."""
+    """Asynchronous progress writes offsets and commits late, and not for each batch.
+
+    So the last batch is unknown.
+    """
 
     reason = "AsyncProgressUnsupported"
 
@@ -83,13 +90,19 @@ ASYNC_PROGRESS = "asyncprogresstrackingenabled"
 
 @dataclass(frozen=True)
 class Entry:
-    """:param drained: the max watermark is in the offset log already: no more data may be read.
-    :param finished: the checkpoint that it starts from says that it has finished: it is not started (row 10).
-    :param transactions: that checkpoint's, to be committed if they are not.
-    :param keeper: of the driver-side state that the script has declared for it.
-    :param told: what a person should know of it, though it goes on.
-    :param ends: what it reads and writes, as far as that is known.
-    :param volatile: each run of it begins from nothing, and no other one can follow it to flush it."""
+    """What `enter` found and prepared for a task.
+
+    :param drained: the max watermark is already in the offset log, so no more data may be read.
+    :param finished: the restored checkpoint marks the task as finished, so it is not started (row 10).
+    :param description: where the task starts, for the log.
+    :param transactions: those of the restored checkpoint, to be committed if they are not.
+    :param keeper: manages the driver-side state that the script declared for the query, None if it declared
+        none.
+    :param told: warnings for the user; the query starts all the same.
+    :param ends: what the query reads and writes, None if that is not fully known.
+    :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
+        it to flush it. Without a checkpointLocation of its own, each run starts from nothing.
+    """
 
     directory: CheckpointDir
     drained: bool
@@ -113,7 +126,7 @@ def restarter(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Restart:
-    """Starts the same writer again with another trigger. Its location is fixed by now."""
+    """A function that starts the same writer again with another trigger. The location is set by then."""
     settings = Settings(session_of(writer))
 
     def restart(**trigger: Any) -> StreamingQuery:
@@ -124,7 +137,10 @@ def restarter(
 
 
 def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> None:
-    """:raises ShardMissing: nobody reads the share of a shard."""
+    """Check that the script has started every declared shard.
+
+    :raises ShardMissing: it has not, so no query would read that shard's share.
+    """
     started = {stage.name.name for stage in stages.values()}
     for shard in declared.shards():
         if shard.name not in started:
@@ -148,13 +164,15 @@ def enter(
     before: Stage | None = None,
     missing: Collection[str] = (),
 ) -> Entry:
-    """Find the task's checkpoint directory and make it what it should start from.
+    """Find the task's checkpoint directory and bring it to the state that the task starts from.
 
-    :param stage: None for a query that is a stage of its own. :param upstream: stages that write what it reads.
-    :param reads: it is going to read new data; the job is not asked to end.
-    :param before: its last run in this epoch, None for the first: what the job was restored from is that one's affair.
-    :param missing: stages that the job goes on with and the script has not started yet.
-    :raises StreamJobError: it is not, and cannot be made so.
+    :param stage: None for a query that is a stage of its own.
+    :param upstream: stages that write what the query reads.
+    :param reads: the query is going to read new data, because the job is not asked to end.
+    :param before: the task's previous run in this epoch, None for the first. Only the first run restores
+        anything.
+    :param missing: stages of the restored checkpoint that the script has not started yet.
+    :raises StreamJobError: the query is refused, or the directory cannot be prepared.
     """
     if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
         raise AsyncProgress(
@@ -185,7 +203,7 @@ def enter(
             location = stage.location(task.index) if stage else f"{root_of(config, task.uid)}/0"
         said_by = "spec.storage.checkpoints"
         choose_location(writer, location)
-    # Here, because of all that Spark would say about a location it cannot have, nothing names who chose it.
+    # Created here, because none of Spark's errors about an unusable location says who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     folder = sink_log.folder_of(engine.files, written)
@@ -209,12 +227,12 @@ def enter(
     moved = None if begins else going.moved_sink()
     _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED or moved is not None)
     going.note()
-    # An earlier epoch had begun to fire the max watermark; that cannot be taken back.
     finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
     keeper = driver_state.keep(directory, task.name, written.each_batch, plan.state)
     return Entry(
         directory,
+        # True if an earlier epoch began to fire the max watermark, which cannot be undone.
         directory.is_drained(),
         finished,
         description,
@@ -233,8 +251,13 @@ def inherit(
     stage: ShardedStage | None,
     sink: TransactionalSink,
 ) -> None:
-    """The stage has another parallelism: what its tasks of before have written and not committed becomes visible now, for their
-    positions are where the new ones begin. Each new task does it for some of them. :raises SinkFailed: see there."""
+    """If the parallelism of the stage changed, commit what its previous tasks wrote and did not commit.
+
+    The output becomes visible now. The new tasks start at the previous positions, so it would otherwise be
+    lost. Each new task does this for some of the previous ones.
+
+    :raises SinkFailed: the sink refused.
+    """
     if stage is None or stage.plan.tasks[task.index].start is not Start.REDISTRIBUTED:
         return
     record = stage_to_restore(files, config, task.uid)
@@ -244,7 +267,7 @@ def inherit(
             owner = owner_of(config.job, task_id(task.uid, old.index, len(record.tasks)))
             transactions = Transactions(sink, owner)
             batch = directory_of(files, config, task.uid, old).latest_commit()
-            # A new task has the name of the old one, and may have run before: its batches are not to be dropped.
+            # A new task can have the owner name of an old one, and may have run before: keep its batches.
             begun = CheckpointDir(files, stage.location(task.index)).latest_commit()
             transactions.recover(batch if begun is None else begun, old.transactions)
             transactions.pre_commit(0, batch)
@@ -252,7 +275,7 @@ def inherit(
 
 
 def _writes_to_memory(written: Written) -> bool:
-    """The table of Spark's memory sink is gone with its query: as under plain Python each run of it begins from nothing."""
+    """Whether the sink's table is lost with its query: each run starts from nothing, as in plain Python."""
     return written.format == "memory" and written.location is None
 
 
@@ -283,7 +306,11 @@ def _come_to(
     plan: TaskPlan,
     source: CheckpointDir | None,
 ) -> str:
-    """Bring the directory to where the task goes on; in words. :param source: the one that is taken over."""
+    """Bring the directory to the point where the task starts.
+
+    :param source: the directory that the task adopts, None if it adopts none.
+    :returns: where the task starts, in words.
+    """
     savepoint = from_savepoint(config)
     if plan.record is None:
         latest = directory.latest_offset()
@@ -300,7 +327,11 @@ def _come_to(
 
 
 def _prepare_sink(directory: CheckpointDir, written: Written, *, new: bool) -> None:
-    """:param new: the query begins behind batches that others ran. :raises SinkAhead: see `sink_log`."""
+    """Prepare the log of a file sink. Does nothing for other sinks.
+
+    :param new: the query starts after batches that ran elsewhere or wrote to another folder.
+    :raises SinkAhead: see `sink_log.refuse_ahead`.
+    """
     folder = sink_log.folder_of(directory.files, written)
     if folder is None:
         return
@@ -313,14 +344,20 @@ def _prepare_sink(directory: CheckpointDir, written: Written, *, new: bool) -> N
 def refuse_unfinished_before_finished(
     stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]
 ) -> None:
-    """:raises UnfinishedBeforeFinished: what one stage would produce, another one will never read (row 10)."""
+    """Check that no unfinished stage feeds a finished one.
+
+    :raises UnfinishedBeforeFinished: a finished stage would never read what the other one produces (row 10).
+    """
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
         if reader.all_finished and not source.all_finished:
             raise unfinished_before_finished(source.uid, reader.uid)
 
 
 def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]) -> None:
-    """:raises TransactionalUpstream: see there."""
+    """Check that no stage reads what another stage of the job writes to a transactional sink.
+
+    :raises TransactionalUpstream: one does.
+    """
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
         if source.transactions is not None:
             raise TransactionalUpstream(
@@ -331,7 +368,11 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
 
 
 def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stage]) -> None:
-    """:raises SinkShared: another query writes to this very object, which knows one query's transactions."""
+    """Check that the sink object belongs to one query.
+
+    :raises SinkShared: another query writes to the same object, which keeps the transactions of one query
+        only.
+    """
     for other in stages:
         if other.transactions is not None and other.transactions.sink is sink and other.task != task.task:
             raise SinkShared(
@@ -342,7 +383,15 @@ def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stag
 
 
 def _resume(config: DriverConfig, task: TaskName, directory: CheckpointDir, expected: TaskRecord) -> str:
-    """Go on in the directory of the latest checkpoint, which holds its batch or, after a crash, a later one."""
+    """Resume in the directory of the latest checkpoint, which has its batch or, after a crash, a later one.
+
+    If the directory is lost and the job ended with that checkpoint, restore it from the checkpoint's
+    savepoint, if there is one.
+
+    :returns: where the task starts, in words.
+    :raises CheckpointLost: as `refuse_other`.
+    :raises CheckpointMoved: as `refuse_other`.
+    """
     record, found = config.restore.latest, directory.latest_commit()
     assert record is not None
     if expected.batch is None:

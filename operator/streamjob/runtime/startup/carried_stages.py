@@ -1,7 +1,7 @@
-"""Stages of the restored checkpoint that the script has not started yet: each checkpoint has them as they are, or the next epoch
-would know nothing of them.
+"""Stages of the restored checkpoint that the script has not started yet: new checkpoints carry them over.
 
-A script may start its queries one after another. What is asked to end while the first one runs must not forget the last.
+Otherwise the next epoch would not know them. A script may start its queries one after another, so a job that
+is stopped while the first one runs must not lose the state of the last.
 """
 
 from __future__ import annotations
@@ -23,16 +23,23 @@ log = logging.getLogger("streamjob")
 
 
 class CarriedStages:
-    """`lock`: held while a stage is brought into its directory, by a checkpoint here or by its first start: they would fill it at
-    the same time."""
+    """Brings stages that have not started into directories of the job's own, and records them.
+
+    `lock` is held while a stage is copied into its directory. A checkpoint does that here, and the first
+    start of the stage does it in `admission`: without the lock, both could fill the directory at the same
+    time.
+    """
 
     def __init__(self, config: DriverConfig) -> None:
         self.lock = threading.RLock()
         self._config = config
-        self._own: dict[str, StageRecord] = {}  # whose directories are the job's own by now
+        self._own: dict[str, StageRecord] = {}  # stages whose directories are already the job's own
 
     def uids(self, files: HadoopFiles) -> list[str]:
-        """All stages that the job goes on with, started or not. :raises StreamJobError: as `restored`."""
+        """All stages that the job resumes, started or not.
+
+        :raises StreamJobError: as `restored`.
+        """
         config = self._config
         if config.restore.latest is None and config.restore.checkpoints:
             return list(config.restore.checkpoints)
@@ -40,8 +47,9 @@ class CarriedStages:
         return [stage.uid for stage in record.stages] if record else []
 
     def records(self, files: HadoopFiles, started: Collection[str]) -> tuple[StageRecord, ...]:
-        """Of those that have not started. Where what the script need not start may be left behind, there are none.
+        """Records of the stages that have not started. Empty if the job may leave non-restored state behind.
 
+        :param started: uids of the stages that have started.
         :raises StreamJobError: a stage cannot be brought into a directory of the job's own.
         """
         if self._config.restore.allow_non_restored_state:
@@ -58,7 +66,7 @@ class CarriedStages:
         return replace(stage, tasks=tuple(_as_of_now(files, t) for t in stage.tasks))
 
     def _task(self, files: HadoopFiles, uid: str, task: TaskRecord) -> TaskRecord:
-        """With a directory of the job's own: a savepoint, or the directory of another job, stays as it is."""
+        """The task with a directory of the job's own: savepoints and other jobs' directories never change."""
         savepoint, target = from_savepoint(self._config), f"{root_of(self._config, uid)}/{task.index}"
         source = adopted_directory(files, self._config, uid)
         if source is not None:
@@ -72,7 +80,7 @@ class CarriedStages:
 
 
 def _as_of_now(files: HadoopFiles, task: TaskRecord) -> TaskRecord:
-    """After a crash a directory may hold more than the checkpoint that it was restored from says."""
+    """The task at its last committed batch: after a crash, it may be ahead of the restored checkpoint."""
     if task.finished or task.batch is None:
         return task
     found = CheckpointDir(files, task.location).latest_commit()

@@ -1,9 +1,10 @@
-"""Is what a query reads next still there? Asked before it starts, of Kafka and of folders of files.
+"""Checks for data loss before a query starts: does its next input still exist, in Kafka or as files?
 
-Spark finds out in the middle of a batch, whose offsets stand in the log by then. With Kafka it fails, at each attempt anew, also
-when the topic is mended; a file that was planned and is gone it leaves out without a word. Here nothing has been
-written yet. Who wants to go on without what is gone says so with Spark's own options (`failOnDataLoss` of the Kafka source,
-`ignoreMissingFiles` of the file source or the session); then it is only told.
+Spark detects data loss in the middle of a batch, when the batch's offsets are already in the log. With Kafka,
+the batch then fails at each attempt, even after the topic is fixed. A planned file that is missing is skipped
+silently. This check runs before anything is written. To continue without the lost input, the script sets
+Spark's own options (`failOnDataLoss` of the Kafka source, `ignoreMissingFiles` of the file source or the
+session); the loss is then only a warning.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ..storage.parallel import THREADS, each
 
 log = logging.getLogger("streamjob")
 
-NAMED = 5  # partitions or files in a message
+NAMED = 5  # partitions or files that a message lists
 IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
 
 
 class SourceGone(StreamJobError):
-    """Input that the query has not processed is not there any more."""
+    """Input that the query has not processed no longer exists."""
 
     reason: ClassVar[str] = "SourceGone"
 
@@ -40,11 +41,16 @@ class SourceGone(StreamJobError):
 def refuse_gone(
     directory: CheckpointDir, sources: Sequence[Source], jvm: Any, *, reads: bool = True
 ) -> list[Problem]:
-    """What is gone and the script allows to be. It takes a look at the log, and of Kafka three round trips for each source.
+    """Check that the input of the next batch exists.
 
-    :param sources: as many as the offset log has positions, and in its order.
-    :param reads: the query is going to read new data; otherwise only a batch that is half done is looked at.
-    :raises SourceGone: what the next batch should read is gone.
+    It reads a few entries of the logs, looks up each file that is listed and not yet read, and makes one
+    Kafka round trip per topic and two more per Kafka source.
+
+    :param sources: as many as the offset log has positions, in its order. If the numbers differ, nothing is
+        checked.
+    :param reads: the query is going to read new data; otherwise only an uncommitted batch is checked.
+    :returns: warnings about data loss that the script allows.
+    :raises SourceGone: input of the next batch is lost.
     """
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned is None:
@@ -74,7 +80,7 @@ def _kafka(
     try:
         there = available(jvm, source.options, {topic for topic, _ in wanted})
     except (Py4JError, TypeError) as e:  # TypeError: py4j finds no class of the connector
-        # The query will say it again, or get through where we did not.
+        # Not an error here: the query itself fails with the cause, or succeeds where this check did not.
         log.warning("Kafka was not asked whether it still has what is read next: %s", one_line(e))
         return []
     log.info("Kafka's offsets of %d partitions looked up in %.3f s", len(wanted), time.monotonic() - began)
@@ -104,7 +110,10 @@ def _lost(
 
 
 def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int | None) -> list[Problem]:
-    """Files that the log of a source has and no committed batch has read: planned, or read by who ran on from here."""
+    """Check the files that a source's log lists and that no committed batch has read.
+
+    They belong to the planned batch, or were listed by another query that ran on from this directory.
+    """
     wanted = [(i, s) for i, s in enumerate(sources) if s.kind == "files"]
     session = directory.files.spark.conf.get(IGNORE_MISSING, "false") == "true"
     told = []

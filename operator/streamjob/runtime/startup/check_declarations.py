@@ -1,7 +1,7 @@
-"""What the script has declared in words (`streamjob.job`), held against the queries that it has started.
+"""Declaration check: compares what the script declared (`streamjob.job`) with the queries that it started.
 
-A name that no query has would be found out at the end of the job only, by what it has lost: windows flushed too early, state
-gone. So it is an error as soon as the script has started all of its queries.
+A name that no query has would otherwise show only at the end of the job, by its damage: windows flushed too
+early, state lost. So it is an error as soon as the script has started all its queries.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ class QueryNotStarted(StreamJobError):
 
 
 def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
-    """:param stages: uids of what the script has started: edges are between stages. :param queries: names: states are of queries.
+    """Check that every declaration names a query that the script has started.
 
-    :raises QueryNotStarted: an edge, an end or a state is of another one. :raises StateNotKept: a state came after its query.
+    :param stages: uids of the started stages; edges connect stages.
+    :param queries: names of the started queries; ends of input and states belong to queries.
+    :raises QueryNotStarted: an edge, an end of input or a state names another query.
+    :raises StateNotKept: a state was declared after its query had started.
     """
     have = f"the script has started {', '.join(queries) or 'none'}"
     for pair in job.edges():

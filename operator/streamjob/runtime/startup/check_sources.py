@@ -1,9 +1,11 @@
-"""Are a query's sources those that its positions were taken from? The positions of others would be read as something else.
+"""Checks that a query's sources are those that its positions belong to: others would misread the positions.
 
-Spark takes them in the order of the plan, and looks at nothing: a file source in another folder reads all that lies there, also
-the files that it knows from the old one; a Kafka topic that is not subscribed to any more fails each batch from the first on
-(`failOnDataLoss`), whose end stands in the log by then. What may be meant is left to Spark's own options: `fileNameOnly` of the
-file source, a pattern that has both folders, `failOnDataLoss` of Kafka's. Other brokers may be the same cluster; that is told.
+Spark assigns positions in the order of the plan and checks nothing. A file source in another folder reads all
+files there, including those that it already read from the old folder. If a Kafka topic is no longer
+subscribed, each batch fails (`failOnDataLoss`), and the end of the first is already in the log. Spark's own
+options allow an intended change: `fileNameOnly` of the file source, a pattern that matches both folders,
+`failOnDataLoss` of the Kafka source. Other brokers may belong to the same cluster, so they are only a
+warning.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from ..spark.source_log import newest_files
 
 log = logging.getLogger("streamjob")
 
-LOOKED_AT = 1000  # files of a source's log
+LOOKED_AT = 1000  # files of a source's log, at most
 REMEDY = "Start the script that wrote it, or restore a savepoint of this query; nothing was written"
 
 
 class QueryChanged(StreamJobError):
-    """What the query was is not what it is: its state or its positions would be read as something else."""
+    """The query did not write the checkpoint: it would misread the state or the positions."""
 
     reason: ClassVar[str] = "QueryChanged"
 
@@ -48,10 +50,14 @@ def refuse_other_sources(
     *,
     fed: Callable[[str], bool] | None,
 ) -> list[Problem]:
-    """:param positions: of the last entry of the offset log, `-` where one cannot be told.
-    :param fed: whether another stage of the job writes what the query reads, or wrote to the folder that it read: it may have
-        moved with it. None: the runtime deals its files out, which are others each time.
-    :returns: what should be told. :raises QueryChanged: they are others.
+    """Compare the query's sources with the positions in its checkpoint.
+
+    :param positions: those of the last entry of the offset log, `-` where one is unknown.
+    :param fed: called with the folder that the query read before. Returns whether another stage of the job
+        wrote there, or writes what the query reads: the folder may have moved with its writer. None if the
+        runtime assigns the query's files, whose path differs at each start.
+    :returns: warnings for the user.
+    :raises QueryChanged: the sources are different ones.
     """
     if len(sources) != len(positions):
         raise changed(directory, f"it had {len(positions)} sources and has {len(sources)}")
@@ -84,7 +90,7 @@ def _topics(directory: CheckpointDir, index: int, source: Source, position: str)
 
 
 def _brokers(directory: CheckpointDir, index: int, source: Source, place: Place | None) -> list[Problem]:
-    """One that both name is enough: clusters have many addresses."""
+    """Warn if the two broker lists share no address. One is enough: a cluster has many addresses."""
     if place is None or not place.brokers or not source.brokers or set(place.brokers) & set(source.brokers):
         return []
     problem = (
@@ -127,7 +133,7 @@ def _folder(
 
 
 def _lies_in(jvm: Any, file: str, path: str) -> bool:
-    """As Hadoop matches patterns; what it cannot read as one is not compared."""
+    """Whether `path`, as a Hadoop glob, matches the file or its folder. True if it is no valid glob."""
     try:
         return bool(jvm.org.apache.hadoop.fs.GlobPattern(f"{path}{{,/*}}").matches(file))
     except Py4JError:

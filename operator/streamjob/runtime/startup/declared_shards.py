@@ -1,4 +1,4 @@
-"""The stages that the script has declared with `job.shards`: the runtime's side of it."""
+"""The runtime's side of `job.shards`: the stages that the script has declared."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from .split_assignment import ShardedStage
 
 
 class DeclaredStages:
-    """Deals for `shards`, and knows which queries are shards.
+    """The `shards.Dealer` of the runtime. It assigns splits and knows which queries are shards.
 
-    :param expect: told of a stage and its parallelism before any of its queries starts; may refuse it.
+    :param expect: called with a stage's uid and parallelism before any of its queries starts. It refuses the
+        stage by raising.
     """
 
     def __init__(self, config: DriverConfig, expect: Callable[[str, int], None]) -> None:
         self._config = config
         self._expect = expect
         self._stages: dict[str, ShardedStage] = {}
-        self._names: dict[str, Shard] = {}  # by the query's name
+        self._names: dict[str, Shard] = {}  # by query name
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._stages
 
     def declare(self, uid: str, parallelism: int) -> None:
-        """As `shards.Dealer.declare`. :raises BadShards: it was declared with another parallelism."""
+        """As `shards.Dealer.declare`. May be repeated with the same parallelism.
+
+        :raises BadShards: the stage was declared with another parallelism.
+        :raises StreamJobError: `expect` refuses the stage.
+        """
         known = self._stages.get(uid)
         if known is not None and known.parallelism != parallelism:
             raise BadShards(
@@ -41,14 +46,17 @@ class DeclaredStages:
             self._names.update({shard.name: shard for shard in shards})
 
     def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
-        """As `shards.Dealer.deal`. :raises StreamJobError: the stage cannot start with these splits."""
+        """As `shards.Dealer.deal`.
+
+        :raises StreamJobError: the stage cannot start with these splits.
+        """
         return self._stages[shard.uid].deal(shard.index, key, all_of)
 
     def find(self, name: str | None) -> tuple[Shard, ShardedStage] | None:
-        """The shard that a query of this name is, and its stage; None if it is a stage of its own."""
+        """The shard and the stage of the query with this name. None if the query is a stage of its own."""
         shard = self._names.get(name or "")
         return (shard, self._stages[shard.uid]) if shard else None
 
     def shards(self) -> list[Shard]:
-        """All of them, started or not."""
+        """All declared shards, started or not."""
         return list(self._names.values())

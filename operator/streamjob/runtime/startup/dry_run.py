@@ -1,8 +1,9 @@
-"""Does the query fit the state that it goes on with? Asked before Spark writes anything.
+"""The dry run: checks, before Spark writes anything, that a query fits the state that it resumes from.
 
-Spark compares a query's operators and their schemas with the checkpoint when it plans the first batch. By then the batch stands
-in the offset log, and a script that was changed by mistake has to be changed back before anything else can run. Here the batch
-is planned once before, in a copy of what the state says about itself: by Spark's own rules, with nothing at stake (ADR 14).
+Spark compares a query's operators and their schemas with the checkpoint when it plans the first batch. By
+then the batch is in the offset log, and a script that was changed by mistake must be changed back before
+anything else can run. The dry run plans that batch beforehand, against a copy of the state's metadata:
+Spark's own rules apply, and the checkpoint stays untouched (ADR 14).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .check_sources import changed, refuse_other_sources
 
 log = logging.getLogger("streamjob")
 
-# Error conditions by which Spark refuses; with any other, what could not be planned here is left to the query itself.
+# Error conditions with which Spark refuses a changed query. Other planning errors are left to the query.
 _REFUSALS = re.compile(
     r"\[(STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
     r"|STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA\w*"
@@ -45,9 +46,15 @@ def refuse_changed(
     *,
     fed: Callable[[str], bool] | None = lambda was: False,
 ) -> list[Problem]:
-    """:param mode: the query's output mode, None if the script has not said one. :param fed: as `refuse_other_sources`.
-    :returns: what should be told.
-    :raises QueryChanged: other sources, stateful operators or schemas than those of the directory's last batch."""
+    """Compare the query's sources with its checkpoint, and plan its next batch in a dry run.
+
+    :param mode: the query's output mode, None if the script sets none.
+    :param internals: None if the Spark version is unknown; then only the sources are compared.
+    :param fed: as `refuse_other_sources`.
+    :returns: warnings for the user.
+    :raises QueryChanged: sources, stateful operators or schemas differ from those of the directory's last
+        batch.
+    """
     latest, committed = directory.latest_offset(), directory.latest_commit()
     if latest is None:
         return []
@@ -63,7 +70,7 @@ def refuse_changed(
     with tempfile.TemporaryDirectory(prefix="streamjob-rehearsal-") as scratch:
         described = directory.describes_state()
         if directory.has_state() and not described:
-            return told  # by a Spark before 3.5, which did not write down what its operators are
+            return told  # written by Spark before 3.5, which stored no operator metadata
         for path in described:
             directory.files.copy(f"{directory.uri}/{path}", f"file:{scratch}/{path}")
         problem = _planned(
@@ -78,20 +85,20 @@ def refuse_changed(
 
 
 def _planned(internals: Internals, plan: Any, mode: str, state: str, batch: int, metadata: str) -> str | None:
-    """Why the batch does not fit, None if it does."""
+    """Why the batch does not fit the state. None if it does, or if planning failed for another reason."""
     try:
         internals.plan_batch(plan, mode, state, batch, metadata)
     except (PySparkException, Py4JError) as e:
         said = _text(e)
         if found := _REFUSALS.search(said):
             return said[found.end() :] or found[1]
-        # The query will say it again, and then it is an error of the query.
+        # If this is a real error, the query itself fails with it.
         log.info("its next batch could not be planned ahead: %s", said)
     return None
 
 
 def _text(error: PySparkException | Py4JError) -> str:
-    """All that Spark says, in one line: the names of the operators stand in the later ones."""
+    """Spark's whole message in one line: the names of the operators are in its later lines."""
     try:
         said = str(java_causes(error)[-1].getMessage() if isinstance(error, Py4JJavaError) else error)
     except Py4JError:

@@ -1,7 +1,8 @@
-"""The index is lost and no driver ran that could have said what it knows: the record of the newest checkpoint is read from the
-manifest of its savepoint, which the job's status names.
+"""Recovers the newest checkpoint record when the index is lost and no running driver can report it.
 
-Before the session is there, because all that a driver does goes by this record: in a small JVM, which takes some five seconds.
+The job's status names the checkpoint's savepoint, and the savepoint's manifest contains the record. The
+record is read before there is a Spark session, because everything that the driver does depends on it. That
+needs a small JVM, which takes about five seconds to start.
 """
 
 from __future__ import annotations
@@ -18,18 +19,26 @@ from ..storage.hadoop import HadoopFiles
 
 log = logging.getLogger("streamjob")
 
-STORAGE = ("spark.hadoop.", "spark.jars")  # settings that it takes to read from where savepoints are
+STORAGE = ("spark.hadoop.", "spark.jars")  # the settings needed to read savepoints
 
 
 class SavepointForeign(StreamJobError):
-    """It is of another job."""
+    """The savepoint belongs to another job."""
 
     reason: ClassVar[str] = "SavepointForeign"
 
 
 def with_record(config: DriverConfig) -> DriverConfig:
-    """:raises SavepointForeign: :raises SavepointIncomplete, FormatError: there is no such savepoint. :raises StorageError:
-    :raises NoJvm:"""
+    """The configuration with `restore.latest` taken from the manifest of `restore.recorded`.
+
+    It is returned unchanged if there is no recorded savepoint or `latest` is already known.
+
+    :raises SavepointForeign: the savepoint belongs to another job.
+    :raises SavepointIncomplete: there is no such savepoint.
+    :raises FormatError: its manifest cannot be read.
+    :raises StorageError: the storage cannot be read.
+    :raises NoJvm: no JVM could be started.
+    """
     savepoint = config.restore.recorded
     if savepoint is None or config.restore.latest is not None:
         return config

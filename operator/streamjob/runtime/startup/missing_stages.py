@@ -1,4 +1,4 @@
-"""Stages that the restored checkpoint has and the script does not start any more: their state would be left behind."""
+"""Stages of the restored checkpoint that the script no longer starts: their state would be left behind."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ def refuse_renamed(
     ends: NotedEnds | None,
     missing: Collection[str],
 ) -> None:
-    """A stage of which nothing is known starts, and writes where one that is missing wrote.
+    """Refuse a new stage that looks like a renamed one: a missing one has its endpoints (`same_as`).
 
-    :param ends: what it reads and writes, None if that is not known. :param missing: not started yet in this epoch.
-    :raises NonRestoredState: it is that one under another name, and would begin from nothing.
+    :param uid: the stage that starts, for which the checkpoint has no state.
+    :param ends: what it reads and writes, None if that is not known.
+    :param missing: stages of the restored checkpoint that have not started yet in this epoch.
+    :raises NonRestoredState: the stage is probably a missing one under another name, and would start from
+        nothing.
     """
     if config.restore.allow_non_restored_state or ends is None:
         return
@@ -49,7 +52,7 @@ def refuse_renamed(
 
 
 def not_started(missing: Collection[str], started: Collection[str]) -> NonRestoredState:
-    """The script waits for good, and has not started these."""
+    """The error for a script that waits without end and has not started the stages `missing`."""
     names = ", ".join(map(repr, missing))
     return NonRestoredState(
         f"the checkpoint has state of query {names}, which the script does not start; it has started "
@@ -61,10 +64,13 @@ def not_started(missing: Collection[str], started: Collection[str]) -> NonRestor
 def left_out(
     missing: Collection[StageRecord], waited: Collection[Stage], before: Callable[[str], StageRecord | None]
 ) -> list[str]:
-    """Those of the missing stages that the script's main thread will not start any more: it waits without end, and when it
-    started them the last time it had not waited for any of these.
+    """Uids of the missing stages that the script's main thread will not start any more.
 
-    :param waited: the runs of which it awaits one. :param before: what the checkpoint has of a stage.
+    The main thread waits without end. When it last started these stages, it had not waited for any of the
+    runs that it awaits now (`StageRecord.beside`), so it will not start them after this wait either.
+
+    :param waited: the runs of which the main thread awaits one.
+    :param before: returns the restored checkpoint's record of a stage, None if there is none.
     """
 
     def together(gone: StageRecord, stage: Stage) -> bool:
@@ -80,7 +86,7 @@ def left_out(
 
 
 def warning(missing: Collection[str]) -> Problem:
-    """It may start them yet."""
+    """The warning for stages that the script has not started but may still start."""
     names = ", ".join(map(repr, missing))
     return Problem(
         "StateWithoutStage",

@@ -1,4 +1,4 @@
-"""Which task of the job a query is: by its name, by its checkpoint location, or as the one without a name."""
+"""Which task of the job a query is: by name, by checkpoint location, or by what it reads and writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .declared_shards import DeclaredStages
 
 
 class DuplicateStage(StreamJobError, IllegalArgumentException):
-    """A query of this name is active. Spark refuses it in a session; a job is all of the script's sessions."""
+    """A query of this name exists. Spark checks this per session, StreamJob across the script's sessions."""
 
     reason = "DuplicateQueryName"
 
@@ -33,10 +33,15 @@ def task_name(
     declared: DeclaredStages,
     restored: Mapping[str, str],
 ) -> TaskName:
-    """:param location: of its checkpoints, if the script has chosen one, qualified. :param runs: the last of each task.
-    :param restored: where the stages that the job goes on with have their checkpoints, as far as that is known, by uid.
+    """The task that a query runs as.
 
-    :raises DuplicateStage, UnnamedStage: it cannot be told from an active query.
+    :param said: what the script set on the writer.
+    :param location: the query's checkpoint location, qualified; None if the script chose none.
+    :param found: what the query reads and writes.
+    :param runs: the last run of each task.
+    :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
+    :raises DuplicateStage: a query of this name is active, or the name is that of a sharded stage.
+    :raises UnnamedStage: a query without a name cannot be told from an active one.
     """
     if (shard := declared.find(said.name)) is not None:
         task = TaskName(shard[0].uid, shard[0].name, shard[0].index, shard[0].parallelism)
@@ -62,7 +67,11 @@ def task_name(
 
 
 def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -> str:
-    """By where its checkpoints are: the stage that has them there, else a new one, named after the place."""
+    """The uid of the stage whose checkpoints are at `location`, else a new uid.
+
+    The new uid is `ONLY_QUERY` if that is free, else the last path component of the location, numbered if it
+    is taken.
+    """
     places = {**restored, **{uid: stage.directory.uri for uid, stage in runs.items()}}
     for uid, place in places.items():
         if place.rstrip("/") == location.rstrip("/"):
@@ -71,7 +80,7 @@ def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -
 
 
 def _like(found: Ends, runs: Mapping[str, Stage]) -> str:
-    """By what it reads and writes: the stage of a run that was alike, else a new one."""
+    """The uid of an unnamed run that reads and writes the same, else a new uid."""
     for uid, stage in runs.items():
         if stage.unnamed and stage.ends == found:
             return uid
@@ -89,7 +98,10 @@ def _first_free(wanted: list[str], taken: Collection[str]) -> str:
 
 
 def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Stage]) -> None:
-    """:raises DuplicateStage: a query runs under the name of the stage, or of one of its shards."""
+    """Check that the names of a new sharded stage are free.
+
+    :raises DuplicateStage: a query that has not failed has the name of the stage or of one of its shards.
+    """
     names = {uid, *(Shard(uid, index, parallelism).name for index in range(parallelism))}
     for stage in runs.values():
         if stage.name.name in names and stage.failure is None:

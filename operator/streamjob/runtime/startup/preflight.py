@@ -1,4 +1,4 @@
-"""A query goes on in a checkpoint directory: does it still read and write what it did, and is that still there?"""
+"""Preflight of a query that resumes: does it read and write the same, and does its input still exist?"""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ log = logging.getLogger("streamjob")
 
 @dataclass(frozen=True)
 class Going:
-    """:param written: what the script has said of its output. :param sink: None if it is not known.
-    :param upstream: stages that write what it reads. :param dealt: its input is a share of what its stage reads."""
+    """The preflight checks of one query.
+
+    :param written: what the script set on the writer.
+    :param sink: where the query writes, None if that is not known.
+    :param upstream: stages that write what the query reads.
+    :param dealt: the query is a shard: its input is a share of its stage's input.
+    """
 
     engine: Engine
     config: DriverConfig
@@ -46,7 +51,7 @@ class Going:
 
     @cached_property
     def ends(self) -> NotedEnds | None:
-        """None: its sources are not all of a kind that is known."""
+        """What the query reads and writes. None if a source is of an unknown kind."""
         qualify = self.engine.files.qualify
         return (
             None
@@ -55,17 +60,23 @@ class Going:
         )
 
     def refuse(self, *, reads: bool) -> list[Problem]:
-        """What should be told of it. :param reads: it is going to read new data; the job is not asked to end.
+        """Run the checks of `dry_run` and `check_data_loss`.
 
-        :raises QueryChanged: it is another query. :raises SourceGone: what it reads next is gone.
+        :param reads: the query is going to read new data, because the job is not asked to end.
+        :returns: warnings for the user.
+        :raises QueryChanged: the query is not the one that wrote the checkpoint.
+        :raises SourceGone: input that the query reads next is lost.
         """
         fed = None if self.dealt else self._moved_along
         told = refuse_changed(self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed)
         return told + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
     def moved_sink(self) -> Problem | None:
-        """It writes elsewhere than before: that may be meant. In a new folder the log of its file sink has to begin after the
-        batches that lie in the old one (see `sink_log`)."""
+        """A warning if the query now writes to another place, which may be intended.
+
+        In a new folder, the log of its file sink must begin after the batches that are in the old one (see
+        `sink_log`).
+        """
         before, now = endpoints.noted(self.directory), self.ends
         if before is None or before.sink is None or now is None or now.sink in (None, before.sink):
             return None
@@ -77,12 +88,15 @@ class Going:
         return Problem("SinkMoved", text, "Nothing has to be done if that is meant")
 
     def note(self) -> None:
-        """For the next one that goes on. Not before the first batch: Spark 4.1 wants its directory to be empty."""
+        """Record the endpoints for the next start.
+
+        Not before the first batch is planned: Spark 4.1 requires an empty directory until then.
+        """
         if self.ends is not None and self.directory.latest_offset() is not None:
             endpoints.note(self.directory, self.ends)
 
     def _moved_along(self, folder: str) -> bool:
-        """Another stage writes what it reads, or wrote to the folder that it read."""
+        """Whether another stage writes what this query reads, or wrote to `folder`, which it read before."""
         if self.upstream:
             return True
         files, record = self.engine.files, restored(self.engine.files, self.config)

@@ -1,7 +1,7 @@
-"""What the tasks of a stage have left to read, read from their checkpoint directories, for tasks of another parallelism.
+"""The remaining splits of a stage whose parallelism changes, read from its tasks' checkpoint directories.
 
-After a stop that is what the checkpoint says. After a crash they may have come further than the latest checkpoint: what they have
-committed since is not read again.
+After a stop, they are as in the checkpoint. After a crash, the tasks may be ahead of the latest checkpoint:
+what they have committed since then is not read again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from .restore_point import directory_of, from_savepoint, refuse_other
 def as_of_now(
     files: HadoopFiles, config: DriverConfig, stage: StageRecord
 ) -> tuple[StageRecord, CheckpointDir | None]:
-    """The record with what is left to read now, and the directory of the task that has the highest batch number, None if no
-    task has run a batch.
+    """The current remaining splits of a stage.
 
-    :raises StateCannotMove: a task has a batch half done, which only it can do again.
-    :raises CheckpointLost, CheckpointMoved: as `refuse_other`.
+    :returns: the record with its remaining splits, and the directory of the task with the highest committed
+        batch, None if no task has committed one.
+    :raises StateCannotMove: a task has an uncommitted batch, which only that task can run again.
+    :raises CheckpointLost: as `refuse_other`.
+    :raises CheckpointMoved: as `refuse_other`.
     """
     own = from_savepoint(config) is None  # a savepoint never changes
     tasks: list[TaskRecord] = []
@@ -55,19 +57,21 @@ def as_of_now(
 
 
 def begin_behind(directory: CheckpointDir, other: CheckpointDir) -> None:
-    """Let a new query begin with the batch after the other's last one, and with nothing read. A sink that knows batches by
-    their numbers (files, idempotent functions) would take a second batch 0 for one that it has.
+    """Let a new query start with the batch number after the last one of `other`, and with nothing read.
 
-    May be repeated; nothing changes in a directory that a query has started from.
+    A sink that identifies batches by number (files, idempotent functions) would take a second batch 0 for one
+    that it already has.
+
+    May be repeated. A directory that a query has started from is not changed.
     """
     if directory.query_id() is not None:
         return
-    directory.files.delete(directory.uri)  # what an attempt before this one left
+    directory.files.delete(directory.uri)  # leftovers of an earlier attempt
     batch = other.latest_commit()
     assert batch is not None
     _, metadata, sources = other.entry(batch)
     entry = "\n".join(["v1", _json({**metadata, "batchWatermarkMs": 0}), *("-" for _ in sources)])
-    for number in range(max(batch - 1, 0), batch + 1):  # Spark wants the last entry and the one before it
+    for number in range(max(batch - 1, 0), batch + 1):  # Spark requires the last entry and the one before
         directory.files.write_new(f"{directory.uri}/offsets/{number}", entry.encode())
         directory.files.write_new(f"{directory.uri}/commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
     directory.files.write_new(f"{directory.uri}/{METADATA}", _json({"id": str(uuid.uuid4())}).encode())

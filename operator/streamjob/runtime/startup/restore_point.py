@@ -1,4 +1,4 @@
-"""What the job goes on from: the record of a checkpoint, and where the directories of its tasks are."""
+"""What the job resumes from: the record of a checkpoint, and the directories of its tasks."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ class NothingToAdopt(StreamJobError):
 
 
 def adopted_directory(files: HadoopFiles, config: DriverConfig, uid: str) -> CheckpointDir | None:
-    """The directory that the stage takes over, if the job begins with those of a job that no StreamJob has run and has no
-    checkpoint of its own yet. :raises NothingToAdopt: it begins with others, and this one is not named."""
+    """The checkpoint directory of a plain PySpark job that the stage adopts.
+
+    None if the job has a checkpoint of its own, or does not start with `restoreFrom.checkpoints`.
+
+    :raises NothingToAdopt: the job adopts directories, and none is named for this stage.
+    """
     directories = config.restore.checkpoints
     if config.restore.latest is not None or not directories:
         return None
@@ -47,17 +51,20 @@ def adopted_directory(files: HadoopFiles, config: DriverConfig, uid: str) -> Che
 
 
 def from_savepoint(config: DriverConfig) -> str | None:
-    """The savepoint that the job begins with, if it has no checkpoint of its own yet."""
+    """The savepoint that the job starts from. None if it has none, or has a checkpoint of its own."""
     return config.restore.savepoint if config.restore.latest is None else None
 
 
 def restored(files: HadoopFiles, config: DriverConfig) -> CheckpointRecord | None:
-    """The job's latest checkpoint; at its first start that of the savepoint it begins with; None if it begins with nothing.
+    """The record that the job resumes from: its latest checkpoint, or at the first start its savepoint's.
 
-    :raises AlreadyDrained: nothing is left to resume (row 14). :raises StreamJobError: as `read_manifest`.
+    None if the job starts from nothing.
+
+    :raises AlreadyDrained: nothing is left to resume (row 14).
+    :raises StreamJobError: as `read_manifest`.
     """
     latest, savepoint = config.restore.latest, from_savepoint(config)
-    # One whose sinks have not committed all is gone back to for that alone.
+    # A drained checkpoint with uncommitted transactions is restored only to commit them.
     over = latest is not None and latest.drained and config.restore.exact and not latest.uncommitted
     if latest is not None and over and not config.restore.allow_drained:
         raise AlreadyDrained(
@@ -74,7 +81,7 @@ def restored(files: HadoopFiles, config: DriverConfig) -> CheckpointRecord | Non
             f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
             remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
         )
-    # Nothing has finished: all of it goes on, with empty windows.
+    # Clear the finished flags: every stage resumes, with empty windows.
     return replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
 
 
@@ -83,8 +90,11 @@ def stage_of(record: CheckpointRecord | None, uid: str) -> StageRecord | None:
 
 
 def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> StageRecord | None:
-    """What the job goes on from of one stage. :raises StageNotInSavepoint: the job begins with a savepoint that has it not.
-    :raises StreamJobError: as `restored`, `adopted_directory` and `adoption.adopt`."""
+    """The record that one stage resumes from, None if it starts from nothing.
+
+    :raises StageNotInSavepoint: the job starts from a savepoint that does not contain the stage.
+    :raises StreamJobError: as `restored`, `adopted_directory` and `adoption.adopt`.
+    """
     directory = adopted_directory(files, config, uid)
     if directory is not None:
         return _adopted(directory, uid, allow_drained=config.restore.allow_drained)
@@ -108,7 +118,7 @@ def _adopted(directory: CheckpointDir, uid: str, *, allow_drained: bool) -> Stag
 
 
 def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskRecord) -> CheckpointDir:
-    """Where a task of the record has its files; to be read only."""
+    """The directory with a task's files, in the savepoint if the job starts from one. For reading only."""
     savepoint = from_savepoint(config)
     if savepoint is not None:
         return CheckpointDir(files, f"{savepoint.rstrip('/')}/{manifest.stage_root(uid, task.index)}")
@@ -116,10 +126,13 @@ def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskR
 
 
 def refuse_other(config: DriverConfig, directory: CheckpointDir, task: TaskRecord, found: int | None) -> None:
-    """A task's directory is not as the job's latest checkpoint says.
+    """Check a task's directory against the job's latest checkpoint.
 
-    :param found: its last committed batch. :raises CheckpointLost: it should hold more.
-    :raises CheckpointMoved: it holds more, and no driver of the job has run since.
+    :param task: the task's record in that checkpoint.
+    :param found: the last committed batch in the directory, None if there is none.
+    :raises CheckpointLost: the directory is behind the checkpoint.
+    :raises CheckpointMoved: the directory is ahead, although no driver of the job has run since the
+        checkpoint.
     """
     record = config.restore.latest
     assert record is not None
@@ -140,6 +153,8 @@ def refuse_other(config: DriverConfig, directory: CheckpointDir, task: TaskRecor
 
 
 def root_of(config: DriverConfig, uid: str) -> str:
-    """Where the tasks of a stage have their checkpoint directories. A slash in its name makes no folder: that would lie among
-    the tasks of another stage."""
+    """The folder of the checkpoint directories of a stage's tasks.
+
+    A slash in the uid is escaped: a sub-folder would lie among the tasks of another stage.
+    """
     return f"{config.checkpoints.rstrip('/')}/{uid.replace('%', '%25').replace('/', '%2F')}"

@@ -1,12 +1,13 @@
-"""How the splits of a stage are dealt out to its tasks, and how it is remembered until a checkpoint does.
+"""Assigns the splits of a stage to its tasks, and stores the assignment until a checkpoint contains it.
 
     CHECKPOINTS/STAGE/INDEX                     a task's checkpoint directory
-    CHECKPOINTS/STAGE/INDEX-of-P-from-N         of one that began with what checkpoint N had left, with parallelism P
-    CHECKPOINTS/STAGE/splits/start/…            what was dealt before the first checkpoint, also `splits/from-N/`
+    CHECKPOINTS/STAGE/INDEX-of-P-from-N         that of a task that took over remaining splits of checkpoint N
+    CHECKPOINTS/STAGE/splits/start/…            the first assignment; `splits/from-N/` after checkpoint N
         parallelism                             P
         KEY.json                                the shares, a list for each task
 
-A task that runs has to find its share again although no checkpoint has it yet, and although the folder has other files by now.
+A restarted task must get the same share again, even if no checkpoint contains it yet and the input folder has
+changed.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from .remaining_splits import as_of_now
 from .restore_point import from_savepoint, root_of, stage_of, stage_to_restore
 
 NAMES = "names"
-LIMIT = 64 << 20  # bytes of a file of shares
+LIMIT = 64 << 20  # bytes of a KEY.json
 Shares = Sequence[Entries]
 
 
 class ShardedStage:
-    """A stage that the script has declared. What it starts from is fixed when the first of its splits is asked for.
+    """A stage that the script has declared. Its plan is fixed when the first split is requested.
 
-    :param files: where there is a Spark session by then.
+    :param files: opens the file system; called when the plan is made, for which a Spark session must exist.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class ShardedStage:
     ) -> None:
         self.uid = uid
         self.parallelism = parallelism
-        self.like: CheckpointDir | None = None  # begin behind the batches of this one
+        self.like: CheckpointDir | None = None  # new tasks start after the batches of this one
         self._config = config
         self._open = files
         self._dealt: dict[str, Shares] = {}
@@ -53,7 +54,11 @@ class ShardedStage:
 
     @cached_property
     def plan(self) -> StagePlan:
-        """:raises StateCannotMove: the stage cannot have this parallelism. :raises AlreadyDrained: nothing is left."""
+        """Where each task starts. The first access reads the restored record, and may write and delete files.
+
+        :raises StateCannotMove: the stage cannot have this parallelism.
+        :raises AlreadyDrained: nothing is left to resume.
+        """
         stage = stage_to_restore(self._files, self._config, self.uid)
         plan = stage_plan(self.uid, self.parallelism, stage)
         if stage is not None and any(t.start is Start.REDISTRIBUTED for t in plan.tasks):
@@ -63,7 +68,7 @@ class ShardedStage:
         return plan
 
     def location(self, index: int) -> str:
-        """Where a task has its checkpoint directory."""
+        """The URI of a task's checkpoint directory."""
         task = self.plan.tasks[index]
         if task.record is not None and from_savepoint(self._config) is None:
             return task.record.location
@@ -85,7 +90,14 @@ class ShardedStage:
         return f"{self._root}/{name}"
 
     def _agree(self, plan: StagePlan) -> None:
-        """:raises StateCannotMove: it ran with another parallelism, and no checkpoint has completed since."""
+        """Compare the parallelism with the stored one.
+
+        It is stored if none is stored yet and no task continues in the directory of a checkpoint. A stored
+        assignment with another parallelism is deleted if none of its tasks has run.
+
+        :raises StateCannotMove: the stage ran with another parallelism, and no checkpoint has completed
+            since.
+        """
         folder = f"{self._root}/splits/{self._origin}"
         try:
             before = int(self._files.read_bytes(f"{folder}/parallelism"))
@@ -106,7 +118,11 @@ class ShardedStage:
             self._files.write_new(f"{folder}/parallelism", str(self.parallelism).encode())
 
     def _has_run(self, uri: str) -> bool:
-        """A query has read something there, or, where others would start in the same directories, is about to."""
+        """Whether a query has committed a batch there that read something.
+
+        Before the first checkpoint a planned batch counts too: tasks of another parallelism would start in
+        the same directories.
+        """
         directory = CheckpointDir(self._files, uri)
         batch = directory.latest_offset() if self._origin == "start" else directory.latest_commit()
         return batch is not None and any(line != "-" for line in directory.source_offsets(batch))
@@ -114,7 +130,11 @@ class ShardedStage:
     # --- shares -----------------------------------------------------------------------------------------------
 
     def deal(self, index: int, key: str, all_of: Callable[[], Entries]) -> Entries:
-        """As `shards.Dealer.deal`. :raises BadShards: what there is, is not what the tasks have."""
+        """As `shards.Dealer.deal`.
+
+        :raises BadShards: there are splits that no task has been assigned, or a task has already started
+            without this input.
+        """
         if key not in self._dealt:
             if self._begun:
                 raise self._not_taken(min(self._begun), key)
@@ -123,7 +143,7 @@ class ShardedStage:
         return self._dealt[key][index]
 
     def state(self, index: int) -> dict[str, tuple[str, ...]]:
-        """The task's shares, as the state of its record: without the names the list state of the stage."""
+        """The task's shares as the state of its record: list state under `splits.OPERATOR`, and `names`."""
         task = self.plan.tasks[index]
         if task.start is Start.FINISHED and task.record is not None:
             return task.record.state
@@ -134,9 +154,10 @@ class ShardedStage:
         return found
 
     def begin(self, index: int) -> None:
-        """A task starts, with what it has been dealt.
+        """Start a task with its assigned shares.
 
-        :raises BadShards: it does not read what the others do. :raises StateCannotMove: nobody reads what is left.
+        :raises BadShards: the task does not read an input that other tasks read.
+        :raises StateCannotMove: the parallelism changed, and the tasks do not read all remaining splits.
         """
         for key in self._dealt:
             if (index, key) not in self._taken:
@@ -172,7 +193,10 @@ class ShardedStage:
         return [_of(key, task, more) for task, more in zip(tasks, self._more(key, all_of), strict=True)]
 
     def _remembered(self, key: str, all_of: Callable[[], Entries]) -> Shares:
-        """Before the first checkpoint."""
+        """The stored shares, which no checkpoint contains yet. If there are none, assign evenly and store.
+
+        :raises BadShards: there are splits that the stored shares do not contain.
+        """
         where = f"{self._root}/splits/{self._origin}/{quote(key, safe='')}.json"
         try:
             found: Shares = json.loads(self._files.read_bytes(where, LIMIT))
@@ -183,7 +207,10 @@ class ShardedStage:
         return found if key == "files" else self._same(key, found, all_of())
 
     def _more(self, key: str, all_of: Callable[[], Entries]) -> Shares:
-        """Partitions that a topic has now and had not when the record was made."""
+        """Shares of the partitions that a topic has gained since the record was made.
+
+        :raises BadShards: there are some, and the stage keeps its parallelism.
+        """
         none: Shares = [()] * self.parallelism
         if key == "files":
             return none
@@ -195,7 +222,7 @@ class ShardedStage:
 
     @cached_property
     def _known(self) -> list[str]:
-        """Also of tasks that have finished."""
+        """All entries of the restored record, including those of finished tasks."""
         stage = stage_to_restore(self._files, self._config, self.uid)
         return [e for t in stage.tasks for e in t.state.get(splits.OPERATOR, ())] if stage else []
 

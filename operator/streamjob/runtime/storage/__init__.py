@@ -1,4 +1,4 @@
-"""Files: any Hadoop file system through the JVM, a local disk without it, copies by an S3 server and by executors, hashes.
+"""Files: Hadoop file systems through the JVM, local disks without, server-side and executor copies, hashes.
 
-Called from any thread. `executor_task` runs on executors and imports `local_disk` and nothing else.
+Called from any thread. `executor_task` runs on executors; it imports only `local_disk` from this project.
 """

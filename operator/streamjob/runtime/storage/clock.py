@@ -1,4 +1,4 @@
-"""The time of day as it stands in records."""
+"""The current time, in the format of the records."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import datetime, timezone
 
 
 def now() -> str:
-    """RFC 3339, UTC, seconds."""
+    """The current time in UTC as RFC 3339, in whole seconds."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

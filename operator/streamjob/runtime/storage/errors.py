@@ -1,6 +1,7 @@
-"""What a file system says when it refuses, as one sentence with a remedy.
+"""Translates file system errors into `StorageError`: one sentence with a remedy.
 
-Hadoop's file systems say it with exceptions of many classes, S3A wraps them twice; the kinds below know them by name.
+Hadoop's file systems throw exceptions of many classes, and S3A wraps them twice. `_KINDS` recognizes them by
+class name or message.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ REMEDY = "Check the location and the driver's access to it"
 
 
 class StorageError(StreamJobError):
-    """A file system refused or broke off. `uri`: the file; `what`: what was tried; `cause`: its words, one line."""
+    """A file operation failed.
+
+    :param uri: the file.
+    :param what: what was attempted, a verb phrase such as `read`.
+    :param cause: the file system's own message, one line.
+    """
 
     reason: ClassVar[str] = "StorageFailed"
     retryable: ClassVar[bool] = True
@@ -47,7 +53,7 @@ class NotADirectory(StorageError):
 
 
 class LinkFound(StorageError):
-    """What lies in a checkpoint directory or a savepoint lies there, and is not a link to somewhere else."""
+    """A checkpoint directory or a savepoint contains a symbolic link instead of the file itself."""
 
     reason = "LinkFound"
     retryable = False
@@ -63,7 +69,7 @@ class FileExists(StorageError):
 
 
 class NoConnector(StorageError):
-    """The image has no file system of this scheme."""
+    """The image has no file system for this scheme."""
 
     reason = "ConnectorMissing"
     retryable = False
@@ -71,8 +77,8 @@ class NoConnector(StorageError):
 
 class _Kind(NamedTuple):
     error: type[StorageError]
-    exceptions: tuple[str, ...]  # Java classes
-    words: tuple[str, ...]  # or what their message says
+    exceptions: tuple[str, ...]  # simple names of Java or Python classes
+    words: tuple[str, ...]  # or parts of the message, in lower case
     remedy: str
 
 
@@ -97,7 +103,7 @@ _KINDS = (
         (),
         "Check the location, and that its volume is mounted",
     ),
-    _Kind(  # before AccessDenied: object stores refuse what exceeds a quota with 403 as well
+    _Kind(  # before AccessDenied: object stores answer 403 for an exceeded quota, too
         StorageFull,
         ("DSQuotaExceededException", "NSQuotaExceededException"),
         ("no space left", "quota exceeded", "quotaexceeded", "storagefull"),
@@ -120,11 +126,15 @@ _KINDS = (
 
 @contextmanager
 def translated(uri: str, what: str) -> Iterator[None]:
-    """What the JVM throws about `uri` in the block becomes a StorageError of one sentence."""
+    """Raise a `StorageError` for any error of the JVM or the operating system in the block.
+
+    :param uri: the file that the block works on.
+    :param what: what the block attempts, see `StorageError`.
+    """
     try:
         yield
     except Py4JJavaError as e:
-        causes = java_causes(e)  # S3A wraps what happened
+        causes = java_causes(e)  # S3A wraps the actual cause
         names = [str(cause.getClass().getSimpleName()) for cause in causes]
         raise storage_error(uri, what, names, str(causes[0].getMessage() or "")) from None
     except CapturedException as e:
@@ -136,7 +146,11 @@ def translated(uri: str, what: str) -> Iterator[None]:
 
 
 def storage_error(uri: str, what: str, names: Sequence[str], message: str) -> StorageError:
-    """From simple names of Java's exception and its causes, and its message."""
+    """The `StorageError` for an exception.
+
+    :param names: simple class names of the exception and its causes, outermost first.
+    :param message: the message of the exception.
+    """
     text = first_line(message)
     for kind in _KINDS:
         if any(n in kind.exceptions for n in names) or any(w in message.lower() for w in kind.words):

@@ -1,7 +1,8 @@
-"""Files of a volume that the job's executors copy, each with its own processors and its own way to the storage (ADR 16).
+"""Copies files of a volume with the job's executors (ADR 16).
 
-Only where no query runs: their slots are the queries'. Whatever goes wrong here is no error. What has not been copied is left to
-the caller, who copies it by himself and meets the cause, if there is one, in words of his own.
+Each executor has its own processors and its own path to the storage. They copy only while no query runs,
+because the executors' slots belong to the queries. A failure here is not an error: the caller copies the
+remaining files itself, and raises its own error if the cause persists.
 """
 
 from __future__ import annotations
@@ -28,23 +29,28 @@ from .parallel import Progress
 
 log = logging.getLogger("streamjob")
 
-ENOUGH = 1 << 30  # bytes: the driver needs some seconds for it; executors need two to start Python
-BATCH = 256 << 20  # bytes: what one task copies, so that an executor that is lost costs little
+ENOUGH = 1 << 30  # bytes: the driver copies that in some seconds; executors need two to start Python
+BATCH = 256 << 20  # bytes that one task copies, so that a lost executor costs little
 BATCHES_PER_SLOT = 4  # at least, so that all slots end at about the same time
-LOOK = 0.5  # seconds
-# Seconds without a task that has ended, or without an executor, after which the driver goes on.
+LOOK = 0.5  # seconds between two checks of the Spark job
+# Seconds without a task ending, and the same without any executor, after which the driver copies itself.
 STALLED, ALONE = 120.0, 15.0
 _GONE = (Py4JError, PySparkException, AttributeError)  # the script has ended its session
 
 
 def worth_it(master: str, executors: int, total: int) -> bool:
-    """:param master: Spark's. :param executors: that there are now. :param total: bytes to copy."""
+    """Whether executors would copy faster than the driver.
+
+    :param master: Spark's master URL.
+    :param executors: number of executors now.
+    :param total: bytes to copy.
+    """
     apart = master != "local" and not master.startswith("local[")
     return apart and executors > 0 and total >= ENOUGH
 
 
 def deal(orders: Iterable[Order], slots: int) -> list[Batch]:
-    """Batches of about the same size: each file, the largest first, goes to the batch that has least."""
+    """Distribute the files to batches of about equal size: largest file first, each to the smallest batch."""
     waiting = sorted(orders, key=lambda o: -o.size)
     number = max(slots * BATCHES_PER_SLOT, -(-sum(o.size for o in waiting) // BATCH))
     batches: list[list[Order]] = [[] for _ in range(min(number, len(waiting)))]
@@ -63,10 +69,13 @@ def copy(
     check: Callable[[], None],
     progress: Progress | None = None,
 ) -> dict[str, CopiedFile]:
-    """What executors have copied, by source: durable, and seen from here. Nothing where that would not be faster.
+    """Copy files with the executors. If that would not be faster, copy nothing.
 
-    :param wanted: source → target and bytes, URIs. :param witness: URI of a file of the savepoint that no other place has.
-    :param check: called now and then; what it raises ends the copying, and is raised.
+    :param wanted: source URI → target URI and bytes.
+    :param witness: URI of a file of the savepoint that exists nowhere else.
+    :param check: called every `LOOK` seconds; an exception from it ends the copying and is raised.
+    :returns: source URI → copied file, of those that are durable and visible from the driver; the caller
+        copies the rest.
     """
     total = sum(size for _, size in wanted.values())
     uris = [uri for source, (target, _) in wanted.items() for uri in (source, target)]
@@ -98,7 +107,7 @@ def _run(
     check: Callable[[], None],
     progress: Progress | None,
 ) -> list[Done]:
-    """As a Spark job, in a thread of its own. Raises what `check` raises, and nothing else."""
+    """Copy as a Spark job, in a thread of its own. Raises only what `check` raises."""
     group = f"streamjob-copy-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1, thread_name_prefix="streamjob-executors") as pool:
         job = pool.submit(_job, context, group, batches, witness)
@@ -113,7 +122,7 @@ def _run(
                 elif time.monotonic() - since > (STALLED if _executors(context) else ALONE):
                     return [Done("", "", failed="for too long no task of theirs has ended")]
         finally:
-            while not job.done():  # again and again: it may not have begun yet
+            while not job.done():  # cancel repeatedly: the job may not have begun yet
                 with suppress(*_GONE):
                     context.cancelJobGroup(group)
                 wait([job], LOOK)
@@ -127,7 +136,7 @@ def _job(context: SparkContext, group: str, batches: list[Batch], witness: Witne
 
 
 def _ended(context: SparkContext, group: str) -> int:
-    """Tasks."""
+    """The number of tasks that have ended."""
     try:
         tracker = context.statusTracker()
         jobs = [tracker.getJobInfo(n) for n in tracker.getJobIdsForGroup(group)]

@@ -1,5 +1,7 @@
-"""What an executor does when the job's executors copy (`executor_copy`): imported there, so it needs no more than
-`local_disk`."""
+"""The copying that runs on the job's executors, for `executor_copy`.
+
+Executors import this module, so it imports only `local_disk` from this project.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from . import local_disk
 
 @dataclass(frozen=True)
 class Order:
-    """`size` in bytes, as listed. `source`, `target`: paths, on the driver as on executors."""
+    """One file to copy.
+
+    :param source: a path, the same on the driver and on executors, as is `target`.
+    :param size: bytes, as listed.
+    """
 
     source: str
     target: str
@@ -23,7 +29,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of an order: bytes and SHA-256, or why it has failed."""
+    """The result of an order.
+
+    :param size: bytes copied.
+    :param sha256: hash of what was copied, in hexadecimal.
+    :param failed: why it failed, empty if it did not.
+    """
 
     source: str
     target: str
@@ -34,7 +45,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Witness:
-    """A file that only this savepoint's volume has: an executor may have another folder of the same name."""
+    """A file that exists only on this savepoint's volume.
+
+    It proves that the executor has mounted that volume: an executor may have another folder of the same name.
+    """
 
     path: str
     content: bytes
@@ -44,8 +58,13 @@ Batch = tuple[Order, ...]
 
 
 def copy_batches(witness: Witness, batches: Iterable[Batch]) -> Iterator[Done]:
-    """Spark may run it for the same files again, also while the first one goes on: each writes under a name of its own, and
-    what it puts in its place is whole, and always the same."""
+    """Copy the files of the batches.
+
+    Spark may run this again for the same files, even while the first run is still copying. So each run writes
+    under a name of its own and moves only complete files into place. All runs produce the same contents.
+
+    :returns: a result for each order; failures are results, not exceptions.
+    """
     try:
         same = Path(witness.path).read_bytes() == witness.content
     except OSError:
@@ -56,7 +75,7 @@ def copy_batches(witness: Witness, batches: Iterable[Batch]) -> Iterator[Done]:
 
 def _copy(order: Order) -> Done:
     target = Path(order.target)
-    # Named as a shared file is: what is left of it, a sweep takes.
+    # Named as a shared file is, so that a sweep deletes it if it is left over.
     scratch = target.with_name(f"{uuid.uuid4().hex}-0")
     try:
         size, sha256 = local_disk.replace(Path(order.source), target, scratch)

@@ -1,8 +1,8 @@
 """Files of any Hadoop file system (volume, S3A, HDFS), through the driver's JVM.
 
-A URI is what `org.apache.hadoop.fs.Path(String)` takes: nothing in it is percent-decoded. The contents of what is copied or
-hashed enter Python only on a local disk (`local_disk`), and not all at once. Safe to use from many threads: py4j gives each its
-own connection.
+A URI is what `org.apache.hadoop.fs.Path(String)` accepts: nothing in it is percent-decoded. The contents of
+copied or hashed files enter Python only for a local disk (`local_disk`), and never as a whole. Thread-safe:
+py4j gives each thread its own connection.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ __all__ = [
     "translated",
 ]
 
-# Their files appear when they are closed, whole or not at all; their rename copies.
+# A file appears only when it is closed, complete or not at all. A rename copies.
 OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn", "obs", "swift"})
 BUFFER = 1 << 17  # bytes
-OBJECT_LIMIT = 256 << 20  # bytes of a file that is written as one
-# Of two that write an object at once, the store refuses one (If-None-Match). Hadoop before 3.4.2 ignores it.
+OBJECT_LIMIT = 256 << 20  # bytes of a file that is written in one piece
+# If two clients write an object at once, the store refuses one (If-None-Match). Hadoop before 3.4.2 ignores
+# the option.
 CONDITIONAL = "fs.option.create.conditional.overwrite"
 
-# org.apache.hadoop.fs.FileStatus.toString: a directory of thousands of files is two calls instead of four for each file.
+# org.apache.hadoop.fs.FileStatus.toString: two calls list thousands of files, instead of four calls for each
+# file.
 _STATUS = re.compile(
     r"\w*\{path=(.+?); isDirectory="
     r"(?:(true); modification_time|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
@@ -68,8 +70,13 @@ _STATUS = re.compile(
 
 @dataclass(frozen=True)
 class FileInfo:
-    """`path` relative to what was listed; `size` in bytes, 0 for a directory; `modified` in milliseconds since 1970, by the
-    storage's clock (S3's has seconds only), 0 for a directory."""
+    """An entry of a listing.
+
+    :param path: relative to the listed directory.
+    :param size: bytes, 0 for a directory.
+    :param modified: milliseconds since 1970 by the storage's clock, in whole seconds on S3; 0 for a
+        directory.
+    """
 
     path: str
     size: int
@@ -79,7 +86,11 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class CopiedFile:
-    """`size` in bytes, `sha256` in hexadecimal."""
+    """The result of a copy.
+
+    :param size: bytes.
+    :param sha256: in hexadecimal.
+    """
 
     size: int
     sha256: str
@@ -89,7 +100,11 @@ FileInfos = list[FileInfo]  # inside the class, `list` is the method
 
 
 class HadoopFiles:
-    """All methods raise StorageError, or the subclass of it that says more. `spark` is there if it was made with a session."""
+    """The files that a session, or a JVM without one, can reach.
+
+    All methods raise `StorageError` or a subclass of it. `spark` is set only if the object was made with a
+    session.
+    """
 
     spark: SparkSession
     _gateway: Any
@@ -103,7 +118,7 @@ class HadoopFiles:
             self._gateway = spark.sparkContext._gateway
             self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         jvm: Any = self._gateway.jvm
-        # Looked up once: py4j asks the JVM about every part of a dotted name, each time.
+        # Look these up once: py4j asks the JVM about every part of a dotted name, each time.
         self._path: Any = jvm.org.apache.hadoop.fs.Path
         self._contexts: Any = jvm.org.apache.hadoop.fs.FileContext
         self._rename_options: Any = getattr(jvm.org.apache.hadoop.fs, "Options$Rename")
@@ -125,9 +140,12 @@ class HadoopFiles:
             return bool(self._system(uri).exists(self._path(uri)))
 
     def list(self, uri: str, recursive: bool = False) -> FileInfos:
-        """What lies directly in a directory, or (recursive) every file below it and no directory; unordered.
+        """List a directory, in no particular order.
 
-        :raises NotFound: there is no such directory. :raises LinkFound: (recursive) there is a link below it.
+        :param recursive: false: what lies directly in the directory; true: every file below it, and no
+            directory.
+        :raises NotFound: there is no such directory.
+        :raises LinkFound: there is a link below it, on a local disk with `recursive`.
         """
         if not recursive:
             return self._list(uri, links=True)
@@ -141,7 +159,10 @@ class HadoopFiles:
         return files
 
     def read_bytes(self, uri: str, limit: int = 1 << 20) -> bytes:
-        """The whole file. :raises StorageError: it is longer than `limit` bytes."""
+        """Read a whole file.
+
+        :raises StorageError: the file is longer than `limit` bytes.
+        """
         with translated(uri, "read"):
             stream = self._system(uri).open(self._path(uri))
             try:
@@ -153,7 +174,10 @@ class HadoopFiles:
         return data
 
     def write_new(self, uri: str, data: bytes) -> None:
-        """Write a small file that is there whole or not at all. :raises FileExists: it is there already."""
+        """Write a small new file atomically.
+
+        :raises FileExists: the file exists already.
+        """
         with translated(uri, "write"):
             if self.exists(uri):
                 raise FileExists(uri, "write", "it exists")
@@ -174,8 +198,10 @@ class HadoopFiles:
                 raise
 
     def copy(self, source: str, target: str) -> CopiedFile:
-        """Copy one file over whatever is at `target`, hashing what is read. It survives the machine.
-        Within a bucket on S3 the server copies and hashes, if it can."""
+        """Copy one file durably, replacing whatever is at `target`, and hash what is read.
+
+        Within one S3 bucket the server copies and hashes, if it can.
+        """
         if self._is_local(source) and self._is_local(target):
             with translated(source, f"copy to {target}"):
                 return CopiedFile(*local_disk.copy(path_of(source), path_of(target)))
@@ -195,8 +221,11 @@ class HadoopFiles:
             return CopiedFile(size, bytes(digest.digest()).hex())
 
     def move(self, source: str, target: str) -> None:
-        """Within one file system, to a name that nothing else has; nothing if that has been done. Where a rename copies and then
-        deletes, one that was killed may have left both: objects appear whole, so the copy is the file."""
+        """Move a file within one file system to a name that no other file has. May be repeated.
+
+        A rename that copies and then deletes may leave both files if it is interrupted. Objects appear
+        complete or not at all, so the copy is then the file, and the source is deleted.
+        """
         with translated(source, f"move to {target}"):
             system, at, to = self._system(source), self._path(source), self._path(target)
             if system.exists(to):
@@ -205,7 +234,7 @@ class HadoopFiles:
                 raise StorageError(source, f"move to {target}", "the file system refused it", remedy=REMEDY)
 
     def sha256(self, uri: str) -> str:
-        """In hexadecimal."""
+        """The SHA-256 of a file, in hexadecimal."""
         with translated(uri, "read"):
             if self._is_local(uri):
                 return local_disk.sha256(path_of(uri))
@@ -216,25 +245,28 @@ class HadoopFiles:
                 stream.close()
 
     def make_directory(self, uri: str, what: str = "directory") -> None:
-        """With all above it; nothing if it is there. `what` it is for stands in the error."""
+        """Make a directory and its parents. Does nothing if it exists.
+
+        :param what: what the directory is for, named in the error message.
+        """
         with translated(uri, f"make the {what}"):
             if self._is_local(uri):
-                path_of(uri).mkdir(parents=True, exist_ok=True)  # Java's own says only that it failed
+                path_of(uri).mkdir(parents=True, exist_ok=True)  # Java's call does not say why it failed
             elif not self._system(uri).mkdirs(self._path(uri)):
                 raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=REMEDY)
 
     def delete(self, uri: str) -> None:
-        """A file, or a directory with all in it; nothing if it is not there."""
+        """Delete a file, or a directory with its contents. Does nothing if it does not exist."""
         with translated(uri, "delete"):
             if self._is_local(uri):
-                local_disk.delete(path_of(uri))  # Java's own says only that it failed
+                local_disk.delete(path_of(uri))  # Java's call does not say why it failed
                 return
             system, path = self._system(uri), self._path(uri)
             if not system.delete(path, True) and system.exists(path):
                 raise StorageError(uri, "delete", "the file system refused it", remedy=REMEDY)
 
     def qualify(self, uri: str) -> str:
-        """The same place with scheme and authority."""
+        """The same URI with scheme and authority."""
         with translated(uri, "resolve"):
             return str(self._system(uri).makeQualified(self._path(uri)).toString())
 
@@ -274,7 +306,7 @@ class HadoopFiles:
             folder = "/" + uri.rstrip("/").rsplit("/", 1)[-1]
             found = self._parsed(statuses)
             if found is None or not all(p.rpartition("/")[0].endswith(folder) for p, *_ in found):
-                # A file system whose status has another text, such as viewfs, which says null.
+                # A file system formats its status differently, such as viewfs, which returns null.
                 return [_file_info(status, str(status.getPath().getName())) for status in statuses]
         return [
             FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir), int(modified or 0))
@@ -282,7 +314,7 @@ class HadoopFiles:
         ]
 
     def _list_all(self, uri: str) -> FileInfos:
-        """Every file below a directory. An object store gives a thousand of them in one answer, whatever folders they are in."""
+        """Every file below a directory. An object store returns a thousand per response, in all folders."""
         with translated(uri, "list"):
             root = f"{self._system(uri).makeQualified(self._path(uri)).toString()}".rstrip("/") + "/"
             statuses = self._iterators.toList(self._system(uri).listFiles(self._path(uri), True))
@@ -295,7 +327,10 @@ class HadoopFiles:
         ]
 
     def _parsed(self, statuses: Any) -> Sequence[tuple[str, str, str, str]] | None:
-        """Path, whether it is a directory, size, time of each; None if the text of one is not what it should be."""
+        """Parse the statuses from their text.
+
+        :returns: path, directory flag, size and time of each; None if a status has another format.
+        """
         expected = len(statuses)
         found = _STATUS.findall(str(self._text(statuses))) if expected else []
         return found if len(found) == expected else None
@@ -309,7 +344,8 @@ class HadoopFiles:
         except Py4JJavaError as e:
             if not any(c.getClass().getSimpleName() == "RemoteFileChangedException" for c in java_causes(e)):
                 raise
-            # Somebody was faster; or the answer to this very request was lost, and it was sent again.
+            # Another client was faster; or the answer to this request was lost, and the request was sent
+            # again.
             if self.read_bytes(uri, OBJECT_LIMIT) != data:
                 raise FileExists(uri, "write", "it exists") from None
 
@@ -325,7 +361,10 @@ class HadoopFiles:
         return int(written.getPos())
 
     def _pour_local(self, stream: Any, target: str) -> int:
-        """Without Hadoop's FileSystem, which runs a chmod process for every file on a disk and another for its .crc."""
+        """Write to a local disk without Hadoop's FileSystem.
+
+        Hadoop would start a chmod process for each file, and another one for its .crc.
+        """
         path = path_of(target)
         path.parent.mkdir(parents=True, exist_ok=True)
         local_disk.forget_checksum(path)
@@ -339,22 +378,27 @@ class HadoopFiles:
 
     @contextmanager
     def _published(self, uri: str, stream: Any) -> Iterator[None]:
-        """What the block writes becomes a file when all is written, never before: closing publishes, on an object store also
-        half a file."""
+        """Close the stream only if the block succeeds.
+
+        Closing publishes the file, on an object store even a partial one.
+        """
         objects = self._scheme(uri) in OBJECT_STORES
         try:
             yield
             if not objects:
-                stream.hsync()  # what a manifest lists has to survive the node
+                stream.hsync()  # a file that a manifest lists must survive the loss of the node
             stream.close()
         except BaseException:
             if objects:
                 with suppress(Py4JError):
-                    stream.abort()  # parts of a large file that were sent would be kept, and paid for
+                    stream.abort()  # the store would keep the parts already sent, and bill them
             raise
 
     def _rename(self, system: Any, source: Any, target: Any) -> None:
-        """Unlike FileSystem.rename on a local disk, FileContext's refuses a target that exists."""
+        """Rename a file, but never over another one.
+
+        FileContext's rename refuses an existing target. On a local disk, `FileSystem.rename` does not.
+        """
         options = self._gateway.new_array(self._rename_options, 1)
         options[0] = self._rename_options.NONE
         context = self._contexts.getFileContext(system.getUri(), self._conf)

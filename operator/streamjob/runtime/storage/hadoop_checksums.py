@@ -1,11 +1,15 @@
-"""What Hadoop's ChecksumFileSystem keeps beside a local file: a CRC-32 of each chunk of it, 512 bytes by default.
+"""Checks the checksums that Hadoop's ChecksumFileSystem keeps next to a local file.
 
-Two million chunks in a GB, one call for each and all of them under Python's one lock, would cost as much as the rest of a copy.
-So a buffer is checked at once, by what a CRC is: the register after all bytes, inverted, where each byte is xor-ed into it before
-it goes on. If the first four bytes of a chunk are xor-ed with the CRC of the chunk before, the register is back at its
-start, all ones, provided that this CRC was right; if it was not, the difference is carried on to the end and never vanishes by
-itself. The CRC of a buffer that was changed in this way is then that of its last chunk. So a change within one chunk is found
-exactly as by a CRC of that chunk alone. Independent changes of several chunks of a buffer hide each other once in 2^32.
+Hadoop stores a CRC-32 of each chunk, 512 bytes by default. One GB has two million chunks: one call per chunk,
+all under Python's global lock, would cost as much as the rest of a copy. So a whole buffer is checked with
+one call.
+
+A CRC is the inverted register after all bytes, and each byte is xor-ed into the register before the register
+advances. If the first four bytes of a chunk are xor-ed with the CRC of the previous chunk, the register
+returns to its initial value, all ones, provided that this CRC is right. If it is wrong, the difference is
+carried to the end and never vanishes by itself. The CRC of the buffer changed in this way is then the CRC of
+its last chunk. A change within one chunk is therefore found exactly as by the CRC of that chunk alone.
+Independent changes in several chunks of a buffer hide each other once in 2^32 cases.
 """
 
 from __future__ import annotations
@@ -17,25 +21,27 @@ from typing import BinaryIO
 
 MAGIC = b"crc\0"
 HEADER = 8  # bytes: magic, big-endian length of a chunk
-WORD = 4  # bytes of a CRC; of an "I" on every machine that Spark runs on
+WORD = 4  # bytes of a CRC, and of the array type "I" on every machine that Spark runs on
 
 
 class ChecksumMismatch(OSError):
-    """The disk does not give back what was written."""
+    """The disk does not return what was written."""
 
 
 class Checksums:
-    """Of one file, checked from its beginning on. `chunk`: bytes of what each CRC is of."""
+    """The checksums of one file, checked from its beginning."""
 
     def __init__(self, file: BinaryIO, chunk: int) -> None:
-        """:param file: behind the header."""
+        """:param file: the checksum file, positioned after its header.
+        :param chunk: bytes that each CRC covers.
+        """
         self.chunk = chunk
         self._file = file
         self._checked = 0  # chunks
 
     @staticmethod
     def of(file: BinaryIO) -> Checksums | None:
-        """None where Hadoop ignores it too: it has no such header."""
+        """The checksums in a `.crc` file; None if its header is not Hadoop's, as Hadoop ignores it, too."""
         header = file.read(HEADER)
         if len(header) < HEADER or not header.startswith(MAGIC):
             return None
@@ -43,9 +49,11 @@ class Checksums:
         return Checksums(file, chunk) if chunk > 0 else None
 
     def check(self, buffer: bytearray, count: int) -> None:
-        """The first `count` bytes of `buffer` come next in the file; they are changed. All but the file's last chunk are whole.
+        """Check the next part of the file.
 
-        :raises ChecksumMismatch: it says what Hadoop has another CRC of.
+        :param buffer: overwritten by the check. All its chunks are whole, except the last chunk of the file.
+        :param count: the first `count` bytes of `buffer` are the part.
+        :raises ChecksumMismatch: Hadoop has another CRC; the message names the position.
         """
         chunk = self.chunk
         chunks = -(-count // chunk)
@@ -58,7 +66,10 @@ class Checksums:
         self._checked += chunks
 
     def _complain(self, buffer: bytearray, count: int, known: bytes) -> None:
-        """Find the first one that differs."""
+        """Find the first chunk whose CRC differs.
+
+        :raises ChecksumMismatch: always.
+        """
         for n, at in enumerate(range(0, count, self.chunk)):
             found = zlib.crc32(buffer[at : min(at + self.chunk, count)])
             if 4 * n >= len(known) or found != _number(known, n):
@@ -71,7 +82,7 @@ class Checksums:
 
 
 def _are(buffer: bytearray, chunks: int, chunk: int, known: bytes) -> bool:
-    """Whether these are the CRCs of whole chunks at the buffer's beginning. If not, the buffer is as it was."""
+    """Whether `known` has the CRCs of the first `chunks` whole chunks. If not, the buffer is unchanged."""
     if chunks < 2 or chunk % WORD:
         return all(
             zlib.crc32(buffer[n * chunk : (n + 1) * chunk]) == _number(known, n) for n in range(chunks)
@@ -80,12 +91,12 @@ def _are(buffer: bytearray, chunks: int, chunk: int, known: bytes) -> bool:
     with memoryview(buffer) as view:
         if zlib.crc32(view[: chunks * chunk]) == _number(known, chunks - 1):
             return True
-    _chain(buffer, chunks, chunk, known)  # takes itself back
+    _chain(buffer, chunks, chunk, known)  # a second time: undoes the first
     return False
 
 
 def _chain(buffer: bytearray, chunks: int, chunk: int, known: bytes) -> None:
-    """Xor each chunk's first four bytes with the CRC of the one before, whose lowest byte comes first."""
+    """Xor the first four bytes of each chunk with the CRC of the chunk before, lowest byte first."""
     crcs = array("I", known[: WORD * (chunks - 1)])
     crcs.byteswap()
     with memoryview(buffer) as view, view[: chunks * chunk].cast("I") as words:

@@ -1,7 +1,7 @@
-"""Files of a volume, without the JVM: the calls into it cost more than most of Spark's files take to copy.
+"""Files of a volume, without the JVM: calls into it would cost more than copying most of Spark's files.
 
-What Hadoop's LocalFileSystem keeps beside its files (`.NAME.crc`, checksums) is honoured when a file is copied, forgotten
-when one is written, and not listed. All functions raise OSError.
+Hadoop's LocalFileSystem keeps a checksum file, `.NAME.crc`, next to each file. Such a file is checked when
+its file is copied, deleted when its file is written, and never listed. All functions raise OSError.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from typing import Any
 
 from .hadoop_checksums import Checksums
 
-BUFFER = 1 << 20  # bytes: with the buffers of open files, what each thread needs in memory
-WRITE_BACK = 4 << 20  # bytes
+BUFFER = 1 << 20  # bytes: what each thread needs in memory, besides the buffers of open files
+WRITE_BACK = 4 << 20  # bytes between two calls of `_write_back`
 
 
 class LinkFound(OSError):
-    """Spark makes no symbolic links: whoever made this one wants something else to be read in its place."""
+    """There is a symbolic link. Spark makes none, so somebody wants another file to be read in its place."""
 
 
 def path_of(uri: str) -> Path:
-    """Of `file:/a`, `file:///a`, `/a`; nothing is percent-decoded."""
+    """The path of a URI such as `file:/a`, `file:///a` or `/a`. Nothing is percent-decoded."""
     path = uri.removeprefix("file:")
     return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
 
 
 def entries(folder: Path, *, links: bool = True) -> Iterator[tuple[str, bool, os.stat_result]]:
-    """Name, whether it is a directory, and what else is known. :raises LinkFound: there is a link, and `links` are not wanted."""
+    """The entries of a folder without checksum files: name, whether it is a directory, and its status.
+
+    :param links: whether links are allowed.
+    :raises LinkFound: there is a link, and `links` is false.
+    """
     with os.scandir(folder) as found:
         for entry in found:
             if not (entry.name.startswith(".") and entry.name.endswith(".crc")):
@@ -46,7 +50,10 @@ def entries(folder: Path, *, links: bool = True) -> Iterator[tuple[str, bool, os
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Whole or not at all, and durable. :raises FileExistsError: it is there already."""
+    """Write a new file, atomically and durably.
+
+    :raises FileExistsError: the file exists already.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -58,7 +65,7 @@ def write_new(path: Path, data: bytes) -> None:
         try:
             os.link(temporary, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
-            if not path.samefile(temporary):  # NFS repeats a request whose answer was lost
+            if not path.samefile(temporary):  # the same: NFS repeated a request whose answer was lost
                 raise
         except OSError:  # a volume without hard links
             temporary.rename(path)
@@ -68,10 +75,13 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def copy(source: Path, target: Path) -> tuple[int, str]:
-    """Over whatever is at `target`, and durable; bytes and SHA-256 of what was read. The disk is waited for here, and not for all
-    files at the end: other threads hash meanwhile.
+    """Copy one file durably, replacing whatever is at `target`.
 
-    :raises ChecksumMismatch: Hadoop has a checksum of the source, and this is another file.
+    Each copy waits for the disk by itself, instead of one wait for all files at the end: other threads hash
+    meanwhile.
+
+    :returns: bytes and SHA-256 of what was read.
+    :raises ChecksumMismatch: the source does not match its checksum file.
     """
     with source.open("rb", buffering=0) as read, _checksums(source) as checksums:
         forget_checksum(target)
@@ -82,7 +92,10 @@ def copy(source: Path, target: Path) -> tuple[int, str]:
 
 
 def replace(source: Path, target: Path, scratch: Path) -> tuple[int, str]:
-    """As `copy`; at `target` there is never half a file, however many do this at once, each with its `scratch`."""
+    """As `copy`, but `target` never holds a partial file, even if several processes do this at once.
+
+    :param scratch: a temporary path in the folder of `target`, which each process has to itself.
+    """
     found = copy(source, scratch)
     forget_checksum(target)
     scratch.replace(target)
@@ -91,19 +104,19 @@ def replace(source: Path, target: Path, scratch: Path) -> tuple[int, str]:
 
 
 def sha256(path: Path) -> str:
-    """In hexadecimal."""
+    """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb", buffering=0) as read:
         return _pour(read, None, None)[1]
 
 
 def settle(path: Path) -> None:
-    """A file that somebody else has written survives the machine."""
+    """Make a file durable that another writer has written."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def _settle_names(folder: Path) -> None:
-    """So do the names in a folder, where its file system has this."""
+    """Make the names in a folder durable, if its file system supports that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -113,7 +126,7 @@ def _settle_names(folder: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """A file, or a directory with all in it; nothing if it is not there."""
+    """Delete a file, or a directory with its contents. Does nothing if it does not exist."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, onerror=_unless_gone)
     else:
@@ -122,12 +135,12 @@ def delete(path: Path) -> None:
 
 
 def forget_checksum(path: Path) -> None:
-    """Hadoop would read the file with the .crc of the one that was there before."""
+    """Delete the `.crc` of a file that is replaced: Hadoop would check the new file against it."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def _opened(path: Path) -> FileIO:
-    """To write. Nearly always the folder is there: of a few hundred files one is the first in it."""
+    """Open a file for writing. Its folder is missing only for the first of the few hundred files in it."""
     try:
         return path.open("wb", buffering=0)
     except FileNotFoundError:
@@ -137,7 +150,7 @@ def _opened(path: Path) -> FileIO:
 
 def _pour(read: FileIO, written: FileIO | None, checksums: Checksums | None) -> tuple[int, str]:
     chunk = checksums.chunk if checksums else 1
-    # Most of Spark's files are small: a large buffer for each would cost more than they do.
+    # Most of Spark's files are small: a large buffer for each would cost more than copying it.
     length = min(BUFFER, os.fstat(read.fileno()).st_size)
     buffer = bytearray((length // chunk + 1) * chunk)
     view = memoryview(buffer)
@@ -156,7 +169,10 @@ def _pour(read: FileIO, written: FileIO | None, checksums: Checksums | None) -> 
 
 
 def _fill(read: FileIO, view: memoryview) -> int:
-    """Bytes read: as many as there is room for, but at the end of the file."""
+    """Fill `view` from the file.
+
+    :returns: bytes read; fewer than there is room for only at the end of the file.
+    """
     filled = read.readinto(view) or 0
     while 0 < filled < len(view) and (more := read.readinto(view[filled:])):
         filled += more
@@ -164,16 +180,18 @@ def _fill(read: FileIO, view: memoryview) -> int:
 
 
 def _write(written: FileIO, view: memoryview) -> None:
-    """All of it: one call may write less, as on a disk that is nearly full."""
+    """Write all of `view`. A single call may write less, for example on a disk that is nearly full."""
     done = written.write(view) or 0
     while done < len(view):
         done += written.write(view[done:]) or 0
 
 
 def _write_back(written: FileIO, start: int, end: int) -> None:
-    """The disk shall begin to write what was just written, while the processor goes on: `fsync` has less to wait for then. Linux
-    does that when it is told that nobody will read it soon."""
-    with suppress(OSError, AttributeError):  # a file system, or a machine, that does not know it
+    """Let the disk start to write this range now, so that `fsync` has less to wait for.
+
+    Linux does that when it is advised that nobody will read the range soon.
+    """
+    with suppress(OSError, AttributeError):  # a file system or an operating system without this call
         os.posix_fadvise(written.fileno(), start, end - start, os.POSIX_FADV_DONTNEED)
 
 
@@ -189,6 +207,6 @@ def _checksums(path: Path) -> Iterator[Checksums | None]:
 
 
 def _unless_gone(_function: object, _path: str, error: tuple[Any, BaseException, Any]) -> None:
-    """Of several that delete, each may find that another was faster."""
+    """Ignore files that another process deleted first. Raise every other error."""
     if not isinstance(error[1], FileNotFoundError):
         raise error[1]

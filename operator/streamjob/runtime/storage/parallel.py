@@ -1,4 +1,4 @@
-"""Many files at once, and how far that has come."""
+"""Works on many files in parallel, and reports the progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 THREADS = 8
-SAY_EVERY = 1.0  # seconds between two lines of progress
+SAY_EVERY = 1.0  # seconds between two progress lines
 
 Progress = Callable[[str], None]
 In = TypeVar("In")
@@ -16,7 +16,7 @@ Out = TypeVar("Out")
 
 
 class Counter:
-    """Says how far a number of files has come, now and then."""
+    """Counts finished files and reports the count, at most once in `SAY_EVERY` seconds."""
 
     def __init__(self, verb: str, total: int, say: Progress | None) -> None:
         self._verb, self._total, self._say = verb, total, say
@@ -33,7 +33,13 @@ class Counter:
 def each(
     work: Callable[[In], Out], items: Iterable[In], threads: int, counter: Counter | None = None
 ) -> list[Out]:
-    """All results in order; at the first error what has not begun is dropped."""
+    """Call `work` for all items in `threads` threads.
+
+    On the first error, items that have not started are dropped, and the error is raised when the running ones
+    have ended.
+
+    :returns: the results, in the order of the items.
+    """
     results = []
     with ThreadPoolExecutor(threads, thread_name_prefix="streamjob-files") as pool:
         futures = [pool.submit(work, item) for item in items]

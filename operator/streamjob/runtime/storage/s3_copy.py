@@ -1,9 +1,9 @@
-"""Copies that an S3 server makes within a bucket: no byte of the file goes through the driver.
+"""Server-side copies within one S3 bucket: no byte of the file passes through the driver.
 
-S3A has them only inside of its rename, which does not tell what was copied. So the request is one of S3A's own (with its
-encryption, storage class, owner), sent by S3A's own client (its credentials, endpoint, retries), and one thing is added: the
-server shall compute the SHA-256 of the copy and return it. That is all that is known of the contents, so nothing is taken for
-it that might be something else: see `StoreCopies`.
+S3A offers such copies only inside its rename, which does not report what was copied. So S3A's own request
+factory builds the request (encryption, storage class, owner), S3A's own client sends it (credentials,
+endpoint, retries), and this module adds one option: the server computes the SHA-256 of the copy and returns
+it. Nothing else is known of the contents, so `StoreCopies` accepts a hash only if it cannot be anything else.
 """
 
 from __future__ import annotations
@@ -22,35 +22,41 @@ from ..jvm.errors import java_causes
 
 log = logging.getLogger("streamjob")
 
-LIMIT = 5 << 30  # bytes: what one CopyObject takes
-REASON = "copy of a savepoint's file"  # S3A logs it, at debug level
-# What this file may have met with, and the next one need not: gone, changed since, too many requests.
+LIMIT = 5 << 30  # bytes: the limit of one CopyObject
+REASON = "copy of a savepoint's file"  # S3A logs it at debug level
+# HTTP statuses that concern one file and need not recur for the next: missing, changed since, too many
+# requests.
 _THIS_FILE = frozenset({404, 412, 429})
 
 
 class StoreCopies:
-    """Of the bucket of one S3AFileSystem. Thread-safe.
+    """Server-side copies within the bucket of one S3AFileSystem. Thread-safe.
 
-    A server that does not return a hash, refuses the request or returns a wrong one is not asked again; the first copy is read
-    back to know the latter. Never copied in this way: objects that were uploaded in parts (the hash of the copy may be one of
-    the parts' hashes), larger ones than one request takes, and those that S3A encrypts itself (the server's hash is of what
-    nobody reads).
+    If the server returns no hash or a wrong one, or refuses the request, it is not asked again. To detect a
+    wrong hash, the first copy is read back. Some objects are never copied in this way: those uploaded in
+    parts (the copy's hash may be a hash of the parts' hashes), those above the limit of one request, and
+    those that S3A itself encrypts (the server would hash the encrypted bytes).
     """
 
     def __init__(self, system: Any, hash_of: Callable[[Any], str]) -> None:
-        """:param hash_of: SHA-256 of what a stream gives, in hexadecimal."""
+        """:param system: the S3AFileSystem.
+        :param hash_of: computes the SHA-256 of a Java input stream, in hexadecimal.
+        """
         self._system, self._hash_of = system, hash_of
         self._lock = threading.Lock()
         self._able: bool | None = None  # None: not known yet
 
     def copy(self, source: Any, target: Any) -> tuple[int, str] | None:
-        """Bytes and SHA-256, or None: it has to be copied by other means, and something may be at `target`.
+        """Copy one object.
 
-        :param source: as `target`, a Hadoop path. :raises Py4JJavaError: FileNotFoundException, or what else S3A says of it.
+        :param source: a Hadoop path, as is `target`.
+        :returns: bytes and SHA-256, or None if it must be copied by other means; something may then be at
+            `target`.
+        :raises Py4JJavaError: S3A cannot look up `source`, for example FileNotFoundException.
         """
         try:
             if self._able is None:
-                with self._lock:  # one finds out
+                with self._lock:  # only one thread tries the server for the first time
                     if self._able is None:
                         return self._first(source, target)
             return self._copy(source, target) if self._able else None
@@ -76,7 +82,10 @@ class StoreCopies:
         return copied
 
     def _copy(self, source: Any, target: Any) -> tuple[int, str] | None:
-        """:raises _Unable: see there."""
+        """As `copy`.
+
+        :raises _Unable: the next copy would fail, too.
+        """
         internals = self._system.getS3AInternals()
         head = internals.getObjectMetadata(source)
         size, tag = int(head.contentLength()), str(head.eTag() or "")
@@ -89,7 +98,7 @@ class StoreCopies:
             request = self._system.getRequestFactory().newCopyObjectRequestBuilder(*keys, head)
             request.checksumAlgorithm("SHA256")
             if tag:
-                request.copySourceIfMatch(tag)  # the length is that of this one
+                request.copySourceIfMatch(tag)  # the length read above belongs to this version only
             result = internals.getAmazonS3Client(REASON).copyObject(request.build()).copyObjectResult()
             found = _sha256(str(result.checksumSHA256() or "")) if result is not None else None
         except Py4JJavaError as e:
@@ -103,22 +112,29 @@ class StoreCopies:
 
 
 class _Unable(Exception):
-    """Nor will the next file be copied in this way."""
+    """Server-side copies do not work here, neither for this file nor for any other."""
 
 
 def _refuse(error: Py4JJavaError) -> None:
-    """:raises _Unable: what the server says is not about this one file."""
+    """Return if the error concerns this one file only.
+
+    :raises _Unable: the server would refuse other files, too.
+    """
     cause = java_causes(error)[0]
     try:
         status = int(cause.statusCode())
-    except Py4JError:  # it was not the server that said so
+    except Py4JError:  # no status: the error does not come from the server
         return
     if (400 <= status < 500 and status not in _THIS_FILE) or status == 501:
         raise _Unable(f"it refuses ({cause.getClass().getSimpleName()}, {status})")
 
 
 def _sha256(text: str) -> str | None:
-    """In hexadecimal, from base64. None: it is none of a whole object (with a number of parts behind it, cut off)."""
+    """Decode a SHA-256 from base64.
+
+    :returns: the hash in hexadecimal; None if it is not that of a whole object (cut off, or with a number of
+        parts).
+    """
     try:
         found = base64.b64decode(text, validate=True)
     except binascii.Error:
