@@ -88,12 +88,17 @@ class Shard:
         """A path for Spark's file source that matches this shard's share of the files in a folder.
 
         The files are those present when the stage first starts. Files that are added later are not read. A
-        stage may read one folder only, of some thousand files. This is not checked: a call with a second
-        folder returns the share of the first.
+        stage has one folder, of some thousand files.
 
         :raises BadShards: the folder contains a sub-folder, the log of Spark's file sink, or a file that
-            Spark cannot read by name.
+            Spark cannot read by name; or the stage reads another folder already.
         """
+        first = _folders.setdefault(self.uid, folder.rstrip("/"))
+        if first != folder.rstrip("/"):
+            raise BadShards(
+                f"stage {self.uid!r} reads the files of {first}, and of {folder} too: a stage has one folder",
+                remedy="Declare another stage for the other folder, or assign the names of all files with shard.splits()",
+            )
         return splits.glob(folder, _dealer.deal(self, "files", lambda: _files_in(folder)))
 
     def splits(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -120,6 +125,7 @@ def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
             remedy="Mend the call of job.shards",
         )
     _dealer.declare(uid, parallelism)
+    _folders.pop(uid, None)
     return tuple(Shard(uid, index, parallelism) for index in range(parallelism))
 
 
@@ -140,6 +146,7 @@ class Alone:
 
 
 _dealer: Dealer = Alone()
+_folders: dict[str, str] = {}  # the folder of each stage that calls `Shard.files`, by uid
 
 
 def deal_with(dealer: Dealer) -> None:

@@ -319,7 +319,7 @@ class Kube:
             )
             data = await response.read()
         except client.ApiException as e:
-            raise _error(e.status, e.body, {}) from None
+            raise _error(e.status, e.body, e.headers or {}) from None
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as e:
             raise KubeError(0, f"the API server does not answer: {type(e).__name__} {e}".rstrip()) from None
         if response.status >= 300:

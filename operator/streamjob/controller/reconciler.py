@@ -29,6 +29,7 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages import Problem
 from . import actions, logs, metrics, names, retention
 from .act import act, credentials
+from .actions import Action
 from .case import AT_ONCE_AGAIN, Decision
 from .charge import take_charge
 from .decide import decide
@@ -298,6 +299,7 @@ class Reconciler:
         """Write the status, then execute the actions. Returns the same as `_pass`."""
         namespace, name = o.job.metadata.namespace, o.job.metadata.name
         decision = first or decision
+        refused: Action | None = None  # the action that the API server refuses, if one does
         try:
             self.leader.check(term)
             version = await self._write_status(o, decision.status, task)
@@ -305,7 +307,9 @@ class Reconciler:
             job = o.job.model_copy(update={"status": decision.status})
             for action in decision.actions:
                 self.leader.check(term)
+                refused = action
                 await act(self.kube, self.drivers, job, version, action)
+                refused = None
                 if isinstance(action, actions.COMMANDS) and task.since is not None:
                     metrics.COMMAND_SECONDS.observe(asyncio.get_running_loop().time() - task.since)
                     task.since = None
@@ -318,7 +322,7 @@ class Reconciler:
             task.namespace_ends = True
             return AT_ONCE_AGAIN
         except StreamJobError as e:
-            await self._tell(namespace, name, e, task)
+            await self._tell(namespace, name, e, task, refused)
             raise
         return decision.wake if first is None and not decision.actions else AT_ONCE_AGAIN
 
@@ -347,8 +351,19 @@ class Reconciler:
         except StreamJobError as e:
             log.debug("an Event was not taken: %s", e)
 
-    async def _tell(self, namespace: str, name: str, error: StreamJobError, task: Task) -> None:
-        """Report in the conditions what blocks the job, if a person has to fix it."""
+    async def _tell(
+        self,
+        namespace: str,
+        name: str,
+        error: StreamJobError,
+        task: Task,
+        refused: Action | None = None,
+    ) -> None:
+        """Report in the conditions what blocks the job, if a person has to fix it.
+
+        :param refused: the action that the API server refused; None if it refused a read. A pod may have run
+            while we could not read, so only a refused creation shows that a driver has not.
+        """
         if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
             return  # the long poll reports a lasting failure; if we do not lead, another controller reports
         if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
@@ -366,7 +381,9 @@ class Reconciler:
             term = self.leader.term
             if not term or job.status.term not in (0, term):  # 0: no leader has fenced it yet
                 return
-            s = not_made(fail(job.status, problem, now))
+            s = fail(job.status, problem, now)
+            if isinstance(refused, actions.CreateDriver):
+                s = not_made(s)
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
             await self._write_status(Observed(job), s, task)
         except (StreamJobError, ValidationError) as e:

@@ -188,6 +188,7 @@ def test_a_close_that_throws_has_closed(loop: Loop, monkeypatch: pytest.MonkeyPa
     loop.take(lambda: loop.coordinator.checkpoint_completed(1))
     assert loop.terminated.wait(PATIENCE)
     assert loop.notes.failure is None
+    assert [w.message for w in loop._board.status.warnings] == ["a: division by zero"]
 
 
 def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:
@@ -209,3 +210,41 @@ def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:
         go_on.set()
         thread.join()
         threading.excepthook = before
+
+
+def test_a_snapshot_reads_the_graph_while_no_query_can_start(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that starts changes the graph: the walk over it would end with an error, and the job with it."""
+    run = start(loop)
+    held: list[bool] = []
+
+    def downstream_first() -> list[str]:
+        other = threading.Thread(target=lambda: held.append(loop.lock.acquire(timeout=0.1)))
+        other.start()
+        other.join(PATIENCE)
+        return [run.uid]
+
+    monkeypatch.setattr(loop.coordinator, "downstream_first", downstream_first)
+    with pytest.raises(StorageError):  # what `Run.record` raises: the graph has been read by then
+        loop.work._stages_of(fx.StoreCheckpoint(1, frozenset()))
+    assert held == [False]
+
+
+def test_what_nobody_reports_is_checked_again_after_an_error(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storage that does not answer for a moment must not end the thread: an early request would wait for ever."""
+    monkeypatch.setattr("streamjob.runtime.driver.event_loop.SAMPLE_SECONDS", 0.01)
+    sampled = iter([StorageError("file:/checkpoints", "list", "it does not answer"), None])
+    again = threading.Event()
+
+    def on_sample() -> None:
+        if (error := next(sampled)) is not None:
+            raise error
+        again.set()
+        loop.terminated.set()
+
+    loop.on_sample = on_sample
+    loop.begin()
+    assert again.wait(PATIENCE)

@@ -12,7 +12,7 @@ from pyspark.errors import IllegalArgumentException
 from streamjob.protocol.messages import Application, DriverConfig
 from streamjob.protocol.records import JobRef
 from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.task import TaskName
+from streamjob.runtime.query.task import Engine, TaskName
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.admission import ShardMissing, refuse_missing
 from streamjob.runtime.startup.declared_shards import DeclaredStages
@@ -20,6 +20,7 @@ from streamjob.runtime.startup.naming import DuplicateStage, UnnamedStage, refus
 from streamjob.shards import BadShards
 
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
+HERE, ELSEWHERE = (Engine(None, None, None) for _ in range(2))  # type: ignore[arg-type]
 ORDERS, CLICKS = (Ends((Channel("files", frozenset({name})),)) for name in ("orders", "clicks"))
 
 
@@ -30,7 +31,7 @@ def declared(**stages: int) -> DeclaredStages:
     return found
 
 
-def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None) -> Any:
+def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None, engine: Any = HERE) -> Any:
     event = threading.Event()
     if over:
         event.set()
@@ -43,6 +44,7 @@ def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None
         directory=directory,
         ends=ends or Ends(),
         unnamed=ends is not None,
+        engine=engine,
     )
 
 
@@ -55,7 +57,7 @@ def named(
     restored: dict[str, str] | None = None,
 ) -> TaskName:
     known = {r.name.task: r for r in runs}
-    return task_name(Written(name=name), at, ends, known, stages or declared(), restored or {})
+    return task_name(Written(name=name), at, ends, known, stages or declared(), restored or {}, HERE)
 
 
 def test_row9_only_what_was_declared_has_shards() -> None:
@@ -88,8 +90,10 @@ def test_row9_a_shard_that_is_not_started_is_missed() -> None:
 def test_r4_a_name_is_taken_only_while_its_query_is_active() -> None:
     assert named("a", run("a", over=True)).task == "a"
     with pytest.raises(IllegalArgumentException, match="already active in this SparkSession") as e:
-        named("a", run("a"))  # as Spark's own
-    assert isinstance(e.value, DuplicateStage)
+        named("a", run("a"))
+    assert type(e.value) is IllegalArgumentException, "Spark's own"
+    with pytest.raises(DuplicateStage, match="another session"):
+        named("a", run("a", engine=ELSEWHERE))
 
 
 def test_queries_without_names_are_told_apart_by_where_their_checkpoints_are() -> None:

@@ -220,7 +220,7 @@ class Driver:
 
     def runs(self) -> list[Stage]:
         """The last run of each task."""
-        return list(self.stages.values())
+        return list(self.stages.values())  # at once: other threads start queries
 
     def script_stops(self, *stages: Stage) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
@@ -402,8 +402,9 @@ class Driver:
 
     def dead_query(self) -> Problem | None:
         """Why a query failed that the script has not started again, None if there is none."""
-        failed = self._loop.notes.failed
-        return next((failed[task] for task in self._coordinator.failed if task in failed), None)
+        with self._loop.lock:
+            failed = self._loop.notes.failed
+            return next((failed[task] for task in self._coordinator.failed if task in failed), None)
 
     def abandon(self, error: Exception) -> None:
         """Fail the job, because the script has failed. Its queries resume in the next epoch."""
@@ -428,19 +429,23 @@ class Driver:
 
     @property
     def asked_to_end(self) -> bool:
-        return self._early is not None or self._coordinator.request is not None
+        return self.request is not None
 
     @property
     def request(self) -> TerminationRequest | None:
-        return self._coordinator.request or self._early
+        """The termination that was requested, in progress or not, None if there is none."""
+        with self._loop.lock:  # `_settle` hands it to the coordinator: at no moment is there none
+            return self._coordinator.request or self._early
 
     @property
     def stops(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.STOP
+        request = self.request
+        return request is not None and request.mode is Mode.STOP
 
     @property
     def drains(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.DRAIN
+        request = self.request
+        return request is not None and request.mode is Mode.DRAIN
 
     @property
     def failure(self) -> Problem | None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -65,6 +66,7 @@ class Work:
         notes: Notes,
         board: StatusBoard,
         publish: Callable[[], None],
+        lock: AbstractContextManager[object],
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -72,6 +74,7 @@ class Work:
         self._notes = notes
         self._board = board
         self._publish = publish
+        self._lock = lock  # of the coordinator: held for single reads of its graph only
         self._records: dict[int, CheckpointRecord] = {}
         self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
         self.asked = AskedSavepoints(board)
@@ -164,7 +167,8 @@ class Work:
             log.exception("stage %s: %s", task, moment.value)
             raise HookFailed(
                 f"a hook {moment.value} of stage {task} raised {type(e).__name__}: {one_line(e)}",
-                remedy="See the driver's log; the next attempt calls it again",
+                remedy="See the driver's log; "
+                + ("it is not called again" if moment is Moment.CLOSE else "the next attempt calls it again"),
             ) from e
 
     def _cancel(self, _: fx.Cancel, run: Stage) -> Event:
@@ -268,9 +272,11 @@ class Work:
             except StreamJobError as e:
                 log.warning("%s", e)
                 continue
-            gone = self._board.status.deleted
-            if savepoint not in gone:
-                self._board.update(deleted=(*gone, savepoint)[-100:])
+            self._board.change(
+                lambda status, savepoint=savepoint: {  # type: ignore[misc]
+                    "deleted": (*(s for s in status.deleted if s != savepoint), savepoint)[-100:]
+                }
+            )
 
     def tell_records(self, reached: int) -> None:
         try:
@@ -318,7 +324,7 @@ class Work:
             for stage in record.stages
             for task in stage.tasks
         }
-        ended = {(s.uid, s.name.index) for s in self._stages.values() if s.failure is None}
+        ended = {(s.uid, s.name.index) for s in list(self._stages.values()) if s.failure is None}
         live, number = effect.scenario is None, effect.number
         manifest = write_savepoint(
             self._files,
@@ -345,13 +351,11 @@ class Work:
         paused.
         """
         by_uid: dict[str, list[Stage]] = {}
-        for stage in list(self._stages.values()):
-            by_uid.setdefault(stage.uid, []).append(stage)
-        records = {
-            uid: stage_record(by_uid[uid], effect)
-            for uid in self._coordinator.downstream_first()
-            if uid in by_uid
-        }
+        with self._lock:  # a query that starts at this moment changes the graph
+            order = list(self._coordinator.downstream_first())
+            for stage in self._stages.values():
+                by_uid.setdefault(stage.uid, []).append(stage)
+        records = {uid: stage_record(by_uid[uid], effect) for uid in order if uid in by_uid}
         started = tuple(records[uid] for uid in by_uid if uid in records)
         return started + self.carried.records(self._files, by_uid)
 

@@ -74,7 +74,7 @@ class Loop:
             Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
             expected(config),
         )
-        self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish)
+        self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish, self.lock)
         self.on_over: Callable[[Stage], None] = lambda stage: None
         self.on_sample: Callable[[], None] = lambda: None
         self._lanes: dict[str, Lane] = {}  # by task
@@ -247,7 +247,10 @@ class Loop:
                 self._look_for_end(stage)
             with self.lock:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
-            self.on_sample()
+            try:
+                self.on_sample()
+            except Exception as e:  # without this thread an early request would wait for ever
+                log.warning("the job could not be checked, and is again in a second: %r", e)
 
     def _look_for_end(self, stage: Stage) -> None:
         end = stage.input_end
@@ -299,6 +302,9 @@ class Loop:
         except Exception as e:  # whatever it is: report it, so that nobody waits for this effect for ever
             log.exception("%s failed", effect)
             if isinstance(effect, Close):
+                self._board.warn(
+                    problem_of(e, effect.task)
+                )  # the final checkpoint is complete: nothing fails
                 self.take(lambda: self.coordinator.closed(effect.task))
             elif stage is None or self._is_owed(effect):
                 self.fail_job(e)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Problem, SavepointStatus
+from ...protocol.messages import DriverStatus, Problem, SavepointStatus
 from ...protocol.records import CheckpointRecord
 from .status_board import StatusBoard
 
@@ -37,8 +37,9 @@ class AskedSavepoints:
 
     def begin(self, request_id: str) -> None:
         """A savepoint is requested. A repeated request changes nothing."""
-        if self._of(request_id) is None:
-            self._board.update(savepoint=SavepointStatus(request_id))
+        self._board.change(
+            lambda status: {} if _of(status, request_id) else {"savepoint": SavepointStatus(request_id)}
+        )
 
     def say(self, request_id: str, progress: str) -> None:
         self._update(request_id, progress=progress)
@@ -108,9 +109,18 @@ class AskedSavepoints:
             return number not in self._writing
 
     def _of(self, request_id: str) -> SavepointStatus | None:
-        known = self._board.status.savepoint
-        return known if known is not None and known.request_id == request_id else None
+        return _of(self._board.status, request_id)
 
-    def _update(self, request_id: str, **changes: object) -> None:
-        if (known := self._of(request_id)) is not None:
-            self._board.update(savepoint=replace(known, **changes))  # type: ignore[arg-type]
+    def _update(self, request_id: str, **changes: Any) -> None:
+        """Change the request's entry, unless another request has replaced it."""
+
+        def changed(status: DriverStatus) -> dict[str, Any]:
+            known = _of(status, request_id)
+            return {} if known is None else {"savepoint": replace(known, **changes)}
+
+        self._board.change(changed)
+
+
+def _of(status: DriverStatus, request_id: str) -> SavepointStatus | None:
+    known = status.savepoint
+    return known if known is not None and known.request_id == request_id else None

@@ -226,12 +226,12 @@ class Starter:
 
         None if another thread than the main one started that run.
         """
-        for other in self._stages.values():
+        for other in list(self._stages.values()):
             if other.uid == stage.uid:
                 return other.beside
         if threading.current_thread() is not threading.main_thread():
             return None
-        return tuple(sorted({s.uid for s in self._stages.values() if not s.over.is_set()}))
+        return tuple(sorted({s.uid for s in list(self._stages.values()) if not s.over.is_set()}))
 
     # --- which stage it is ------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Starter:
         location = engine.files.qualify(said.location) if said.location else None
         with self._lock:
             name = naming.task_name(
-                said, location, found, self._stages, self._job.declared, self._places(engine)
+                said, location, found, dict(self._stages), self._job.declared, self._places(engine), engine
             )
             if name.task in self._names:
                 raise naming.DuplicateStage(
@@ -283,7 +283,7 @@ class Starter:
             known = engine or next(iter(self._engines.values()), None)
         if known is None:
             return []
-        started = {stage.uid for stage in self._stages.values()}
+        started = {stage.uid for stage in list(self._stages.values())}
         latest = self._config.restore.latest
         finished = {s.uid for s in latest.stages if s.finished} if latest else set()
         return [
@@ -308,7 +308,7 @@ class Starter:
 
         Upstream includes stages of declared edges that have not started.
         """
-        others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid]
+        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
         upstream, readers = edges.neighbours(uid, found, others, job.edges())
         return upstream, self._started(readers)
 
@@ -319,13 +319,13 @@ class Starter:
 
         :param about_to_start: uid and ends of stages that are not yet among the runs.
         """
-        others = [(s.uid, s.ends) for s in self._stages.values() if s.uid != uid] + about_to_start
+        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid] + about_to_start
         shown = {other for other, ends in others if found.read(ends)}
         declared = [writer for writer, reader in job.edges() if reader == uid and writer not in shown]
         return found.has_own_sources([ends for _, ends in others], len(declared))
 
     def _started(self, uids: list[str]) -> list[Stage]:
-        return [s for s in self._stages.values() if s.uid in uids]
+        return [s for s in list(self._stages.values()) if s.uid in uids]
 
     def edge_declared(self, writer: str, reader: str) -> bool:
         """Check a declared edge.
@@ -345,7 +345,7 @@ class Starter:
         :raises StateNotKept: a state was declared after its query had started.
         :raises ShardMissing: a declared shard has not started.
         """
-        admission.refuse_missing(self._job.declared, self._stages)
+        admission.refuse_missing(self._job.declared, dict(self._stages))
         started = list(self._stages.values())
         refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
@@ -361,7 +361,7 @@ class Starter:
         sink = said.each_batch.given if said.each_batch else None
         if said.each_batch is None or not isinstance(sink, TransactionalSink):
             return None
-        admission.refuse_shared(sink, name, self._stages.values())
+        admission.refuse_shared(sink, name, list(self._stages.values()))
         said.each_batch.function = sink.write_batch
         if not self._config.checkpointing.interval:
             text = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +36,17 @@ class StatusBoard:
                 self._status = replace(changed, version=self._status.version + 1)
                 self._changed.notify_all()
 
+    def change(self, changes: Callable[[DriverStatus], dict[str, Any]]) -> None:
+        """Replace fields by values that depend on the status as it is: no other change comes between.
+
+        :param changes: gives the fields to replace.
+        """
+        with self._changed:
+            self.update(**changes(self._status))
+
     def warn(self, *warnings: Problem) -> None:
         """Add warnings for the user. The job continues."""
-        with self._changed:
-            self.update(warnings=(*self._status.warnings, *warnings)[-WARNINGS:])
+        self.change(lambda status: {"warnings": (*status.warnings, *warnings)[-WARNINGS:]})
 
     def refresh(self, **figures: Any) -> None:
         """Replace fields without a new version."""

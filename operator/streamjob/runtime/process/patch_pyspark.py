@@ -64,7 +64,7 @@ def install(driver: Driver) -> None:
 def _replace(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Replace a method. In a process that the script forks, the original method is called."""
     original, process = getattr(owner, name), os.getpid()
-    changed = make(original)
+    changed = functools.wraps(original)(make(original))  # its name is in the messages of wrong calls
 
     @functools.wraps(original)
     def either(*args: Any, **kwargs: Any) -> Any:

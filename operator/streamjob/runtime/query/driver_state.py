@@ -163,7 +163,7 @@ class StateKeeper:
         if total > formats.SIZE_LIMIT:
             raise StateTooLarge(
                 f"the driver-side state of query {self._query!r} has grown to {self.sizes[self._query]} bytes, that of the whole "
-                f"job to {total}: more than the {formats.SIZE_LIMIT} that a checkpoint's record can hold",
+                f"job to {total}: more than the {formats.SIZE_LIMIT} bytes that a job may keep",
                 remedy="Keep only small things in it; what grows with the data belongs in Spark's state or in a store",
             )
 

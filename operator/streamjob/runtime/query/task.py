@@ -122,6 +122,7 @@ class Stage:
         self.keeper = keeper
         self.input_end = input_end
         self._noted_ends = noted_ends
+        self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
@@ -131,14 +132,14 @@ class Stage:
         self.over = threading.Event()  # the event that the script waits for, see `Loop.is_over`
         self.stopped_by_request = False
         self._cut_short = threading.Event()
-        self._engine = engine
+        self.engine = engine
         self._restart = restart
         self._state = dict(state or {})
         self.figures = Figures()
 
     @property
     def files(self) -> HadoopFiles:
-        return self._engine.files
+        return self.engine.files
 
     def of_manager(self, manager: Any) -> bool:
         """Whether the run was started in the session of this StreamingQueryManager."""
@@ -160,7 +161,7 @@ class Stage:
         boundary = stop_at_boundary(
             self.query,
             self.files,
-            self._engine.internals,
+            self.engine.internals,
             on_wait=on_wait,
             finish_pending=None if self.volatile else self._once,
         )
@@ -191,7 +192,7 @@ class Stage:
             return batch
         run = run_to_end(lambda: self._restart(availableNow=True), self._cut_short.is_set)
         if self._cut_short.is_set():
-            stop_at_boundary(run, self.files, self._engine.internals, finish_pending=self._once)
+            stop_at_boundary(run, self.files, self.engine.internals, finish_pending=self._once)
         return self.directory.boundary()
 
     def interrupt(self) -> None:
@@ -214,7 +215,7 @@ class Stage:
         """
         if self.volatile:
             return None  # no other run can continue its socket or its memory sink
-        return fire_timers(self._once, self.directory, self._engine.internals)
+        return fire_timers(self._once, self.directory, self.engine.internals)
 
     def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
         """The task's part of a checkpoint.
@@ -237,9 +238,10 @@ class Stage:
         state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
-        if self._noted_ends is not None and batch is not None:
-            note(self.directory, self._noted_ends)
-            self._noted_ends = None
+        with self._noting:
+            if self._noted_ends is not None and batch is not None:
+                note(self.directory, self._noted_ends)
+                self._noted_ends = None
         return TaskRecord(
             self.name.index, self.directory.uri, batch, finished, state=state, transactions=transactions
         )

@@ -10,13 +10,16 @@ from ...job import ONLY_QUERY
 from ...protocol.errors import StreamJobError
 from ...shards import Shard
 from ..query.edges import Ends
-from ..query.task import Stage, TaskName
+from ..query.task import Engine, Stage, TaskName
 from ..spark.stream_writer import Written
 from .declared_shards import DeclaredStages
 
 
 class DuplicateStage(StreamJobError, IllegalArgumentException):
-    """A query of this name exists. Spark checks this per session, StreamJob across the script's sessions."""
+    """The job has a query of this name already: in another session of the script, or as shards.
+
+    In one session Spark itself refuses a second active query, and so do we, with Spark's exception.
+    """
 
     reason = "DuplicateQueryName"
 
@@ -32,6 +35,7 @@ def task_name(
     runs: Mapping[str, Stage],
     declared: DeclaredStages,
     restored: Mapping[str, str],
+    engine: Engine,
 ) -> TaskName:
     """The task that a query runs as.
 
@@ -40,12 +44,14 @@ def task_name(
     :param found: what the query reads and writes.
     :param runs: the last run of each task.
     :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
-    :raises DuplicateStage: a query of this name is active, or the name is that of a sharded stage.
+    :param engine: of the session that the query starts in.
+    :raises IllegalArgumentException: a query of this name is active in the same session.
+    :raises DuplicateStage: one is active in another session, or the name is that of a sharded stage.
     :raises UnnamedStage: a query without a name cannot be told from an active one.
     """
     if (shard := declared.find(said.name)) is not None:
         task = TaskName(shard[0].uid, shard[0].name, shard[0].index, shard[0].parallelism)
-        _refuse_active(runs, task.name)
+        _refuse_active(runs, task.name, engine)
         return task
     if said.name is not None:
         if said.name in declared:
@@ -53,7 +59,7 @@ def task_name(
                 f"the script starts a query {said.name!r} and declares shards of that name",
                 remedy="Give each shard's query the name shard.name, and others names of their own",
             )
-        _refuse_active(runs, said.name)
+        _refuse_active(runs, said.name, engine)
         return TaskName(said.name, said.name)
     by_uid = {stage.uid: stage for stage in runs.values()}
     uid = _at(location, by_uid, restored) if location else _like(found, by_uid)
@@ -111,9 +117,14 @@ def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Stage]) -> None
             )
 
 
-def _refuse_active(runs: Mapping[str, Stage], name: str) -> None:
-    if any(stage.name.name == name and not stage.over.is_set() for stage in runs.values()):
+def _refuse_active(runs: Mapping[str, Stage], name: str, engine: Engine) -> None:
+    active = [stage for stage in runs.values() if stage.name.name == name and not stage.over.is_set()]
+    if any(stage.engine is engine for stage in active):
+        raise IllegalArgumentException(
+            f"Cannot start query with name {name} as a query with that name is already active in this SparkSession"
+        )
+    if active:
         raise DuplicateStage(
-            f"Cannot start query with name {name} as a query with that name is already active in this SparkSession",
+            f"a query {name!r} is active in another session of the script: a savepoint could not tell the two apart",
             remedy="Give each query a queryName of its own, or stop the other one first",
         )

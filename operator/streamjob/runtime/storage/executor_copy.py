@@ -81,6 +81,8 @@ def copy(
     uris = [uri for source, (target, _) in wanted.items() for uri in (source, target)]
     if total < ENOUGH or not all(uri.startswith("file:") for uri in uris):
         return {}
+    if not files.has_session:
+        return {}  # no job runs (`savepoint adopt`), so there are no executors
     context = files.spark.sparkContext
     if not worth_it(context.master or "local", _executors(context), total):
         return {}

@@ -111,6 +111,7 @@ class HadoopFiles:
     _conf: Any
 
     def __init__(self, spark: SparkSession | SmallJvm) -> None:
+        self.has_session = not isinstance(spark, SmallJvm)
         if isinstance(spark, SmallJvm):
             self._gateway, self._conf = spark.gateway, spark.hadoop_conf()
         else:

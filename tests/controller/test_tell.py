@@ -1,0 +1,53 @@
+"""What the conditions say when the API server refuses something, and what is concluded from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.controller.actions import CreateDriver
+from streamjob.controller.kube import Forbidden
+from streamjob.controller.reconciler import REFUSALS, Reconciler, Task
+from streamjob.controller.status import NOT_MADE
+
+from . import given
+
+
+class Kube:
+    """The API server as far as `_tell` asks it."""
+
+    def __init__(self, status: dict[str, Any]) -> None:
+        self._job = given.job(status=status)
+        self.written: dict[str, Any] = {}
+
+    async def get_job(self, namespace: str, name: str) -> dict[str, Any]:
+        return {
+            "metadata": self._job.metadata.model_dump(by_alias=True, exclude_none=True, mode="json"),
+            "spec": self._job.spec.model_dump(by_alias=True, exclude_none=True, mode="json"),
+            "status": self._job.status.plain(),
+        }
+
+    async def put_status(self, namespace: str, name: str, version: str, status: dict[str, Any]) -> str:
+        self.written = status
+        return "11"
+
+    async def create_event(self, *_: Any) -> None: ...
+
+
+class Leader:
+    term = 1
+
+
+@pytest.mark.parametrize(("refused", "phase"), [(None, None), (CreateDriver, NOT_MADE)])
+async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
+    refused: Any, phase: str | None
+) -> None:
+    """A refused read shows nothing: an earlier controller may have created the pod, which may have run and gone."""
+    kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
+    reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
+    action = refused and object.__new__(refused)
+    task = Task(uid=given.UID, failures=REFUSALS)
+    await reconciler._tell("shop", "orders", Forbidden(403, "pods is forbidden"), task, action)
+    assert kube.written["lastError"]["reason"] == "Forbidden"
+    assert kube.written["driver"].get("phase") == phase

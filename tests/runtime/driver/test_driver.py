@@ -1,0 +1,58 @@
+"""What the script's threads see of a request that comes early."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from streamjob.protocol.messages import (
+    Application,
+    DriverConfig,
+    DriverPhase,
+    DriverStatus,
+    Mode,
+    TerminationRequest,
+)
+from streamjob.protocol.records import JobRef
+from streamjob.runtime.driver.driver import Driver
+from streamjob.runtime.driver.status_board import StatusBoard
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    job = JobRef("shop", "orders", "uid-1")
+    board = StatusBoard(DriverStatus(1, job.uid, 1, DriverPhase.STARTING))
+    made = Driver(DriverConfig(job, 1, Application("app.py"), "file:/checkpoints"), board)
+    yield made
+    made.terminated.set()
+
+
+def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it is handed to the coordinator: a query that starts at that moment must read nothing."""
+    driver.terminate(TerminationRequest("stop-1", 1, Mode.STOP, None))
+    assert driver.asked_to_end
+    seen: list[bool] = []
+    looks = threading.Event()
+    take = driver._loop.coordinator.termination_requested
+
+    def termination_requested(request: TerminationRequest) -> object:
+        def look() -> None:
+            looks.set()
+            seen.append(driver.asked_to_end and driver.stops)
+
+        script = threading.Thread(target=look)
+        script.start()
+        assert looks.wait(PATIENCE)
+        script.join(0.2)  # it has answered by now, or waits until the request is handed over
+        monkeypatch.setattr(driver._loop.coordinator, "termination_requested", take)
+        return take(request)
+
+    monkeypatch.setattr(driver._loop.coordinator, "termination_requested", termination_requested)
+    driver._settle()
+    with driver._loop.changed:
+        assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)
+    assert seen == [True]
