@@ -13,6 +13,7 @@ from streamjob.protocol.messages import Application, DriverConfig
 from streamjob.protocol.records import JobRef
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.task import Engine, TaskName
+from streamjob.runtime.spark.likeness import Likeness
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.admission import ShardMissing, refuse_missing
 from streamjob.runtime.startup.declared_shards import DeclaredStages
@@ -21,6 +22,7 @@ from streamjob.shards import BadShards
 
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
 HERE, ELSEWHERE = (Engine(None, None, None) for _ in range(2))  # type: ignore[arg-type]
+LIKE = Likeness("plan", "noop", None, None, (None, None))
 ORDERS, CLICKS = (Ends((Channel("files", frozenset({name})),)) for name in ("orders", "clicks"))
 
 
@@ -45,6 +47,7 @@ def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None
         ends=ends or Ends(),
         unnamed=ends is not None,
         engine=engine,
+        likeness=LIKE,
     )
 
 
@@ -55,9 +58,12 @@ def named(
     at: str | None = None,
     ends: Ends = ORDERS,
     restored: dict[str, str] | None = None,
+    likeness: Likeness | None = LIKE,
 ) -> TaskName:
     known = {r.name.task: r for r in runs}
-    return task_name(Written(name=name), at, ends, known, stages or declared(), restored or {}, HERE)
+    return task_name(
+        Written(name=name), at, ends, known, stages or declared(), restored or {}, HERE, likeness
+    )
 
 
 def test_row9_only_what_was_declared_has_shards() -> None:

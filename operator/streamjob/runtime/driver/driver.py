@@ -7,6 +7,7 @@ is the end of one run, and another run may follow.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +22,12 @@ from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
 from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..query.task import Stage
+from ..spark.stream_writer import running_batch_function
 from ..startup import missing_stages, naming
 from ..startup.declared_shards import DeclaredStages
 from . import threads
 from .event_loop import Loop
-from .job_stopped import JobStopped
+from .job_stopped import BatchEndedByStop, JobStopped
 from .managed_query import ManagedJvmQuery, in_callback
 from .query_start import Starter
 from .sessions import Sessions
@@ -74,6 +76,8 @@ class Driver:
         self._dead_since: float | None = None
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
         self.requested_at: float | None = None  # on the clock of time.monotonic()
+        # Ends the script's main thread where it is, after a stop that another thread of the script waited for.
+        self.end_main_thread: Callable[[], None] = lambda: None
 
     # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
 
@@ -176,6 +180,8 @@ class Driver:
         :raises StreamJobError: the query is refused, or the state to start from cannot be restored.
         :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
         """
+        if self.stops and in_callback():
+            raise BatchEndedByStop
         if self.stops and self.terminated.is_set():
             raise JobStopped(0)
         stage = self._starter.start(writer, original, args, kwargs)
@@ -234,6 +240,10 @@ class Driver:
                     self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
         if not in_callback():
             self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
+        elif (caller := running_batch_function()) is not None:
+            # The caller's own query ends only after this batch.
+            others = [s for s in stages if s.each_batch is not caller]
+            self._await_in_batch(lambda: all(s.over.is_set() for s in others), None)
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.
@@ -269,9 +279,25 @@ class Driver:
         :returns: whether the run is over.
         :raises StreamJobError: as `_script_waits`, if there is no timeout.
         """
+        if running_batch_function() is not None:
+            return self._await_in_batch(
+                lambda: stage.over.is_set() and not stage.stopped_by_request, milliseconds
+            )
         if milliseconds is None:
             self._script_waits([stage], not stage.exhausts)
         return self.waits.until(stage.over.is_set, milliseconds)
+
+    def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
+        """Wait in a function of foreachBatch.
+
+        A stop completes only after the batch, so the batch must not wait for what the stop completes.
+
+        :raises BatchEndedByStop: a stop was requested first.
+        """
+        ended = self.waits.until(lambda: over() or self.stops, milliseconds)
+        if ended and not over():
+            raise BatchEndedByStop
+        return ended
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
         """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
@@ -298,8 +324,11 @@ class Driver:
 
         :raises JobStopped: the job was stopped, and this run with it.
         """
-        if stage.stopped_by_request and self.stops and not in_callback():
+        stopped = stage.stopped_by_request or BatchEndedByStop.caused(stage.failure)
+        if stopped and self.stops and not in_callback():
             log.info("stage %s was stopped with the job: its script ends here", stage.task)
+            if threading.current_thread() is not threading.main_thread():
+                self.end_main_thread()  # first: it may wait for what this thread does on its way out
             raise JobStopped(0)
 
     def _script_waits(self, waited: list[Stage], for_good: bool) -> None:

@@ -10,7 +10,28 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from ...protocol.errors import StreamJobError
+
 _told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which JobStopped has been raised
+
+
+class BatchEndedByStop(StreamJobError):
+    """The job is being stopped while a function of foreachBatch waits for another query, or starts one.
+
+    What the function does after its wait must not run as if the other query had come to its end, so the batch
+    fails. It is not committed, and the next epoch runs it again.
+    """
+
+    reason = "BatchEndedByStop"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the job is being stopped; the batch runs again in the next epoch")
+
+    @classmethod
+    def caused(cls, failure: BaseException | None) -> bool:
+        """Whether it is the cause of a query's failure, as Spark reports it."""
+        return failure is not None and cls.__name__ in str(failure)
 
 
 class JobStopped(SystemExit):
@@ -19,6 +40,11 @@ class JobStopped(SystemExit):
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
         _told.add(threading.current_thread())
+
+
+def has_met(thread: threading.Thread) -> bool:
+    """Whether JobStopped has been raised in the thread."""
+    return thread in _told
 
 
 def end_joiners() -> None:

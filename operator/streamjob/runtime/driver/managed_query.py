@@ -61,8 +61,8 @@ class ManagedJvmQuery:
         """
         ended = self._job.await_run(self._stage, milliseconds)
         if ended:
+            self._job.leave_if_stopped(self._stage)  # first: a stop may have made its batch fail
             self._raise_failure()
-            self._job.leave_if_stopped(self._stage)
         return None if milliseconds is FOREVER else ended
 
     def processAllAvailable(self) -> None:
@@ -115,8 +115,8 @@ class ManagedJvmManager:
         """
         stage = self._job.await_any(self._mine, milliseconds)
         if stage is not None:
-            self._managed(stage)._raise_failure()
             self._job.leave_if_stopped(stage)
+            self._managed(stage)._raise_failure()
         return None if milliseconds is FOREVER else stage is not None
 
     def addListener(self, listener: Any) -> None:

@@ -22,6 +22,7 @@ from ..query.edges import Ends
 from ..query.task import Engine, Stage, TaskName
 from ..query.transactions import Transactions, owner_of
 from ..spark.handles import java_query, query_manager
+from ..spark.likeness import Likeness
 from ..spark.session_conf import started
 from ..spark.stream_writer import Written, written
 from ..startup import admission, missing_stages, naming
@@ -92,12 +93,14 @@ class Starter:
         engine = self._engine(writer)
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
-        with self._named(said, found, engine) as name:
+        likeness = Likeness.of(writer, said) if said.name is None else None
+        with self._named(said, found, engine, likeness) as name:
             stage, entry, upstream = self._prepare(writer, original, args, kwargs, engine, said, found, name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             if not self._reads_nothing(stage, entry):
                 with started:
                     stage.query = original(writer, *args, **kwargs)
+            stage.likeness, stage.each_batch = likeness, said.each_batch
             stage.jsq = java_query(stage.query) if stage.query else _ended(stage)
             self._enter(stage, upstream, drained=entry.drained)
         if before_finished:
@@ -249,11 +252,20 @@ class Starter:
             return engine
 
     @contextmanager
-    def _named(self, said: Written, found: Ends, engine: Engine) -> Iterator[TaskName]:
+    def _named(
+        self, said: Written, found: Ends, engine: Engine, likeness: Likeness | None
+    ) -> Iterator[TaskName]:
         location = engine.files.qualify(said.location) if said.location else None
         with self._lock:
             name = naming.task_name(
-                said, location, found, dict(self._stages), self._job.declared, self._places(engine), engine
+                said,
+                location,
+                found,
+                dict(self._stages),
+                self._job.declared,
+                self._places(engine),
+                engine,
+                likeness,
             )
             if name.task in self._names:
                 raise naming.DuplicateStage(

@@ -19,7 +19,7 @@ from typing import NoReturn
 from ...protocol.errors import StreamJobError
 from ...protocol.messages import DriverConfig, DriverPhase, DriverStatus, Mode, Problem
 from ..driver.driver import Driver
-from ..driver.job_stopped import end_joiners
+from ..driver.job_stopped import JobStopped, end_joiners, has_met
 from ..driver.sessions import stop_spark
 from ..driver.status import problem_of
 from ..driver.status_board import StatusBoard
@@ -74,9 +74,13 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
         if problem is not None:
             log.warning("the script ended with: %s", problem.message)
         alive = any(not run.over.is_set() for run in driver.runs())
+        handled = {run.task: run.failure for run in driver.runs() if run.failure is not None}
         _uninterrupted(driver.await_queries)
         if not driver.terminated.is_set():
-            problem, code = driver.failure or problem, code or (1 if alive else 0)
+            # The script has handled the failures before its end. What failed after it, the flush for instance,
+            # nobody could handle.
+            unhandled = not handled or any(run.failure is not handled.get(run.task) for run in driver.runs())
+            problem, code = driver.failure or problem, code or (1 if alive or unhandled else 0)
     elif driver.stages and outcome.error is not None:
         driver.abandon(outcome.error)
     return exits.leave(code, None if driver.terminated.is_set() else problem)
@@ -134,8 +138,11 @@ class Exit:
         self._left = threading.Event()
         self._gone = threading.Event()
         self._process = os.getpid()
+        self._ending = threading.Lock()
+        self._main_ended = False
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # why the job ended before its first query
+        driver.end_main_thread = self.end_main_thread
         atexit.register(self._at_exit)
 
     def report(self) -> None:
@@ -162,6 +169,17 @@ class Exit:
         """End the script wherever its main thread is. No query has started, so nothing is lost."""
         self.reason = reason
         self.end_script(0)
+
+    def end_main_thread(self) -> None:
+        """Raise JobStopped in the script's main thread, unless it has met with it, or the script is over.
+
+        A thread of the script is about to end because the job was stopped. The main thread may wait for that
+        (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
+        """
+        with self._ending:
+            if not (self._script_over.is_set() or has_met(threading.main_thread()) or self._main_ended):
+                self._main_ended = True
+                self._signals.leave_once(JobStopped)
 
     def script_is_over(self) -> None:
         """The script has ended, including its threads."""

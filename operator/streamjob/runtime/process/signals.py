@@ -15,6 +15,7 @@ from ..driver import threads
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
+RAISED = 5.0  # seconds until the main thread should have met with an error that is raised in it
 
 
 class Signals:
@@ -31,6 +32,9 @@ class Signals:
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
         self._exit_code: int | None = None
+        self._once: Callable[[], BaseException] | None = None
+        self._raised = threading.Event()
+        self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -58,6 +62,19 @@ class Signals:
         ident = threading.main_thread().ident
         if ident is not None:
             signal.pthread_kill(ident, signal.SIGTERM)
+
+    def leave_once(self, error: Callable[[], BaseException]) -> bool:
+        """Raise an error in the main thread, wherever it is, once.
+
+        :returns: whether it has been raised within `RAISED` seconds.
+        """
+        self._once = error
+        ident = threading.main_thread().ident
+        if ident is None:
+            return False
+        self._own += 1
+        signal.pthread_kill(ident, signal.SIGTERM)
+        return self._raised.wait(RAISED)
 
     def leave_no_more(self) -> None:
         """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
@@ -95,6 +112,10 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         if self._exit_code is not None:
             raise SystemExit(self._exit_code)
+        if self._once is not None and number == signal.SIGTERM:
+            once, self._once = self._once, None
+            self._raised.set()
+            raise once()
         self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
         # Skip pyspark's handler, which cancels all Spark jobs, and Python's default one, which raises
@@ -110,7 +131,10 @@ class Signals:
 
         def watch() -> None:
             while True:
-                if signal.SIGTERM in os.read(reader, 64) and self._exit_code is None:
+                arrived = os.read(reader, 64).count(signal.SIGTERM)
+                own = min(arrived, self._own)
+                self._own -= own
+                if arrived > own and self._exit_code is None:
                     self._arrived.put((signal.SIGTERM, time.monotonic()))
 
         threads.start(watch, "streamjob-sigterm")

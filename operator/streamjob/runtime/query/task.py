@@ -20,9 +20,11 @@ from ..jvm.errors import one_line
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.internals import Internals
+from ..spark.likeness import Likeness
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.source_log import left_at
+from ..spark.stream_writer import BatchFunction
 from ..storage.hadoop import HadoopFiles
 from .bounded_input import InputEnd
 from .driver_state import StateKeeper
@@ -115,6 +117,8 @@ class Stage:
         self.directory = directory
         self.ends = ends or Ends()
         self.unnamed = self.sharded = self.volatile = False
+        self.likeness: Likeness | None = None  # of an unnamed query
+        self.each_batch: BatchFunction | None = None
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
         self.all_finished = all_finished

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,11 +36,23 @@ class BatchFunction:
         self.after: list[Callable[[int], object]] = []
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        for step in self.before:
-            step(batch)
-        self.function(frame, batch)
-        for step in self.after:
-            step(batch)
+        outer, _thread.runs = running_batch_function(), self
+        try:
+            for step in self.before:
+                step(batch)
+            self.function(frame, batch)
+            for step in self.after:
+                step(batch)
+        finally:
+            _thread.runs = outer
+
+
+_thread = threading.local()  # `runs`: the BatchFunction that the JVM has called in this thread
+
+
+def running_batch_function() -> BatchFunction | None:
+    """The function whose batch this thread runs, None outside of foreachBatch."""
+    return getattr(_thread, "runs", None)
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class Written:
     :param mode: from outputMode().
     :param table: from toTable().
     :param each_batch: from foreachBatch().
+    :param each_row: from foreach().
     :param exhausts: the trigger makes the query end when it has read the available input.
     """
 
@@ -59,6 +73,7 @@ class Written:
     mode: str | None = None
     table: str | None = None
     each_batch: BatchFunction | None = None
+    each_row: object = None
     exhausts: bool = False
 
     @property
@@ -80,6 +95,7 @@ def remember() -> None:
     _before("format", lambda said, source: replace(said, format=source))
     _before("queryName", lambda said, name: replace(said, name=name))
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
+    _before("foreach", lambda said, f: replace(said, each_row=f))
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
     _remember_trigger()

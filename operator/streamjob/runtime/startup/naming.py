@@ -11,6 +11,7 @@ from ...protocol.errors import StreamJobError
 from ...shards import Shard
 from ..query.edges import Ends
 from ..query.task import Engine, Stage, TaskName
+from ..spark.likeness import Likeness
 from ..spark.stream_writer import Written
 from .declared_shards import DeclaredStages
 
@@ -36,6 +37,7 @@ def task_name(
     declared: DeclaredStages,
     restored: Mapping[str, str],
     engine: Engine,
+    likeness: Likeness | None,
 ) -> TaskName:
     """The task that a query runs as.
 
@@ -45,6 +47,7 @@ def task_name(
     :param runs: the last run of each task.
     :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
     :param engine: of the session that the query starts in.
+    :param likeness: what the query is recognized by if it has neither a name nor a checkpoint location.
     :raises IllegalArgumentException: a query of this name is active in the same session.
     :raises DuplicateStage: one is active in another session, or the name is that of a sharded stage.
     :raises UnnamedStage: a query without a name cannot be told from an active one.
@@ -62,9 +65,10 @@ def task_name(
         _refuse_active(runs, said.name, engine)
         return TaskName(said.name, said.name)
     by_uid = {stage.uid: stage for stage in runs.values()}
-    uid = _at(location, by_uid, restored) if location else _like(found, by_uid)
+    uid = _at(location, by_uid, restored) if location else _like(found, likeness, by_uid)
     run = by_uid.get(uid)
-    if run is not None and not run.over.is_set():
+    alike = location is None and any(_reads_as(found, s) and not s.over.is_set() for s in by_uid.values())
+    if alike or (run is not None and not run.over.is_set()):
         raise UnnamedStage(
             "the script starts several queries and two without a name cannot be told apart: a savepoint could not, either",
             remedy="Give each query a queryName",
@@ -85,12 +89,17 @@ def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -
     return _first_free([ONLY_QUERY, location.rstrip("/").rpartition("/")[2] or ONLY_QUERY], places)
 
 
-def _like(found: Ends, runs: Mapping[str, Stage]) -> str:
-    """The uid of an unnamed run that reads and writes the same, else a new uid."""
+def _like(found: Ends, likeness: Likeness | None, runs: Mapping[str, Stage]) -> str:
+    """The uid of an unnamed run of the same query, else a new uid."""
     for uid, stage in runs.items():
-        if stage.unnamed and stage.ends == found:
+        known = stage.likeness
+        if _reads_as(found, stage) and known is not None and likeness is not None and known.same_as(likeness):
             return uid
     return _first_free([ONLY_QUERY], runs)
+
+
+def _reads_as(found: Ends, stage: Stage) -> bool:
+    return stage.unnamed and stage.ends == found
 
 
 def _first_free(wanted: list[str], taken: Collection[str]) -> str:
