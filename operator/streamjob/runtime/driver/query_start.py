@@ -24,7 +24,7 @@ from ..query.transactions import Transactions, owner_of
 from ..spark.handles import java_query, query_manager
 from ..spark.likeness import Likeness
 from ..spark.session_conf import started
-from ..spark.stream_writer import Written, written
+from ..spark.stream_writer import Written, running_batch_function, written
 from ..startup import admission, missing_stages, naming
 from ..startup.admission import Entry
 from ..startup.check_declarations import refuse_unknown
@@ -47,6 +47,9 @@ class Job(Protocol):
 
     @property
     def drains(self) -> bool: ...
+
+    @property
+    def stops(self) -> bool: ...
 
     @property
     def asked_to_end(self) -> bool: ...
@@ -97,10 +100,12 @@ class Starter:
         with self._named(said, found, engine, likeness) as name:
             stage, entry, upstream = self._prepare(writer, original, args, kwargs, engine, said, found, name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
-            if not self._reads_nothing(stage, entry):
+            stage.likeness = likeness
+            if not self._reads_nothing(stage, entry, said):
                 with started:
                     stage.query = original(writer, *args, **kwargs)
-            stage.likeness, stage.each_batch = likeness, said.each_batch
+            if stage.inside_batch and stage.query is not None and self._job.drains:
+                stage.query.awaitTermination()  # before the drain knows it, and ends it at the next boundary
             stage.jsq = java_query(stage.query) if stage.query else _ended(stage)
             self._enter(stage, upstream, drained=entry.drained)
         if before_finished:
@@ -159,7 +164,7 @@ class Starter:
                 said,
                 found.sink,
                 upstream=upstream,
-                reads=not self._job.asked_to_end,
+                reads=self._may_read(said),
                 before=before,
                 missing=[] if before else [m for m in self.missing(engine) if m != uid],
             )
@@ -183,6 +188,8 @@ class Starter:
             manager=query_manager(writer),
             exhausts=said.exhausts,
         )
+        stage.each_batch = said.each_batch
+        stage.inside_batch = said.exhausts and running_batch_function() is not None
         stage.unnamed, stage.sharded, stage.volatile = (
             said.name is None,
             sharded is not None,
@@ -198,10 +205,19 @@ class Starter:
         self.calls_back = self.calls_back or (said.each_batch is not None and transactions is None)
         return stage, entry, upstream
 
-    def _reads_nothing(self, stage: Stage, entry: Entry) -> bool:
+    def _may_read(self, said: Written) -> bool:
+        """Whether a query may read new data: no termination is requested.
+
+        In a drain a batch may still run another query to the end of its input: that is part of the batch, which
+        would be committed without it.
+        """
+        inside_batch = said.exhausts and running_batch_function() is not None
+        return not self._job.asked_to_end or (inside_batch and not self._job.stops)
+
+    def _reads_nothing(self, stage: Stage, entry: Entry, said: Written) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
         finished = self._coordinator.has_finished(stage.task)
-        return entry.finished or entry.drained or finished or self._job.asked_to_end
+        return entry.finished or entry.drained or finished or not self._may_read(said)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         task, c = stage.task, self._coordinator

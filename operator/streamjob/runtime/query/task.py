@@ -119,6 +119,7 @@ class Stage:
         self.unnamed = self.sharded = self.volatile = False
         self.likeness: Likeness | None = None  # of an unnamed query
         self.each_batch: BatchFunction | None = None
+        self.inside_batch = False  # a batch of another query runs it to the end of its input
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
         self.all_finished = all_finished
@@ -162,6 +163,8 @@ class Stage:
         """
         if self.query is None:
             return self._finish_pending()
+        if self.inside_batch and not self._cut_short.is_set():
+            self.query.awaitTermination()  # a drain: the other query's batch is not complete without it
         boundary = stop_at_boundary(
             self.query,
             self.files,

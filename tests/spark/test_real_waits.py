@@ -1,0 +1,200 @@
+"""Scripts that wait for their queries in other places than their main thread, and queries that only a reader can tell apart."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import DriverPhase, Mode
+
+from .feeds import eventually
+from .scripts import Script, await_batch, said
+from .terminal import Terminal, index
+
+pytestmark = pytest.mark.any_spark
+NOW = "{'availableNow': True}"
+
+
+def test_unnamed_queries_one_after_another_are_not_one_query(spark: SparkSession, tmp_path: Path) -> None:
+    """The second function would get nothing: it would begin behind what the first has read."""
+    script = Script(
+        tmp_path,
+        f"""
+        rows = read("in")
+        for name in "archive", "report":
+            rows.writeStream.foreachBatch(into(name)).trigger(**{NOW}).start().awaitTermination()
+        for half in 0, 1:
+            odd = rows.where(f"v % 2 = {{half}}").writeStream.foreachBatch(into(f"half{{half}}"))
+            odd.trigger(**{NOW}).start().awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 6)
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert script.values(spark, "archive") == script.values(spark, "report") == list(range(6))
+    assert (script.values(spark, "half0"), script.values(spark, "half1")) == ([0, 2, 4], [1, 3, 5])
+
+
+def test_an_unnamed_query_that_is_started_again_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        def refreshed():
+            return read("in").writeStream.foreachBatch(into("out")).trigger(**OFTEN).start()
+
+        query = refreshed()
+        await_batch(query, 1)
+        query.stop()
+        query = refreshed()
+        await_batch(query, 3)
+        query.stop()
+        """,
+    )
+    for minute in range(4):
+        script.feed.minutes(minute, minute + 1)
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert [s.uid for s in driver.report().stages] == ["main"]
+    assert script.values(spark, "out") == [0, 1, 2, 3]
+
+
+def test_a_flush_that_fails_behind_the_script_is_no_success(tmp_path: Path) -> None:
+    """The script has ended well, and its last windows are not out."""
+    script = Script(
+        tmp_path,
+        f"""
+        closed = []
+
+        def write(frame, batch):
+            if closed:
+                raise RuntimeError("the connection is closed")
+            frame.collect()
+
+        query = windows(read("in")).writeStream.foreachBatch(write).trigger(**{NOW}).start()
+        query.awaitTermination()
+        closed.append(True)
+        """,
+    )
+    script.feed.minutes(0, 30)
+    with script.driver() as driver:
+        assert driver.wait() == 1, driver.tail()
+    assert driver.report().phase is DriverPhase.FAILED
+    assert "the connection is closed" in driver.report().problem.message  # type: ignore[union-attr]
+
+
+NESTED = """
+def load(frame, batch):
+    frame.write.mode("overwrite").json(f"{home}/stage/b={batch}")
+    inner = read("stage/*").writeStream.queryName("load").format("json").trigger(availableNow=True)
+    Path(home, f"inside-{batch}").touch()
+    while batch == 1 and not Path(home, "go").exists():
+        time.sleep(0.02)
+    inner.start(f"{home}/out").awaitTermination()
+    say("loaded", batch)
+
+
+query = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+query.awaitTermination()
+say("behind the wait")
+"""
+
+
+def test_a_stop_ends_though_a_batch_waits_for_another_query(spark: SparkSession, tmp_path: Path) -> None:
+    """The stop completes behind the batch, and the batch must not wait for the stop."""
+    script = Script(tmp_path, NESTED)
+    script.feed.minutes(0, 1)
+    script.feed.minutes(1, 2)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "inside-1").exists, "the second batch")
+        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
+        (tmp_path / "go").touch()
+        code, shown = first.ended()
+    assert (code, said(first.log)) == (0, ["loaded 0"]), shown
+    record = index(state).latest
+    assert record is not None
+    assert record.scenario is Scenario.STOP
+    assert {s.uid: s.tasks[0].batch for s in record.stages}["outer"] == 0
+    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
+        code, shown = second.ended()
+    assert (code, said(second.log)) == (0, ["loaded 1", "behind the wait"]), shown
+    assert set(script.values(spark, "out")) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param("done.wait()", id="for an event"),
+        pytest.param("while thread.is_alive(): time.sleep(0.05)", id="until a thread is gone"),
+        pytest.param("results.get()", id="at a queue"),
+    ],
+)
+def test_a_stop_ends_the_main_thread_that_waits_for_a_thread_that_waits(tmp_path: Path, wait: str) -> None:
+    """It would take the input for read, and archive it."""
+    script = Script(
+        tmp_path,
+        f"""
+        import queue
+        done, results = threading.Event(), queue.Queue()
+
+        def ingest():
+            try:
+                start("only", read("in"), {{"processingTime": "100 milliseconds"}}).awaitTermination()
+            finally:
+                done.set()
+                results.put("done")
+
+        thread = threading.Thread(target=ingest)
+        thread.start()
+        try:
+            {wait}
+            say("archived")
+        finally:
+            say("finally")
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver() as first:
+        await_batch(first, "only", 0)
+        first.finish(Mode.STOP)
+    assert said(first.log) == ["finally"]
+    with script.next(first) as second:
+        second.finish(Mode.DRAIN)
+    assert said(second.log) == ["archived", "finally"]
+
+
+def test_a_batch_stops_another_query_and_starts_it_again(spark: SparkSession, tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        def live():
+            return start("live", read("in"))
+
+        query = live()
+
+        def refresh(frame, batch):
+            global query
+            await_batch(query, batch)
+            query.stop()
+            say("stopped", query.isActive)
+            query = live()
+
+        rules = read("rules").writeStream.queryName("rules").foreachBatch(refresh).trigger(**{NOW})
+        rules.start().awaitTermination()
+        await_batch(query, 5)
+        query.stop()
+        """,
+    )
+    for minute in range(6):
+        script.feed.minutes(minute, minute + 1)
+    (tmp_path / "rules").mkdir()
+    for number in range(2):
+        (tmp_path / "rules" / f"{number}.json").write_text('{"k": "rule"}\n')
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert said(driver.log) == ["stopped False", "stopped False"]
+    assert script.values(spark, "live") == list(range(6))
