@@ -36,6 +36,7 @@ from ..query.task import Stage
 from ..storage.hadoop import StorageError
 from . import threads
 from .effects import Work
+from .job_stopped import BatchEndedByStop
 from .status import Notes, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
 
@@ -166,7 +167,10 @@ class Loop:
                     taken_down.append(other)
                     self.take(lambda task=other.task: self.coordinator.task_failed(task))  # type: ignore[misc]
             self.publish()
-        log.error("stage %s failed: %s", stage.task, problem_of(error).message)
+        if self.stops and BatchEndedByStop.caused(error):
+            log.info("stage %s: the stop has ended its batch, which runs again in the next epoch", stage.task)
+        else:
+            log.error("stage %s failed: %s", stage.task, problem_of(error).message)
         for other in taken_down:
             if other is not stage:
                 log.warning("stage %s is interrupted: it is connected with %s", other.task, stage.task)
