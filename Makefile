@@ -73,6 +73,7 @@ lint: venv ## Style, types, import contracts, generated files up to date
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports
 	$(PYTHON) -m streamjob.api | diff -u crds/streamjobs.yaml -
+	$(PYTHON) -m dev.prose
 
 .PHONY: format
 format: venv ## Let ruff put the code into shape

@@ -90,7 +90,7 @@ def _run(source: _Source, figures: Figures, run: int) -> None:
     before = source.shared()
     source.change(every=100)
     timed(lambda: source.save("second"), figures, "savepoint, after 1 % of the files changed")
-    figures.add("of its bytes written anew, %", 100 * (source.shared() - before) / before)
+    figures.add("of its bytes newly written, %", 100 * (source.shared() - before) / before)
     timed(lambda: verify_savepoint(source.files, source.uri("second")), figures, "verify")
     restored = f"file:{source.home}/restored"
     timed(lambda: restore(source.files, source.uri("second"), "bench", 0, restored), figures, "restore")

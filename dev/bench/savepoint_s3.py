@@ -94,7 +94,7 @@ def _after(figures: Figures, bucket: Path, files: HadoopFiles, root: str, how: s
     shared = bucket / f"savepoints-{root}" / "shared"
     before = _size(shared)
     timed(lambda: _save(files, root, "second"), figures, f"savepoint{how}, after 1 % of the files changed")
-    figures.add(f"of its bytes written anew{how}, %", 100 * (_size(shared) - before) / before)
+    figures.add(f"of its bytes newly written{how}, %", 100 * (_size(shared) - before) / before)
     timed(lambda: verify_savepoint(files, savepoint), figures, f"verify{how}")
     timed(lambda: restore(files, savepoint, "bench", 0, restored), figures, f"restore{how}")
     for name in ("first", "second"):

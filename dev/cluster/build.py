@@ -80,24 +80,28 @@ def helm() -> Path:
     return go_program("helm", HELM_VERSION, "helm.sh/helm/v3/cmd/helm")
 
 
-def go_program(name: str, version: str, package: str) -> Path:
-    """A program that Go's module proxy has, built once; Go's checksum database pins every byte of it."""
+def go_program(name: str, version: str, package: str, *, cgo: bool = False) -> Path:
+    """A program that Go's module proxy has, built once; Go's checksum database pins every byte of it.
+
+    :param cgo: it has parts in C.
+    """
     folder = cache_folder() / f"{name}-{version}"
     if not folder.exists():
         _build(
             f"{name} {version} from source (first time 1-2 min)",
             folder,
             [go(), "install", "-trimpath", f"{package}@v{version}"],
+            cgo=cgo,
         )
     return folder / name
 
 
-def _build(title: str, folder: Path, command: list[str]) -> None:
+def _build(title: str, folder: Path, command: list[str], *, cgo: bool = False) -> None:
     partial = folder.with_name(folder.name + ".partial")
     words = [word.replace("{out}", str(partial)) for word in command]
     if "{out}/" in command:
         words += [".", "./dns", "./pause"]
-    environment = {"CGO_ENABLED": "0", "GOBIN": str(partial), "GOWORK": "off"}
+    environment = {"CGO_ENABLED": str(int(cgo)), "GOBIN": str(partial), "GOWORK": "off"}
     with locked(cache_folder() / "locks" / folder.name, "another build of the same"):
         if folder.exists():
             return

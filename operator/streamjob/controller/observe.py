@@ -1,4 +1,4 @@
-"""Observes a job: reads its StreamJob, driver pods and index afresh, and adds the driver's last status.
+"""Observes a job: reads its StreamJob, driver pods and index from the API server, and adds the driver's last status.
 
 The three reads are concurrent API calls. Nothing comes from a watch: a watch may lag, and what follows may be
 destructive.

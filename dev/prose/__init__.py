@@ -1,0 +1,1 @@
+"""The prose of the repository, checked by Vale with the words of `StreamJob/`."""
