@@ -129,6 +129,28 @@ print("told twice" if second.wait(SAME_KEYSTROKE) else "told once")
     assert (done.stdout, done.stderr) == ("told once\n", "")
 
 
+def test_an_error_is_raised_in_the_main_thread_once_and_is_no_signal() -> None:
+    """The main thread waits in C for what another thread would do on its way out."""
+    blocking = (
+        "import signal\n"
+        "inside, first = threading.Event(), threading.Event()\n"
+        "def end():\n"
+        "    inside.wait()\n"
+        "    assert ours.leave_once(lambda: None), 'the main thread has come to it'\n"
+        "    first.set()\n"
+        "    assert ours.leave_once(KeyError)\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
+        "try:\n"
+        "    inside.set()\n"
+        "    threading.Event().wait()\n"
+        "except KeyError:\n"
+        "    print('raised', first.is_set(), seen.is_set(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "seen.wait()"
+    )
+    assert run(blocking, signals=0) == (0, "raised True False\nsaved\n")
+
+
 def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs() -> None:
     blocking = (
         "inside = threading.Event()\n"

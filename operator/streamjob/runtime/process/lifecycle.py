@@ -177,9 +177,12 @@ class Exit:
         (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
         """
         with self._ending:
-            if not (self._script_over.is_set() or has_met(threading.main_thread()) or self._main_ended):
+            if not (self._script_over.is_set() or self._main_ended):
                 self._main_ended = True
-                self._signals.leave_once(JobStopped)
+                # Where it has met with it, its `finally` blocks are running.
+                self._signals.leave_once(
+                    lambda: None if has_met(threading.current_thread()) else JobStopped()
+                )
 
     def script_is_over(self) -> None:
         """The script has ended, including its threads."""

@@ -32,8 +32,9 @@ class Signals:
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
         self._exit_code: int | None = None
-        self._once: Callable[[], BaseException] | None = None
-        self._raised = threading.Event()
+        self._once: Callable[[], BaseException | None] | None = None
+        # A queue, whose put() may be interrupted by a signal whose handler puts, too. An Event would block itself.
+        self._raised: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
@@ -63,10 +64,11 @@ class Signals:
         if ident is not None:
             signal.pthread_kill(ident, signal.SIGTERM)
 
-    def leave_once(self, error: Callable[[], BaseException]) -> bool:
+    def leave_once(self, error: Callable[[], BaseException | None]) -> bool:
         """Raise an error in the main thread, wherever it is, once.
 
-        :returns: whether it has been raised within `RAISED` seconds.
+        :param error: called in the main thread; None: raise nothing.
+        :returns: whether the main thread has come to it within `RAISED` seconds.
         """
         self._once = error
         ident = threading.main_thread().ident
@@ -74,7 +76,11 @@ class Signals:
             return False
         self._own += 1
         signal.pthread_kill(ident, signal.SIGTERM)
-        return self._raised.wait(RAISED)
+        try:
+            self._raised.get(timeout=RAISED)
+        except queue.Empty:
+            return False
+        return True
 
     def leave_no_more(self) -> None:
         """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
@@ -114,8 +120,11 @@ class Signals:
             raise SystemExit(self._exit_code)
         if self._once is not None and number == signal.SIGTERM:
             once, self._once = self._once, None
-            self._raised.set()
-            raise once()
+            error = once()
+            self._raised.put(None)
+            if error is not None:
+                raise error
+            return
         self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
         # Skip pyspark's handler, which cancels all Spark jobs, and Python's default one, which raises
