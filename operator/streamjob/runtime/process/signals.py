@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..driver import threads
@@ -15,7 +16,7 @@ from ..driver import threads
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
-RAISED = 5.0  # seconds until the main thread should have met with an error that is raised in it
+RAISED, AGAIN = 5.0, 0.1  # seconds: the main thread gets a signal of ours for so long, again after so long
 
 
 class Signals:
@@ -35,6 +36,7 @@ class Signals:
         self._once: Callable[[], BaseException | None] | None = None
         # A queue, whose put() may be interrupted by a signal whose handler puts, too. An Event would block itself.
         self._raised: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._knocks = 0  # signals that we have sent to ourselves and whose handler has not run yet
         self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
@@ -60,9 +62,7 @@ class Signals:
     def leave(self, code: int) -> None:
         """Raise SystemExit in the main thread, wherever it is, and again at each later signal."""
         self._exit_code = code
-        ident = threading.main_thread().ident
-        if ident is not None:
-            signal.pthread_kill(ident, signal.SIGTERM)
+        self._knock()
 
     def leave_once(self, error: Callable[[], BaseException | None]) -> bool:
         """Raise an error in the main thread, wherever it is, once.
@@ -71,16 +71,27 @@ class Signals:
         :returns: whether the main thread has come to it within `RAISED` seconds.
         """
         self._once = error
+        return self._knock()
+
+    def _knock(self) -> bool:
+        """Send the main thread a signal of our own until its handler has run.
+
+        Python misses a signal that arrives just before the thread blocks in C: it notices it with the next one.
+
+        :returns: False if the handler has not run within `RAISED` seconds.
+        """
         ident = threading.main_thread().ident
-        if ident is None:
-            return False
-        self._own += 1
-        signal.pthread_kill(ident, signal.SIGTERM)
-        try:
-            self._raised.get(timeout=RAISED)
-        except queue.Empty:
-            return False
-        return True
+        assert ident is not None, "it has started"
+        while not self._raised.empty():
+            self._raised.get()
+        for _ in range(int(RAISED / AGAIN)):
+            self._own += 1
+            self._knocks += 1
+            signal.pthread_kill(ident, signal.SIGTERM)
+            with suppress(queue.Empty):
+                self._raised.get(timeout=AGAIN)
+                return True
+        return False
 
     def leave_no_more(self) -> None:
         """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
@@ -116,11 +127,14 @@ class Signals:
         return before
 
     def _handle(self, number: int, frame: Any) -> None:
+        ours = number == signal.SIGTERM and self._knocks > 0
+        self._knocks -= ours
         if self._exit_code is not None:
+            self._raised.put(None)
             raise SystemExit(self._exit_code)
-        if self._once is not None and number == signal.SIGTERM:
+        if ours:
             once, self._once = self._once, None
-            error = once()
+            error = once() if once is not None else None
             self._raised.put(None)
             if error is not None:
                 raise error
