@@ -221,7 +221,8 @@ class LocalDriver:
 
     def next_epoch(self, script: Path, *args: str, exact: bool = True, **config: object) -> LocalDriver:
         """The driver that the controller would start after this one."""
-        restore = Restore(latest=self.record, exact=exact and self.record is not None)
+        exact = exact and self.record is not None
+        restore = Restore(latest=self.record, exact=exact, again=self.record is not None and not exact)
         number = self.record.checkpoint + 1 if self.record else self.config.next_checkpoint
         config = {"restore": restore, "next_checkpoint": number, **config}
         return LocalDriver(

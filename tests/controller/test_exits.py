@@ -107,8 +107,9 @@ def test_the_next_epoch_of_a_failed_end_runs_the_script_again() -> None:
     assert (phase, actions) == (Phase.STARTING, [EnsureSecret, CreateDriver])
     config = next(a for a in d.actions if isinstance(a, CreateDriver)).config
     assert config.restore.latest == OUT_OF_INPUT
-    assert not config.restore.exact
-    assert build.driver_config(job(), index(OUT_OF_INPUT), 2, 1, None).restore.exact
+    assert (config.restore.exact, config.restore.again) == (False, True)
+    restore = build.driver_config(job(), index(OUT_OF_INPUT), 2, 1, None).restore
+    assert (restore.exact, restore.again) == (True, False)
 
 
 def test_a_failed_end_of_an_epoch_before_is_no_failure_of_this_one() -> None:

@@ -40,6 +40,7 @@ stages = st.builds(
             st.booleans(),
             st.none() | texts,
             st.dictionaries(texts, st.lists(texts, max_size=2).map(tuple), max_size=2),
+            exhausted=st.booleans(),
         ),
         max_size=3,
     ).map(tuple),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from streamjob.protocol import codec
 from streamjob.protocol import effects as fx
 from streamjob.protocol.finished import UnionStatePartlyFinished
 from streamjob.protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
@@ -58,3 +61,60 @@ def test_r15_with_another_parallelism_it_is_refused() -> None:
 def lists_too(stage: StageRecord) -> StageRecord:
     operators = (*stage.operators, OperatorRecord("splits", OperatorKind.LIST, "splits", False))
     return StageRecord(stage.uid, stage.tasks, operators)
+
+
+def exhausted(job: Driver) -> frozenset[str]:
+    """As the newest checkpoint that was stored has it."""
+    return [e for e in job.log if isinstance(e, fx.StoreCheckpoint)][-1].exhausted
+
+
+def test_a_backfill_that_has_consumed_its_input_is_recorded_as_exhausted_and_what_is_stopped_is_not() -> None:
+    job = Driver(script_runs=True)
+    job.tell("task_started", "history")
+    job.tell("task_started", "live")
+    job.tell("run_ended", "history", exhausted=True)
+    job.run()
+    assert exhausted(job) == {"history"}, "by the checkpoint that closes it"
+    job.tell("flush_nothing_exhausted")
+    job.tell("checkpoint_due")
+    job.run()
+    assert exhausted(job) == {"history"}, "though its session is gone"
+    job.tell("termination_requested", STOP)
+    job.run()
+    assert exhausted(job) == {"history"}, "live was stopped where it was"
+    assert job.c.terminated
+
+
+def test_a_backfill_that_runs_again_is_not_exhausted() -> None:
+    job = Driver(script_runs=True)
+    job.tell("task_started", "history")
+    job.tell("run_ended", "history", exhausted=True)
+    job.run()
+    job.tell("task_started", "history")
+    job.tell("checkpoint_due")
+    job.run()
+    assert exhausted(job) == frozenset()
+    job.tell("termination_requested", STOP)
+    job.tell("run_ended", "history", exhausted=True)
+    job.run()
+    assert exhausted(job) == frozenset(), "the stop came first"
+
+
+def test_a_record_says_what_of_a_stage_is_left() -> None:
+    done = TaskRecord(0, "file:/checkpoints/a/0", 3, exhausted=True)
+    bare = (OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", False),)
+    windows = (*bare, OperatorRecord("state-0", OperatorKind.STATE, "stateStoreSave", False))
+    for tasks, operators, said in (
+        ((done,), bare, (True, False)),
+        ((done,), windows, (True, True)),
+        ((replace(done, state={"seen": ("a",)}),), bare, (True, True)),
+        ((replace(done, transactions=("a@1.1",)),), bare, (False, False)),
+        ((done, replace(done, index=1, exhausted=False)), bare, (False, False)),
+        ((done, replace(done, index=1, exhausted=False, finished=True)), bare, (True, False)),
+        ((), bare, (False, False)),
+    ):
+        stage = StageRecord("a", tasks, operators)
+        assert (stage.exhausted, stage.has_state) == said, stage
+    older = codec.to_plain(done)
+    del older["exhausted"]
+    assert codec.from_plain(TaskRecord, older) == replace(done, exhausted=False)

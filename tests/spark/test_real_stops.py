@@ -4,6 +4,7 @@ is behind a wait runs only when the input has ended, and nothing is forgotten.""
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pyspark
@@ -162,6 +163,99 @@ start("reader", windows(read("writer").withColumn("v", gated("v")))).awaitTermin
     with script.next(second) as third:
         assert third.finish().drained
     assert script.values(spark, "reader") == script.windows(spark)
+
+
+BACKFILL = f"""
+if not Path(home, "done").exists():
+    start("history", HISTORY, {NOW}).awaitTermination()
+    Path(home, "done").touch()
+    say("backfilled")
+start("live", read("in")).awaitTermination()
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_backfill_that_is_done_once_need_not_be_started_again(
+    spark: SparkSession, tmp_path: Path, end: signal.Signals
+) -> None:
+    """Whether the job is stopped or dies right behind it: the checkpoint that closed it is the newest one then."""
+    script = Script(tmp_path, BACKFILL.replace("HISTORY", 'read("old")'))
+    Feed(tmp_path / "old").minutes(0, 3)
+    script.feed.minutes(10, 13)
+    state = tmp_path / "state"
+    commits = state / "checkpoints" / "live" / "0" / "commits"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually(lambda: commits.exists() and (commits / "0").exists(), "the live query")
+        eventually(
+            lambda: (state / "index.json").exists() and index(state).latest is not None, "a checkpoint"
+        )
+        first.interrupt(end)
+        code, shown = first.ended()
+        assert code == (0 if end is signal.SIGTERM else -end), shown
+    script.feed.minutes(13, 15)
+    for batch in 1, 2:  # also in the epoch after the next: the record is carried along
+        with Terminal(state, script.file, arguments=(str(tmp_path),)) as later:
+            eventually((commits / str(batch)).exists, f"batch {batch}")
+            time.sleep(1.5)  # a look at what has not started comes each second
+            code, shown = later.interrupt(signal.SIGTERM).ended()
+        assert (code, "StateWithoutStage" in shown) == (0, False), shown
+        script.feed.minutes(15, 16)
+    record = index(state).latest
+    assert record is not None
+    assert batches(record) == {"live": 2, "history": 0}
+    assert script.values(spark, "history") == [0, 1, 2]
+    assert script.values(spark, "live") == list(range(10, 16))
+
+
+def test_a_backfill_with_windows_is_told_and_not_refused(tmp_path: Path) -> None:
+    script = Script(tmp_path, BACKFILL.replace("HISTORY", 'windows(read("old"))'))
+    Feed(tmp_path / "old").minutes(0, 3)
+    script.feed.minutes(10, 13)
+    with script.driver() as first:
+        await_batch(first, "live", 0)
+        first.finish(Mode.STOP)
+    with script.next(first) as second:
+        status = second.wait_for(lambda s: bool(s.warnings))
+        assert [(w.reason, "'history'" in w.message) for w in status.warnings] == [
+            ("StateWithoutStage", True)
+        ]
+        assert set(batches(second.finish(Mode.STOP))) == {"live", "history"}
+
+
+def test_a_job_that_has_ended_is_refused_at_each_start(spark: SparkSession, tmp_path: Path) -> None:
+    """The backfill that it did not start again has ended, too."""
+    script = Script(
+        tmp_path,
+        BACKFILL.replace("HISTORY", 'read("old")').replace(
+            'read("in"))', f'read("in").withColumn("v", gated("v")), {NOW})'
+        )
+        + """say("over")
+""",
+    )
+    script.file.write_text(
+        script.file.read_text().replace('if not Path(home, "done")', GATE + 'if not Path(home, "done")')
+    )
+    Feed(tmp_path / "old").minutes(0, 3)
+    script.feed.minutes(10, 20)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "reached").exists, "the live query")
+        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
+        (tmp_path / "go").touch()
+        assert first.ended()[0] == 0, first.log.read_text()
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as second:
+        assert second.ended()[0] == 0, second.log.read_text()
+    assert said(second.log) == ["over"]
+    record = index(state).latest
+    assert record is not None
+    assert record.drained
+    script.feed.minutes(20, 21)
+    for _ in range(3):
+        with Terminal(state, script.file, arguments=(str(tmp_path),)) as refused_each_time:
+            code, shown = refused_each_time.ended()
+        assert (code, "AlreadyDrained" in shown, said(refused_each_time.log)) == (1, True, []), shown
+    assert (state / "epoch").read_text() == "2"
+    assert script.values(spark, "live") == list(range(10, 20))
 
 
 SEQUENCE = f"""{GATE}

@@ -38,8 +38,8 @@ class Script:
 
     def begin(self) -> None:
         driver = self.driver
-        latest, exact = driver.config.restore.latest, driver.config.restore.exact
-        if latest is not None and latest.drained and exact and not latest.uncommitted:
+        latest, again = driver.config.restore.latest, driver.config.restore.again
+        if latest is not None and latest.drained and not again and not latest.uncommitted:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
             return driver.leave(1, problem)
         if driver.config.spark_conf.get("script") == "broken":

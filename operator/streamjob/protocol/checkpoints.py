@@ -78,6 +78,7 @@ class Checkpoint:
         hold of committed batches.
     :param ended: the runs whose data had ended and that have no final checkpoint yet.
     :param pre_commit: see `StoreCheckpoint`.
+    :param exhausted: see `StoreCheckpoint`.
     :param scenario: what the checkpoint ends; None unless it is the final one.
     """
 
@@ -90,6 +91,7 @@ class Checkpoint:
     failed: tuple[str, ...]
     ended: dict[str, Task]
     pre_commit: dict[str, int]
+    exhausted: frozenset[str]
     barriers: Barriers = field(repr=False)
     scenario: Scenario | None
     durable: bool = False
@@ -136,6 +138,7 @@ class Checkpoint:
             failed=failed,
             ended={n: t for n, t in stand.items() if t.ended and not t.covered},
             pre_commit=pre_commit,
+            exhausted=frozenset(n for n, t in stand.items() if t.consumed),
             barriers=Barriers(graph, running),
             scenario=scenario,
         )
@@ -181,6 +184,7 @@ class Checkpoint:
                     self.finished,
                     self.batches,
                     self.pre_commit,
+                    self.exhausted,
                     self.scenario,
                     self.order.request_id,
                     self.order.savepoint,

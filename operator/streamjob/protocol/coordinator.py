@@ -235,7 +235,7 @@ class Coordinator(CheckpointEvents):
         t = self.tasks[task]
         if t.state is not TaskState.RUNNING or t.step is not None:
             return []  # it is already ending, in the scenario that began first
-        t.exhausted = t.own_ended = True
+        t.exhausted = t.consumed = t.own_ended = True
         if self._ending.requested is None and not self._ending.script_ended:
             return self._ending.begin(task, Scenario.STOP)
         return self._ending.begin_if_due(task) + self._flight.trigger()

@@ -105,6 +105,7 @@ class StoreCheckpoint:
         The driver first pre-commits what their sinks still hold for that number, unless that has been done.
         It may be the number of an earlier checkpoint that is still pending: under this checkpoint's number,
         the transaction would be aborted if the earlier one completed first.
+    :param exhausted: the tasks whose runs have ended because they had consumed all their input.
     :param scenario: what the checkpoint ends, None if the job keeps running.
     :param request_id: the termination or savepoint request that asked for it.
     :param savepoint: URI of the savepoint to write, None if there is none.
@@ -114,6 +115,7 @@ class StoreCheckpoint:
     finished: frozenset[str]
     batches: Batches = field(default_factory=dict, compare=False)
     pre_commit: Mapping[str, int] = field(default_factory=dict, compare=False)
+    exhausted: frozenset[str] = field(default=frozenset(), compare=False)
     scenario: Scenario | None = field(default=None, compare=False)
     request_id: str | None = field(default=None, compare=False)
     savepoint: str | None = field(default=None, compare=False)

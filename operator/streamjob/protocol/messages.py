@@ -82,6 +82,8 @@ class Restore:
     :param checkpoints: instead of a savepoint: checkpoint directories (URIs), by stage, of a job that
         StreamJob never ran.
     :param allow_non_restored_state: the script need not start every stage that the checkpoint has.
+    :param again: a driver or its script has failed since `latest`. The script runs again, even if nothing is
+        left to resume.
     """
 
     latest: CheckpointRecord | None = None
@@ -91,6 +93,7 @@ class Restore:
     checkpoints: dict[str, str] = field(default_factory=dict, hash=False)
     recorded: str | None = None
     allow_non_restored_state: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True)

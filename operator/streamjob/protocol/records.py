@@ -60,6 +60,8 @@ class TaskRecord:
     :param state: driver-side state, by operator uid. An entry is opaque.
     :param transactions: what its sink has pre-committed and has to commit now that the checkpoint has
         completed.
+    :param exhausted: its last run ended by itself, because its trigger (availableNow, once) had consumed all
+        the input there was, and no other run has begun since. Missing in older records.
     """
 
     index: int
@@ -69,6 +71,7 @@ class TaskRecord:
     query_id: str | None = None
     state: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     transactions: tuple[str, ...] = ()
+    exhausted: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,21 @@ class StageRecord:
         if self.finished or (flags and all(flags)):
             return FinishedStatus.FULLY
         return FinishedStatus.PARTIALLY if any(flags) else FinishedStatus.NOT
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of its tasks had consumed their input, and none has anything left to commit.
+
+        A script that runs again has no need to start the stage again.
+        """
+        done = all((t.exhausted or t.finished) and not t.transactions for t in self.tasks)
+        return bool(self.tasks) and done
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it has more than a position in its input: Spark's own state or driver-side state."""
+        bare = (OperatorKind.SOURCE, OperatorKind.SINK)
+        return any(o.kind not in bare for o in self.operators) or any(t.state for t in self.tasks)
 
 
 @dataclass(frozen=True)

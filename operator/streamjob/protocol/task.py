@@ -49,6 +49,7 @@ class Task:
     :param rest: what its own sources hold has yet to be processed.
     :param exhausted: its run ended because its trigger (availableNow, once) had consumed all there was. The
         script may start it again; if it does not, that was the end of its input.
+    :param consumed: the same, and it stays true when the task can no longer be flushed.
     :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
     :param behind_paused: a drain flushed it downstream of a stage that the script had stopped. Only the final
@@ -81,6 +82,7 @@ class Task:
     own_ended: bool = False
     rest: bool = False
     exhausted: bool = False
+    consumed: bool = False
     drained_before: bool = False
     restored: bool = False
     behind_paused: bool = False

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import streamjob
-from streamjob.protocol.messages import DriverPhase, DriverStatus, Problem
+from streamjob.protocol import index as indices
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages import Application, DriverPhase, DriverStatus, Problem, Restore
+from streamjob.protocol.records import CheckpointRecord
 from streamjob.runtime.__main__ import parser
-from streamjob.runtime.process.local import describe, in_options
+from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
 
 PACKAGE = Path(str(streamjob.__file__)).parent
 
@@ -54,3 +57,17 @@ def test_remedies_name_options_and_not_fields() -> None:
 def test_a_problem_is_told_with_what_to_do_at_the_terminal(remedy: str, told: str) -> None:
     status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=Problem("Gone", "it is gone", remedy))
     assert describe(status) == f"Gone: it is gone. {told}"
+
+
+def test_a_start_that_is_refused_before_its_first_query_is_no_epoch(tmp_path: Path) -> None:
+    """Nothing has run since the checkpoint, so the directories still have to be exactly as it says."""
+    place = JobFolder(tmp_path)
+    ended = CheckpointRecord(1, 1, Scenario.STOP, "stop-1", None, "2026-01-01T00:00:00Z", ())
+    index = indices.add(indices.empty("uid"), ended)
+    place.begin(1)
+    for _ in range(3):
+        settings = settings_for(Application("app.py"), place, index, Restore(), drain=False)
+        assert (settings.epoch, settings.restore.exact, settings.restore.again) == (2, True, False)
+    place.begin(2)
+    settings = settings_for(Application("app.py"), place, index, Restore(), drain=False)
+    assert (settings.epoch, settings.restore.exact, settings.restore.again) == (3, False, False)

@@ -62,6 +62,7 @@ class Driver:
         self._starter = Starter(self, self._loop)
         self._loop.on_over = self.waits.over
         self._loop.on_sample = self._sampled
+        self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
         # A termination that an earlier epoch did not finish, or that comes while the script still starts its
         # queries. It is carried out when all have started: until then the edges are not all known, and a
@@ -196,9 +197,11 @@ class Driver:
         """Note that Spark calls functions of the script, which could start queries."""
         self._starter.calls_back = True
 
-    def missing(self) -> list[str]:
-        """Uids of the restored, unfinished stages that the script has not started yet."""
-        return self._starter.missing()
+    def begins(self) -> None:
+        """A query has been admitted. From now on this epoch may change the checkpoint directories."""
+        with self._loop.lock:
+            self.on_begin()
+            self.on_begin = lambda: None
 
     def warn(self, *problems: Problem) -> None:
         """Add warnings for the user to the status. Those that it already has are not repeated."""
@@ -348,13 +351,12 @@ class Driver:
         self._settle()
 
     def _refuse_gone(self, waited: list[Stage]) -> None:
-        gone = [] if self.config.restore.allow_non_restored_state else self.missing()
-        if not gone:
-            return
+        gone = self._starter.left()
         only_main = self.waits.only_main_thread() and not self._starter.calls_back
-        if never := gone if only_main else self._starter.left_out(gone, waited):
+        if never := gone.live if only_main else self._starter.left_out(gone.live, waited):
             raise missing_stages.not_started(never, [s.name.name for s in self.runs()])
-        self.warn(missing_stages.warning(gone))
+        if gone.stages:
+            self.warn(missing_stages.warning(gone.stages))
 
     def _settle(self) -> None:
         with self._loop.lock:
@@ -381,7 +383,7 @@ class Driver:
                 self._starter.refuse_unknown()
             except StreamJobError as e:
                 log.warning("%s", e)
-            if not self.config.restore.allow_non_restored_state and (gone := self.missing()):
+            if gone := self._starter.left().stages:
                 self.warn(missing_stages.warning(gone))
             self._settle()
         with self._loop.lock:

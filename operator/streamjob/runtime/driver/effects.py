@@ -28,7 +28,7 @@ from ..savepoints.recover_records import known_records
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.max_watermark import endless
-from ..startup.carried_stages import CarriedStages
+from ..startup.carried_stages import CarriedStages, at_the_end
 from ..storage.clock import now
 from ..storage.hadoop import HadoopFiles
 from .live_savepoints import AskedSavepoints
@@ -357,7 +357,9 @@ class Work:
                 by_uid.setdefault(stage.uid, []).append(stage)
         records = {uid: stage_record(by_uid[uid], effect) for uid in order if uid in by_uid}
         started = tuple(records[uid] for uid in by_uid if uid in records)
-        return started + self.carried.records(self._files, by_uid)
+        carried = self.carried.records(self._files, by_uid)
+        drains = effect.scenario is not None and effect.scenario.is_drain
+        return started + (at_the_end(carried) if drains and all(s.finished for s in started) else carried)
 
     def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
         with self._announcing:  # several checkpoints may become durable at the same time

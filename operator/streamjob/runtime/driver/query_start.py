@@ -29,6 +29,7 @@ from ..startup import admission, missing_stages, naming
 from ..startup.admission import Entry
 from ..startup.check_declarations import refuse_unknown
 from ..startup.declared_shards import DeclaredStages
+from ..startup.missing_stages import Missing
 from ..startup.restore_point import restored, stage_of
 from . import threads
 from .event_loop import Loop
@@ -55,6 +56,8 @@ class Job(Protocol):
     def asked_to_end(self) -> bool: ...
 
     def warn(self, *problems: Problem) -> None: ...
+
+    def begins(self) -> None: ...
 
 
 class Starter:
@@ -99,6 +102,7 @@ class Starter:
         likeness = Likeness.of(writer, said) if said.name is None else None
         with self._named(said, found, engine, likeness) as name:
             stage, entry, upstream = self._prepare(writer, original, args, kwargs, engine, said, found, name)
+            self._job.begins()
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             stage.likeness = likeness
             if not self._reads_nothing(stage, entry, said):
@@ -302,21 +306,28 @@ class Starter:
             return {uid: engine.files.qualify(at) for uid, at in self._config.restore.checkpoints.items()}
         return {s.uid: s.tasks[0].location for s in latest.stages if s.tasks}
 
-    def missing(self, engine: Engine | None = None) -> list[str]:
-        """Uids of the restored, unfinished stages that the script has not started yet.
-
-        :param engine: None for that of any session. Empty if there is none yet.
-        """
+    def _any_engine(self) -> Engine | None:
+        """The engine of some session, None if there is none yet."""
         with self._lock:
-            known = engine or next(iter(self._engines.values()), None)
-        if known is None:
-            return []
+            return next(iter(self._engines.values()), None)
+
+    def missing(self, engine: Engine) -> list[str]:
+        """Uids of the restored, unfinished stages that the script has not started yet."""
         started = {stage.uid for stage in list(self._stages.values())}
         latest = self._config.restore.latest
         finished = {s.uid for s in latest.stages if s.finished} if latest else set()
-        return [
-            u for u in self._loop.work.carried.uids(known.files) if u not in started and u not in finished
-        ]
+        known = self._loop.work.carried.uids(engine.files)
+        return [u for u in known if u not in started and u not in finished]
+
+    def left(self) -> Missing:
+        """The missing stages that have something left. Empty if the job may leave it behind.
+
+        :raises StreamJobError: as `missing_stages.sort_out`.
+        """
+        engine = self._any_engine()
+        if engine is None or self._config.restore.allow_non_restored_state:
+            return Missing()
+        return missing_stages.sort_out(engine.files, self._config, self.missing(engine))
 
     def left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
         """The missing stages that the main thread will not start any more, see `missing_stages.left_out`.

@@ -3,7 +3,7 @@
 DIR/checkpoints     the queries' checkpoint directories
 DIR/savepoints      one folder per stop and per drain
 DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is recorded here
-DIR/epoch           the number of the last attempt
+DIR/epoch           the number of the last epoch in which a query was admitted
 DIR/lock            locked while a process runs the job
 """
 
@@ -93,10 +93,13 @@ class JobFolder:
         self._write("index.json", indices.dumps(index))
 
     def next_epoch(self) -> int:
+        """The epoch that begins next. An attempt that was refused before its first query does not count."""
         path = self.folder / "epoch"
-        epoch = int(path.read_text()) + 1 if path.exists() else 1
+        return int(path.read_text()) + 1 if path.exists() else 1
+
+    def begin(self, epoch: int) -> None:
+        """Note that the epoch begins: from now on its queries may change the checkpoint directories."""
         self._write("epoch", str(epoch))
-        return epoch
 
     def lock(self) -> None:
         """Lock the folder for the life of this process.
@@ -141,6 +144,7 @@ def run(application: Application, place: JobFolder, begin: Restore, *, drain: bo
     config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
+    driver.on_begin = lambda: place.begin(settings.epoch)
     ours = Signals()
     exits = Exit(board, driver, ours, lambda status: None)
 
@@ -163,9 +167,9 @@ def settings_for(
     *,
     drain: bool,
 ) -> DriverConfig:
-    """The configuration that the controller would give a driver. Takes the next epoch.
+    """The configuration that the controller would give a driver of the next epoch.
 
-    The restore is `exact` if the latest checkpoint ended the job and no driver has run since.
+    The restore is `exact` if the latest checkpoint ended the job and no epoch has begun since.
     """
     epoch = place.next_epoch()
     latest = index.latest

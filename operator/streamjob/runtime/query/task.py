@@ -224,7 +224,9 @@ class Stage:
             return None  # no other run can continue its socket or its memory sink
         return fire_timers(self._once, self.directory, self.engine.internals)
 
-    def record(self, checkpoint: int, finished: bool, noted: int | None, *, running: bool) -> TaskRecord:
+    def record(
+        self, checkpoint: int, finished: bool, noted: int | None, *, exhausted: bool, running: bool
+    ) -> TaskRecord:
         """The task's part of a checkpoint.
 
         The first call after a batch has committed also notes the task's endpoints in its directory.
@@ -232,6 +234,7 @@ class Stage:
         :param finished: whether its operators' `finish()` ran.
         :param noted: the batch at its snapshot, up to which its transactional sink was pre-committed. Ignored
             for other sinks, and for a run that failed.
+        :param exhausted: its run has ended because it had consumed all its input.
         :param running: record the last committed batch. Otherwise the task must be at a boundary, unless its
             run failed.
         :raises NotAtBoundary: it is not at a boundary.
@@ -250,7 +253,13 @@ class Stage:
                 note(self.directory, self._noted_ends)
                 self._noted_ends = None
         return TaskRecord(
-            self.name.index, self.directory.uri, batch, finished, state=state, transactions=transactions
+            self.name.index,
+            self.directory.uri,
+            batch,
+            finished,
+            state=state,
+            transactions=transactions,
+            exhausted=exhausted,
         )
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
@@ -299,7 +308,13 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
     ordered = sorted(tasks, key=lambda t: t.name.index)
     running = effect.scenario is None
     records = tuple(
-        t.record(effect.number, t.task in effect.finished, effect.batches.get(t.task), running=running)
+        t.record(
+            effect.number,
+            t.task in effect.finished,
+            effect.batches.get(t.task),
+            exhausted=t.task in effect.exhausted,
+            running=running,
+        )
         for t in ordered
     )
     all_finished = all(r.finished for r in records)

@@ -11,13 +11,21 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
+from ...protocol import finished
 from ...protocol.messages import DriverConfig
 from ...protocol.records import StageRecord, TaskRecord
 from ..savepoints.write import adopt, restore
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.undrain import reopen
 from ..storage.hadoop import HadoopFiles
-from .restore_point import adopted_directory, from_savepoint, restored, root_of, stage_to_restore
+from .restore_point import (
+    adopted_directory,
+    as_exhausted,
+    from_savepoint,
+    restored,
+    root_of,
+    stage_to_restore,
+)
 
 log = logging.getLogger("streamjob")
 
@@ -79,9 +87,22 @@ class CarriedStages:
         return replace(task, location=target)
 
 
+def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
+    """The records of stages that have not started, in the checkpoint with which everything else has finished.
+
+    A stage that had consumed its input and has no state has nothing left to do: it has finished, too.
+    Otherwise the job would never count as drained. If another stage still has to be resumed, nothing changes.
+    """
+    if not all(s.finished or (s.exhausted and not s.has_state) for s in stages):
+        return stages
+    return tuple(finished.flagged(s, [t.index for t in s.tasks]) for s in stages)
+
+
 def _as_of_now(files: HadoopFiles, task: TaskRecord) -> TaskRecord:
     """The task at its last committed batch: after a crash, it may be ahead of the restored checkpoint."""
-    if task.finished or task.batch is None:
+    if task.finished:
         return task
-    found = CheckpointDir(files, task.location).latest_commit()
-    return replace(task, batch=found if found is not None else task.batch)
+    directory = CheckpointDir(files, task.location)
+    found = directory.latest_commit() if task.batch is not None else None
+    exhausted = as_exhausted(directory, task)
+    return replace(task, batch=found if found is not None else task.batch, exhausted=exhausted)

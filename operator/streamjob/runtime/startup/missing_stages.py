@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from ...protocol.messages import DriverConfig, Problem
 from ...protocol.records import StageRecord
@@ -11,12 +12,55 @@ from ..query import endpoints
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage
 from ..storage.hadoop import HadoopFiles
-from .restore_point import directory_of, stage_to_restore
+from .restore_point import as_exhausted, directory_of, restored, stage_of, stage_to_restore
 
 REMEDY = (
     "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the state of the "
     "one that is gone"
 )
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Stages of the restored checkpoint that the script has not started yet, by uid.
+
+    :param live: those that had input left. A script that does not start them leaves their state behind.
+    :param exhausted: those that had consumed their input and still have state.
+    """
+
+    live: tuple[str, ...] = ()
+    exhausted: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return self.live + self.exhausted
+
+
+def sort_out(files: HadoopFiles, config: DriverConfig, missing: Collection[str]) -> Missing:
+    """Say what the missing stages have left.
+
+    A stage that had consumed its input and has no state is left out: a script whose backfill is done has no
+    need to start it again.
+
+    :param missing: uids of unfinished stages that have not started.
+    :raises StreamJobError: as `restored`.
+    """
+    record = restored(files, config) if missing else None
+    live, exhausted = [], []
+    for uid in missing:
+        stage = stage_of(record, uid)
+        if stage is None or not _is_exhausted(files, config, stage):
+            live.append(uid)
+        elif stage.has_state:
+            exhausted.append(uid)
+    return Missing(tuple(live), tuple(exhausted))
+
+
+def _is_exhausted(files: HadoopFiles, config: DriverConfig, stage: StageRecord) -> bool:
+    return stage.exhausted and all(
+        task.finished or as_exhausted(directory_of(files, config, stage.uid, task), task)
+        for task in stage.tasks
+    )
 
 
 def refuse_renamed(

@@ -65,7 +65,7 @@ def restored(files: HadoopFiles, config: DriverConfig) -> CheckpointRecord | Non
     """
     latest, savepoint = config.restore.latest, from_savepoint(config)
     # A drained checkpoint with uncommitted transactions is restored only to commit them.
-    over = latest is not None and latest.drained and config.restore.exact and not latest.uncommitted
+    over = latest is not None and latest.drained and not latest.uncommitted and not config.restore.again
     if latest is not None and over and not config.restore.allow_drained:
         raise AlreadyDrained(
             f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
@@ -123,6 +123,16 @@ def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskR
     if savepoint is not None:
         return CheckpointDir(files, f"{savepoint.rstrip('/')}/{manifest.stage_root(uid, task.index)}")
     return CheckpointDir(files, task.location)
+
+
+def as_exhausted(directory: CheckpointDir, task: TaskRecord) -> bool:
+    """Whether an exhausted task is still as its record says: no later run has planned a batch.
+
+    A later run may have died before its first checkpoint.
+
+    :param directory: the task's files.
+    """
+    return task.exhausted and task.batch == directory.latest_offset() == directory.latest_commit()
 
 
 def refuse_other(config: DriverConfig, directory: CheckpointDir, task: TaskRecord, found: int | None) -> None:
