@@ -10,7 +10,8 @@ import pytest
 import streamjob
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import parser
-from streamjob.runtime.process.local import describe, in_options
+from streamjob.runtime.process.local import JobFolder, describe, in_options
+from streamjob.runtime.storage.local_disk import path_of
 
 PACKAGE = Path(str(streamjob.__file__)).parent
 
@@ -54,3 +55,21 @@ def test_remedies_name_options_and_not_fields() -> None:
 def test_a_problem_is_told_with_what_to_do_at_the_terminal(remedy: str, told: str) -> None:
     status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=Problem("Gone", "it is gone", remedy))
     assert describe(status) == f"Gone: it is gone. {told}"
+
+
+@pytest.mark.parametrize("name", ["job", "a job ü", "50%", "a%20b", "#1", "why?", "[x]*{y}"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Hadoop decodes nothing in a URI."""
+    place = JobFolder(tmp_path / name)
+    assert place.uri("savepoints", "stop-1") == f"file://{tmp_path}/{name}/savepoints/stop-1"
+    assert path_of(place.uri("savepoints")) == tmp_path / name / "savepoints"
+
+
+def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "other" / "deep")
+    monkeypatch.chdir(tmp_path)
+    assert JobFolder(Path("state/a b")).uri() == f"file://{tmp_path}/state/a b"
+    assert JobFolder(Path("link/state")).uri() == f"file://{tmp_path}/link/state"
+    # Where the operating system would make it. Hadoop alone would take it for a folder of tmp_path.
+    assert JobFolder(Path("link/../state")).uri() == f"file://{tmp_path}/other/state"
