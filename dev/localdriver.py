@@ -36,6 +36,7 @@ from streamjob.protocol.messages import (
     TerminationRequest,
 )
 from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.runtime.storage.local_disk import uri_of
 
 JOB = JobRef("default", "local", "00000000-0000-0000-0000-000000000001")
 FAST = {
@@ -66,7 +67,7 @@ class LocalDriver:
         **config: object,
     ) -> None:
         self.home = home
-        self.storage = storage or home.as_uri()
+        self.storage = storage or uri_of(home)
         self.environment = environment or {}
         self.epoch = epoch
         self.record: CheckpointRecord | None = None
@@ -166,7 +167,7 @@ class LocalDriver:
 
     def savepoint(self, name: str, timeout: float = 60.0) -> int:
         """Ask for a savepoint beside the run, by its name below home/savepoints; the answer's code."""
-        request = SavepointRequest(name, self.epoch, (self.home / "savepoints" / name).as_uri(), timeout)
+        request = SavepointRequest(name, self.epoch, uri_of(self.home / "savepoints" / name), timeout)
         return self.call("PUT", "/v1/savepoint", request)[0]
 
     def saved(self, name: str) -> CheckpointRecord:

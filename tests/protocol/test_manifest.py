@@ -212,3 +212,25 @@ def test_a_query_may_have_any_name(a: str, b: str, i: int, j: int) -> None:
 @pytest.mark.parametrize("uid", ["a/b", "/a", "../..", "a\\b", "a:b", "a\0b", "\ud800", "%2e%2e"])
 def test_odd_names_are_quoted(uid: str) -> None:
     assert len(manifest.stage_root(uid, 0).split("/")) == 3
+
+
+@given(st.text(max_size=120), st.text(min_size=200, max_size=300), st.text(min_size=1, max_size=2))
+def test_a_long_name_makes_a_folder_that_a_file_system_can_hold(short: str, long: str, more: str) -> None:
+    roots = [manifest.stage_root(uid, 0) for uid in (f"q{short}", long, long + more)]
+    assert len(set(roots)) == 3 - (f"q{short}" in (long, long + more))
+    for root in roots:
+        manifest.check_path(root)
+        assert all(len(part.encode()) <= manifest.NAME_LIMIT for part in root.split("/"))
+
+
+def test_a_name_that_fits_is_not_shortened() -> None:
+    assert manifest.stage_root("a" * 255, 0) == f"stages/{'a' * 255}/0"
+    assert manifest.stage_root("ü" * 42, 0) == f"stages/{'%C3%BC' * 42}/0"
+    assert manifest.stage_root("a" * 256, 0).startswith(f"stages/{'a' * 189}%%")
+
+
+def test_a_shortened_name_is_no_other_stages() -> None:
+    shortened = manifest.stage_root("a" * 256, 0).split("/")[1]
+    assert manifest.stage_root(shortened, 0).split("/")[1] != shortened
+    assert manifest.folder_name(shortened.replace("%", "%25"), shortened) != shortened
+    assert len(manifest.folder_name("aü" * 100, "aü" * 100).encode()) in (254, 255)

@@ -34,6 +34,7 @@ DIGEST = "digest"  # in the document only: SHA-256 of its other fields as canoni
 FORMAT = "streamjob.savepoint"
 BEGUN_FORMAT = "streamjob.savepoint.begun"
 VERSION = 2
+NAME_LIMIT = 255  # bytes of a name in a folder, on most file systems
 SIZE_LIMIT = 256 << 20  # bytes; about a million files
 _SHARED_NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,9}")  # never ROOT/shared/../…
 
@@ -178,13 +179,28 @@ def is_shared_name(name: str) -> bool:
 
 def stage_root(stage: str, task: int) -> str:
     """The path of a task's checkpoint directory, relative to the savepoint. The stage's name is
-    percent-encoded, because a query may have any name.
+    percent-encoded, because a query may have any name, and shortened if it is long.
 
     :raises FormatError: the stage's name is `..`, `.` or empty.
     """
-    root = f"stages/{quote(stage, safe=' ', errors='replace')}/{task}"
+    root = f"stages/{folder_name(quote(stage, safe=' ', errors='replace'), stage)}/{task}"
     check_path(root)
     return root
+
+
+def folder_name(encoded: str, stage: str) -> str:
+    """The name of a stage's folder: `encoded` itself if a file system can hold it, otherwise its beginning
+    and a hash.
+
+    :param encoded: the stage's name without slashes and with each percent sign encoded. So no other stage has
+        a name with `%%`, which a shortened one has.
+    :param stage: the stage's name.
+    """
+    data = encoded.encode(errors="replace")
+    if len(data) <= NAME_LIMIT:
+        return encoded
+    digest = hashlib.sha256(stage.encode(errors="surrogatepass")).hexdigest()
+    return f"{data[: NAME_LIMIT - len(digest) - 2].decode(errors='ignore')}%%{digest}"
 
 
 def check_path(path: str) -> None:

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
             return pod.run(application)
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
-        place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}").absolute())
+        place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
         begin = Restore(
             savepoint=options.restore,
             allow_drained=options.allow_drained,

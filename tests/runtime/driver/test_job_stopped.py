@@ -116,3 +116,82 @@ def test_asyncio_comes_to_its_end() -> None:
         for text in (script, script.replace("raise JobStopped", "raise SystemExit(0)"))
     ]
     assert (done[0].stdout, done[0].returncode) == (done[1].stdout, done[1].returncode)
+
+
+THREAD_POOLS = """
+import threading
+from multiprocessing.pool import ThreadPool
+from streamjob.runtime.driver.job_stopped import JobStopped, end_joiners
+
+end_joiners()
+pool = ThreadPool(2)
+
+def stopped(n):
+    if n:
+        raise JobStopped
+    return threading.current_thread().daemon
+
+def fails(function):
+    raise LookupError(function)
+
+def calls():
+    pool.map(stopped, range(5), chunksize=1)
+
+def asks_for_each():
+    list(pool.imap(stopped, range(5)))
+
+def asks_for_one():
+    pool.apply(stopped, [1])
+
+def polls():
+    result = pool.starmap_async(stopped, [[0], [1]])
+    while not result.ready():
+        result.wait(0.01)
+    result.wait()
+
+def joins():
+    pool.apply_async(stopped, [1])
+    pool.close()
+    pool.join()
+
+def leaves():
+    sound()
+    with pool:
+        try:
+            pool.map(stopped, range(5))
+        finally:
+            pool.map_async(stopped, range(5)).wait()
+            pool.close()
+            pool.join()
+            print("finally")
+
+def sound():
+    assert pool.map(stopped, [0, 0]) == [True, True]
+    try:
+        pool.apply(fails, kwds={"function": 1})
+    except LookupError as e:
+        print("sound", e)
+
+sound()
+KIND()
+print("waited for what was stopped")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("calls", ["sound 1"]),
+        ("asks_for_each", ["sound 1"]),
+        ("asks_for_one", ["sound 1"]),
+        ("polls", ["sound 1"]),
+        ("joins", ["sound 1"]),
+        ("leaves", ["sound 1", "sound 1", "finally"]),
+    ],
+)
+def test_who_waits_for_a_pool_of_multiprocessing_is_stopped(kind: str, shown: list[str]) -> None:
+    script = dedent(THREAD_POOLS).replace("KIND", kind)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.stdout.splitlines(), done.returncode, done.stderr) == (shown, 0, "")

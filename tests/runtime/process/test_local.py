@@ -14,6 +14,7 @@ from streamjob.protocol.messages import Application, DriverPhase, DriverStatus, 
 from streamjob.protocol.records import CheckpointRecord
 from streamjob.runtime.__main__ import parser
 from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
+from streamjob.runtime.storage.local_disk import path_of
 
 PACKAGE = Path(str(streamjob.__file__)).parent
 
@@ -71,3 +72,21 @@ def test_a_start_that_is_refused_before_its_first_query_is_no_epoch(tmp_path: Pa
     place.begin(2)
     settings = settings_for(Application("app.py"), place, index, Restore(), drain=False)
     assert (settings.epoch, settings.restore.exact, settings.restore.again) == (3, False, False)
+
+
+@pytest.mark.parametrize("name", ["job", "a job ü", "50%", "a%20b", "#1", "why?", "[x]*{y}"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Hadoop decodes nothing in a URI."""
+    place = JobFolder(tmp_path / name)
+    assert place.uri("savepoints", "stop-1") == f"file://{tmp_path}/{name}/savepoints/stop-1"
+    assert path_of(place.uri("savepoints")) == tmp_path / name / "savepoints"
+
+
+def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "other" / "deep")
+    monkeypatch.chdir(tmp_path)
+    assert JobFolder(Path("state/a b")).uri() == f"file://{tmp_path}/state/a b"
+    assert JobFolder(Path("link/state")).uri() == f"file://{tmp_path}/link/state"
+    # Where the operating system would make it. Hadoop alone would take it for a folder of tmp_path.
+    assert JobFolder(Path("link/../state")).uri() == f"file://{tmp_path}/other/state"

@@ -88,11 +88,14 @@ SCRIPTS = {
 }
 
 
-def run(*command: str, home: Path) -> tuple[int, list[str], str]:
+SOURCE = str(Path(streamjob.__file__).parents[1])
+
+
+def run(*command: str, home: Path, **variables: str) -> tuple[int, list[str], str]:
     done = subprocess.run(
         [sys.executable, *command],
         cwd=home,
-        env={**os.environ, "PYTHONPATH": str(Path(streamjob.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": SOURCE, **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -121,3 +124,87 @@ def test_a_link_to_a_script_beside_its_module(tmp_path: Path) -> None:
     (tmp_path / "app.py").symlink_to("real/main.py")
     managed = run("-m", "streamjob.runtime", "--local", "app.py", home=tmp_path)
     assert managed[:2] == run("app.py", home=tmp_path)[:2] == (2, ["helped {}"])
+
+
+PATHS = """
+import sys
+
+print(sys.path, sys.argv, __file__, __loader__.path)
+sys.exit(2)
+"""
+
+
+@pytest.mark.parametrize("python", [(), ("-P",)])
+@pytest.mark.parametrize("own", [".", "elsewhere"])
+def test_modules_are_looked_up_where_python_looks_them_up(
+    tmp_path: Path, python: tuple[str, ...], own: str
+) -> None:
+    """`python -m` puts the working directory first, `python jobs/app.py` puts jobs there. PYTHONPATH stays."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/app.py").write_text(PATHS)
+    path = os.pathsep.join([str(tmp_path / own), SOURCE])
+    plain = run(*python, "jobs/app.py", home=tmp_path, PYTHONPATH=path)
+    managed = run(
+        *python, "-m", "streamjob.runtime", "--local", "jobs/app.py", home=tmp_path, PYTHONPATH=path
+    )
+    assert managed[:2] == plain[:2]
+    assert plain[0] == 2
+
+
+def test_the_working_directory_does_not_hide_the_standard_library(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/app.py").write_text("import colorsys, sys\nprint(colorsys.__file__)\nsys.exit(2)\n")
+    (tmp_path / "colorsys.py").write_text("")
+    plain = run("jobs/app.py", home=tmp_path)
+    managed = run("-m", "streamjob.runtime", "--local", "jobs/app.py", home=tmp_path)
+    assert managed[:2] == plain[:2]
+
+
+def test_a_runtime_that_is_found_in_the_working_directory_finds_the_rest_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import sys\n"
+        "assert 'streamjob.runtime.savepoints.cli' not in sys.modules\n"
+        "from streamjob.runtime.savepoints import cli\n"
+        "print(cli.__file__)\n"
+        "sys.exit(2)\n"
+    )
+    state = str(tmp_path / "state")
+    managed = run(
+        *("-m", "streamjob.runtime", "--local", "--state", state, str(tmp_path / "app.py")),
+        home=Path(SOURCE),
+        PYTHONPATH="",
+    )
+    assert managed[:2] == (2, [f"{SOURCE}/streamjob/runtime/savepoints/cli.py"])
+
+
+def test_a_traceback_of_a_script_that_has_changed_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import os\nos.chdir('/')\n\ndef f():\n    1 / 0\n\nf()\n")
+    plain = run("app.py", home=tmp_path)
+    managed = run("-m", "streamjob.runtime", "--local", "app.py", home=tmp_path)
+    frames = [line for line in plain[2].splitlines() if line.startswith("  File")]
+    assert len(frames) == 2
+    assert [line for line in managed[2].splitlines() if line.startswith("  File")] == frames
+
+
+SETTINGS_KEPT = """
+import glob, os, sys, tempfile
+
+def settings():
+    return len(glob.glob(tempfile.gettempdir() + "/streamjob-conf-*/spark.properties"))
+
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+print(settings())
+sys.exit(2)
+"""
+
+
+def test_sparks_settings_are_deleted_at_the_exit_and_not_by_a_forked_child(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    (tmp_path / "app.py").write_text(SETTINGS_KEPT)
+    managed = run("-m", "streamjob.runtime", "--local", "app.py", home=tmp_path, TMPDIR=str(temporary))
+    assert managed[:2] == (2, ["1"])
+    assert list(temporary.glob("streamjob-conf-*")) == []

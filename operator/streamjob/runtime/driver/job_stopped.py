@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.pool import AsyncResult, ThreadPool
+from queue import SimpleQueue
 from typing import Any
 
 from ...protocol.errors import StreamJobError
@@ -92,6 +94,76 @@ def end_joiners() -> None:
     futures.wait = waited
     setattr(ThreadPoolExecutor, "shutdown", shut_down)  # noqa: B010
     setattr(threading.Thread, "join", joined)  # noqa: B010  mypy reads its signature as another one
+    _end_waiters_of_thread_pools()
+
+
+def _end_waiters_of_thread_pools() -> None:
+    """Do the same for `multiprocessing.pool.ThreadPool`.
+
+    SystemExit, which JobStopped is, ends a worker of such a pool without a result, so that `map` would wait
+    for ever. With other queues of its tasks and results, JobStopped becomes the result, as any Exception
+    does, and is raised by whoever asks for that.
+    """
+    set_up, join, wait = ThreadPool._setup_queues, ThreadPool.join, AsyncResult.wait  # type: ignore[attr-defined]
+
+    @functools.wraps(set_up)
+    def set_up_ours(pool: Any) -> None:
+        set_up(pool)
+        pool._inqueue, pool._outqueue = _Tasks(), _Results()
+        pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
+
+    @functools.wraps(join)
+    def joined(pool: Any) -> None:
+        join(pool)
+        if getattr(pool._outqueue, "stopped", False) and threading.current_thread() not in _told:
+            raise JobStopped
+
+    @functools.wraps(wait)
+    def waited(result: Any, timeout: float | None = None) -> None:
+        wait(result, timeout)
+        stopped = result.ready() and not result._success and isinstance(result._value, JobStopped)
+        if stopped and threading.current_thread() not in _told:
+            raise JobStopped
+
+    setattr(ThreadPool, "_setup_queues", set_up_ours)  # noqa: B010
+    setattr(ThreadPool, "join", joined)  # noqa: B010
+    setattr(AsyncResult, "wait", waited)  # noqa: B010
+
+
+class _Stopped:
+    """What a task of a ThreadPool returns if JobStopped was raised in it."""
+
+    def __init__(self, error: JobStopped) -> None:
+        self.error = error
+
+
+class _Tasks(SimpleQueue[Any]):
+    """The tasks of a ThreadPool: (job, index, function, arguments, keyword arguments), None to end a worker."""
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if item is not None:
+            job, index, function, args, kwargs = item
+            item = job, index, functools.partial(_caught, function), args, kwargs
+        super().put(item, block, timeout)
+
+
+class _Results(SimpleQueue[Any]):
+    """The results of a ThreadPool: (job, index, (whether it succeeded, its value or its exception)), or None."""
+
+    stopped = False  # whether JobStopped was raised in a task
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if item is not None and isinstance(item[2][1], _Stopped):
+            self.stopped = True
+            item = item[0], item[1], (False, item[2][1].error)
+        super().put(item, block, timeout)
+
+
+def _caught(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except JobStopped as e:
+        return _Stopped(e)
 
 
 def _of_asyncio(thread: threading.Thread) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, MutableMapping
@@ -176,13 +178,24 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
 def adopt_spark_properties(config: DriverConfig) -> None:
     """Make Spark start with the job's configuration in this process.
 
+    The properties file is deleted at the exit of this process. Call this before `lifecycle.Exit` is created:
+    of two atexit handlers, the one that is registered first is called last, and `Exit` stops Spark.
+
     :raises NotConfigured: as `write_spark_properties`.
     """
-    file = shlex.quote(str(write_spark_properties(config, os.environ)))
+    written = write_spark_properties(config, os.environ)
+    atexit.register(_delete, written.parent, os.getpid())
+    file = shlex.quote(str(written))
     given = os.environ.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell")
     # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
     # that the class archive would not fit (see `class_archive`).
     os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} --load-spark-defaults {given}"
+
+
+def _delete(folder: Path, process: int) -> None:
+    """Delete the folder of the properties file, unless this is a forked child of `process`."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _one_line(key: str, value: str) -> str:

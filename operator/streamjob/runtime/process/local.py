@@ -39,6 +39,7 @@ from ...protocol.records import JobRef
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
+from ..storage.local_disk import uri_of
 from . import config
 from .lifecycle import Exit, run_script
 from .signals import Signals
@@ -73,11 +74,12 @@ class JobFolder:
     """The folder (DIR) of a job."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        # Hadoop takes `LINK/..` for the folder of the link, the operating system for that of its target.
+        self.folder = folder.resolve() if ".." in folder.parts else folder.absolute()
         self._lock: IO[str] | None = None
 
     def uri(self, *parts: str) -> str:
-        return self.folder.joinpath(*parts).as_uri()
+        return uri_of(self.folder.joinpath(*parts))
 
     def index(self) -> Index:
         """The index; an empty one with a new job uid if there is none.

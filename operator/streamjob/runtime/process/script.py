@@ -62,9 +62,11 @@ def run(application: Application) -> Outcome:
 
     An exception of the script is printed as Python prints it. It never propagates.
     """
+    # Absolute, because the script may change the working directory.
+    file = None if application.file is None else Path(application.file).absolute()
     try:
-        if application.file is not None:
-            _run_file(application.file, application.args)
+        if file is not None:
+            _run_file(file, application)
         else:
             assert application.module is not None
             if importlib.util.find_spec(application.module) is None:
@@ -76,7 +78,7 @@ def run(application: Application) -> Outcome:
     except (ScriptNotFound, ScriptSyntaxError) as e:
         return Outcome(1, e)
     except BaseException as e:
-        _print(e, application.file)
+        _print(e, file)
         if isinstance(e, StreamJobError):
             return Outcome(1, e)
         code = 130 if isinstance(e, KeyboardInterrupt) else 1
@@ -87,28 +89,45 @@ def run(application: Application) -> Outcome:
 _WHERE = "Set spec.application to a script that the image or a volume of the job holds"
 
 
-def _run_file(file: str, args: tuple[str, ...]) -> None:
-    path = Path(file)
+def _run_file(path: Path, application: Application) -> None:
     if not path.is_file():
-        raise ScriptNotFound(f"{file} is not a file in the driver's image or volumes", remedy=_WHERE)
+        raise ScriptNotFound(
+            f"{application.file} is not a file in the driver's image or volumes", remedy=_WHERE
+        )
     # Compile all of it before any of it runs: a script that cannot be parsed has no effect.
     try:
-        code = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except SyntaxError as e:
         _print(e, None)
         raise ScriptSyntaxError(
             f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
         ) from None
-    sys.argv = [file, *args]
-    sys.path.insert(0, str(path.resolve().parent))  # as Python does: the folder of the link's target
+    sys.argv = [application.file or "", *application.args]
+    _put_on_path(path.resolve().parent)  # as Python does: the folder of the link's target
     # It stays there after the script has ended: its threads, query functions and atexit handlers look up
     # their module.
     module = types.ModuleType("__main__")
-    module.__file__ = str(path.absolute())
-    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    module.__file__ = str(path)
+    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", str(path))
     module.__dict__.update(__builtins__=__builtins__, __cached__=None, __annotations__={})
     sys.modules["__main__"] = module
     exec(code, module.__dict__)  # noqa: S102
+
+
+def _put_on_path(folder: Path) -> None:
+    """Put the script's folder first on the module search path, in place of the entry of `python -m`.
+
+    `python -m` puts the working directory there, `python app.py` the script's folder, and with the option -P
+    both put nothing. Our own modules are found all the same: a package knows its folder.
+    """
+    if getattr(sys.flags, "safe_path", sys.flags.isolated):  # new in Python 3.11
+        return
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    runs_runtime = spec is not None and spec.name == f"{__package__.rpartition('.')[0]}.__main__"
+    with suppress(FileNotFoundError):  # the working directory has been deleted: `-m` put nothing there
+        if runs_runtime and sys.path[:1] == [str(Path.cwd())]:
+            del sys.path[0]
+    sys.path.insert(0, str(folder))
 
 
 def _left(application: Application, exit_: SystemExit) -> Outcome:
@@ -127,10 +146,10 @@ def _left(application: Application, exit_: SystemExit) -> Outcome:
 _LOG = "See the driver's log"
 
 
-def _print(error: BaseException, file: str | None) -> None:
+def _print(error: BaseException, file: Path | None) -> None:
     """Print the error through the script's excepthook, without the runtime's frames above the script's."""
     trace = error.__traceback__
-    own = str(Path(file).absolute()) if file is not None else None
+    own = None if file is None else str(file)
     while own is not None and trace is not None and trace.tb_frame.f_code.co_filename != own:
         trace = trace.tb_next
     shown = type(error), error.with_traceback(trace or error.__traceback__), trace or error.__traceback__

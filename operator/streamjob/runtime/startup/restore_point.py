@@ -165,6 +165,8 @@ def refuse_other(config: DriverConfig, directory: CheckpointDir, task: TaskRecor
 def root_of(config: DriverConfig, uid: str) -> str:
     """The folder of the checkpoint directories of a stage's tasks.
 
-    A slash in the uid is escaped: a sub-folder would lie among the tasks of another stage.
+    A slash in the uid is escaped: a sub-folder would lie among the tasks of another stage. A long uid is
+    shortened.
     """
-    return f"{config.checkpoints.rstrip('/')}/{uid.replace('%', '%25').replace('/', '%2F')}"
+    name = manifest.folder_name(uid.replace("%", "%25").replace("/", "%2F"), uid)
+    return f"{config.checkpoints.rstrip('/')}/{name}"

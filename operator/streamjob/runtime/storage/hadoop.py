@@ -252,7 +252,9 @@ class HadoopFiles:
         """
         with translated(uri, f"make the {what}"):
             if self._is_local(uri):
-                path_of(uri).mkdir(parents=True, exist_ok=True)  # Java's call does not say why it failed
+                # Java's call does not say why it failed. A relative path counts from the working directory of
+                # the JVM, whatever the script has made of Python's.
+                path_of(self.qualify(uri)).mkdir(parents=True, exist_ok=True)
             elif not self._system(uri).mkdirs(self._path(uri)):
                 raise StorageError(uri, f"make the {what}", "the file system refused it", remedy=REMEDY)
 

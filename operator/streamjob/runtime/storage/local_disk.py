@@ -32,6 +32,14 @@ def path_of(uri: str) -> Path:
     return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
 
 
+def uri_of(path: Path) -> str:
+    """The URI of an absolute path, as `path_of` and Hadoop read it.
+
+    `Path.as_uri` percent-encodes: Hadoop would take `%20` for three characters of the name.
+    """
+    return f"file://{path}"
+
+
 def entries(folder: Path, *, links: bool = True) -> Iterator[tuple[str, bool, os.stat_result]]:
     """The entries of a folder without checksum files: name, whether it is a directory, and its status.
 
