@@ -50,6 +50,7 @@ class Written:
     :param mode: from outputMode().
     :param table: from toTable().
     :param each_batch: from foreachBatch().
+    :param partitioned: from partitionBy(): the sink writes folders such as `day=1` below its own.
     :param exhausts: the trigger makes the query end when it has read the available input.
     """
 
@@ -59,6 +60,7 @@ class Written:
     mode: str | None = None
     table: str | None = None
     each_batch: BatchFunction | None = None
+    partitioned: bool = False
     exhausts: bool = False
 
     @property
@@ -80,6 +82,7 @@ def remember() -> None:
     _before("format", lambda said, source: replace(said, format=source))
     _before("queryName", lambda said, name: replace(said, name=name))
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
+    _before("partitionBy", lambda said, *columns: replace(said, partitioned=bool(columns)))
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
     _remember_trigger()
