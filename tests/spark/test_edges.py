@@ -20,6 +20,7 @@ from .feeds import Feed
 from .scripts import Script, await_batch, latest
 
 pytestmark = pytest.mark.any_spark
+ENDED = {TaskState.FINISHED, TaskState.CLOSED}
 HOURLY = "{'processingTime': '1 hour'}"
 
 
@@ -111,7 +112,7 @@ def test_a_reader_of_a_pattern_goes_on_after_the_writer(
     with script.file.open("a") as file:
         file.write(f"{bronze}\nsilver = start('silver', read('lake/*'))\n{after}\n")
     with script.driver() as driver:
-        driver.wait_for(lambda s: any(t.state is TaskState.CLOSED for g in s.stages for t in g.tasks))
+        driver.wait_for(lambda s: any(t.state in ENDED for g in s.stages for t in g.tasks))
         await_batch(driver, "silver", 0)
         time.sleep(4)  # it has nothing to read now, and would end within two seconds
         before = latest(tmp_path, "silver")
