@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from streamjob.runtime.query.edges import Channel, Ends, feeds, neighbours, sink_of
+from streamjob.runtime.spark.handles import Table
 from streamjob.runtime.spark.stream_writer import Written
 
 
-def files(path: str, *, pattern: bool = False) -> Channel:
-    return Channel("files", frozenset({path}), pattern)
+def files(path: str, *, pattern: bool = False, nested: bool = False) -> Channel:
+    return Channel("files", frozenset({path}), pattern, nested=nested)
+
+
+def table(name: str, folder: str | None = None) -> Channel:
+    return Channel("table", frozenset({name}), folder=folder)
 
 
 def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Channel:
@@ -28,12 +33,102 @@ def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Chan
         (topics("t"), topics("t", brokers="k2:9092"), False),
         (topics("orders-eu"), topics("orders-.*", pattern=True), True),
         (topics("x-orders-eu"), topics("orders-.*", pattern=True), False),
-        (Channel("table", frozenset({"t"})), files("t"), False),
+        (topics("t"), topics(r"\p{Lower}+", pattern=True), True),  # only Java can read it
+        (table("lake.db.t"), files("t"), False),
+        (table("lake.db.t"), table("lake.db.t"), True),
+        (table("lake.db.T"), table("lake.db.t"), True),
+        (table("lake.db.t"), table("lake.other.t"), False),
+        (table("spark_catalog.default.t", "file:/w/t"), files("file:/w/t"), True),
+        (table("spark_catalog.default.t", "file:/w/t"), table("spark_catalog.default.t"), True),
+        (table("spark_catalog.default.t", "file:/w/t"), files("file:/w/u"), False),
+        (files("file:/w/t"), table("lake.db.t"), False),
         (None, files("file:/a"), False),
     ],
 )
 def test_feeds(sink: Channel | None, source: Channel, *, expected: bool) -> None:
     assert feeds(sink, source) is expected
+
+
+@pytest.mark.parametrize(
+    ("folder", "glob", "expected"),
+    [
+        ("file:/lake/bronze", "file:/lake/*", True),
+        ("file:/lake/tmp/deep/bronze", "file:/lake/*", False),
+        ("file:/lake/tmp/deep/bronze", "file:/lake/*/*/bronze", True),
+        ("file:/lake/bronze/day=1", "file:/lake/*", True),
+        ("file:/lake/bronze/eu/day=1", "file:/lake/*", True),
+        ("file:/lake/b1", "file:/lake/b?", True),
+        ("file:/lake/b12", "file:/lake/b?", False),
+        ("file:/lake/b1", "file:/lake/b[0-4]", True),
+        ("file:/lake/b1", "file:/lake/b[^0-4]", False),
+        ("file:/lake/b1", "file:/lake/b[!5]", True),
+        ("file:/lake/b", "file:/lake/{a,b}", True),
+        ("file:/lake/c", "file:/lake/{a,b}", False),
+        ("file:/lake/y/d", "file:/lake/{x,y/{c,d}}", True),
+        ("file:/lake/y", "file:/lake/{x,y/{c,d}}", False),
+        ("file:/lake/a*", r"file:/lake/a\*", True),
+        ("file:/lake/a", "file:/lake/a/*.json", True),
+        ("file:/lake", "file:/lake/*", True),
+        ("file:/lake", "file:/lake/day=*/*.json", True),
+        ("file:/lake", "file:/lake/*/bronze", False),
+        ("s3a://lake/a", "s3a://lake/*", True),
+        ("s3a://pond/a", "s3a://lake/*", False),
+    ],
+)
+def test_a_glob_is_matched_by_components(folder: str, glob: str, *, expected: bool) -> None:
+    assert feeds(files(folder), files(glob, pattern=True)) is expected
+
+
+def test_a_sink_below_a_source_feeds_it() -> None:
+    """Where Spark reads it: it finds partition folders at any depth, others only with recursiveFileLookup."""
+    lake, everything = files("file:/lake"), files("file:/lake", nested=True)
+    assert feeds(files("file:/lake/source=a"), lake)
+    assert feeds(files("file:/lake/eu/source=a"), lake)
+    assert feeds(files("file:/lake/bronze", nested=True), lake), "its partitions"
+    assert not feeds(files("file:/lake/bronze"), lake)
+    assert feeds(files("file:/lake/bronze"), everything)
+    assert feeds(files("file:/lake/bronze"), files("file:/la*", pattern=True, nested=True))
+    assert not feeds(files("file:/lakes/source=a"), lake)
+    assert feeds(lake, files("file:/lake/day=1")), "a partition of what is written"
+    assert not feeds(lake, files("file:/lake/bronze"))
+
+
+@pytest.mark.parametrize(
+    ("sinks", "source", "own"),
+    [
+        ([files("file:/lake/a")], files("file:/lake/a"), False),
+        ([files("file:/lake/a")], files("file:/lake/*", pattern=True), True),
+        ([files("file:/lake/a")], files("file:/lake/{a}", pattern=True), True),
+        ([files("file:/lake/source=a")], files("file:/lake"), True),
+        ([files("file:/lake/source=a"), files("file:/lake")], files("file:/lake"), False),
+        ([files("file:/lake")], files("file:/lake/day=1"), True),
+        ([topics("clean")], topics("clean"), False),
+        ([topics("clean")], topics("clean", "clicks"), True),
+        ([topics("clean"), topics("clicks")], topics("clean", "clicks"), False),
+        ([topics("clean"), topics("clicks", brokers="k2:9092")], topics("clean", "clicks"), True),
+        ([topics("clean")], topics("clean", pattern=True), True),
+        ([table("lake.db.t")], table("lake.db.t"), False),
+        ([table("lake.db.T")], table("lake.db.t"), True),
+        ([table("spark_catalog.default.t", "file:/w/t")], files("file:/w/t"), False),
+    ],
+)
+def test_what_no_other_query_writes(sinks: list[Channel], source: Channel, *, own: bool) -> None:
+    """A pattern, a further topic and a parent folder hold what nobody in the job writes: a reader of them has not ended."""
+    reader = Ends((source,), files("file:/out"))
+    assert reader.has_own_sources([Ends((), sink) for sink in sinks], 0) is own
+    assert all(reader.read(Ends((), sink)) for sink in sinks if sink.brokers != {"k2:9092"}), (
+        "an edge all the same"
+    )
+
+
+def test_a_declared_writer_accounts_for_one_name() -> None:
+    loader = Ends((files("file:/in"),))
+    assert not Ends((files("file:/loaded"),)).has_own_sources([loader], 1)
+    assert Ends((files("file:/loaded/*", pattern=True),)).has_own_sources([loader], 1)
+    two = Ends((topics("clean", "clicks"),))
+    assert two.has_own_sources([loader], 1)
+    assert not two.has_own_sources([loader, Ends((), topics("clean"))], 1)
+    assert Ends((), unknown=1).has_own_sources([loader], 1)
 
 
 def test_any_of_several_sources_is_enough() -> None:
@@ -52,7 +147,13 @@ def test_where_a_writer_writes() -> None:
     assert sink_of(Written("kafka", {}), qualify) is None, (
         "the topic is in a column: it has to be known otherwise"
     )
-    assert sink_of(Written(table="lake.t"), qualify) == Channel("table", frozenset({"lake.t"}))
+    assert sink_of(Written("json", {"path": "/out"}, partitioned=True), qualify) == files(
+        "file:/out", nested=True
+    )
+    lake, local = Table("lake.db.t"), Table("spark_catalog.default.t", "/w/t")
+    assert sink_of(Written(table="lake.db.t"), qualify, lake) == table("lake.db.t")
+    assert sink_of(Written(table="t"), qualify, local) == table("spark_catalog.default.t", "file:/w/t")
+    assert sink_of(Written(table="no table"), qualify) is None
     assert sink_of(Written("console"), qualify) is None
 
 

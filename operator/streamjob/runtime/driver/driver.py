@@ -221,8 +221,9 @@ class Driver:
 
         :raises StreamJobError: the edge is refused.
         """
-        if self._starter.edge_declared(writer, reader):
-            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer))
+        own = self._starter.edge_declared(writer, reader)
+        if own is not None:
+            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     # --- what the script does: stop and wait ------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -233,7 +233,7 @@ class Starter:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
                 return
-            own = self._own_sources(stage.uid, stage.ends, [])
+            own = self._own_sources(stage.uid, stage.ends)
             self._loop.take(
                 lambda: c.task_started(
                     task,
@@ -351,31 +351,41 @@ class Starter:
         upstream, readers = edges.neighbours(uid, found, others, job.edges())
         return upstream, self._started(readers)
 
-    def _own_sources(self, uid: str, found: Ends, about_to_start: list[tuple[str, Ends]]) -> bool:
+    def _own_sources(
+        self,
+        uid: str,
+        found: Ends,
+        about_to_start: Iterable[tuple[str, Ends]] = (),
+        about_to_declare: Iterable[tuple[str, str]] = (),
+    ) -> bool:
         """Whether the stage reads something that no other stage of the job writes.
 
         Each shard of another stage counts with a sink of its own.
 
         :param about_to_start: uid and ends of stages that are not yet among the runs.
+        :param about_to_declare: edges that are not yet among the declared ones, as (writer, reader).
         """
-        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid] + about_to_start
+        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
+        others += about_to_start
+        pairs = [*job.edges(), *about_to_declare]
         shown = {other for other, ends in others if found.read(ends)}
-        declared = [writer for writer, reader in job.edges() if reader == uid and writer not in shown]
+        declared = {writer for writer, reader in pairs if reader == uid and writer not in shown}
         return found.has_own_sources([ends for _, ends in others], len(declared))
 
     def _started(self, uids: list[str]) -> list[Stage]:
         return [s for s in list(self._stages.values()) if s.uid in uids]
 
-    def edge_declared(self, writer: str, reader: str) -> bool:
-        """Check a declared edge.
+    def edge_declared(self, writer: str, reader: str) -> bool | None:
+        """Check an edge that is about to be declared.
 
-        :returns: whether the reader has started.
+        :returns: whether the reader also reads something that no stage writes; None if it has not started.
         :raises TransactionalUpstream: the reader has started, and the writer has a transactional sink.
         """
         found = self._started([reader])
-        if found:
-            admission.refuse_transactional_upstream(found[0], self._started([writer]), [])
-        return bool(found)
+        if not found:
+            return None
+        admission.refuse_transactional_upstream(found[0], self._started([writer]), [])
+        return self._own_sources(reader, found[0].ends, about_to_declare=[(writer, reader)])
 
     def refuse_unknown(self) -> None:
         """Check that every declaration belongs to a started query.

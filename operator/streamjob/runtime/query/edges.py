@@ -1,9 +1,13 @@
 """Which stage reads what another one writes, found from the queries: same folder, topic or table.
 
 Edges that the queries do not show (foreachBatch, a topic taken from a column) are declared by the script.
-Sinks are known from the options that the script set on the writer (`stream_writer`). Sources are known from
-the leaves of the query's logical plan (StreamingRelation, StreamingRelationV2 and UnresolvedRelation of
-org.apache.spark.sql).
+Sinks are known from the options that the script set on the writer (`stream_writer`), tables from the catalog
+as well. Sources are known from the leaves of the query's logical plan (StreamingRelation and
+StreamingRelationV2 of org.apache.spark.sql).
+
+Two questions are asked, and in doubt they are answered differently. "Does the reader read any of it?" is an
+edge, by which a drain goes: in doubt, yes. "Is all that the reader reads written by these queries?" decides
+whether the reader ends with them: in doubt, no. It then goes on, as under Spark.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from typing import Any
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...sinks.files import FileSink
-from ..spark.handles import analyzed_plan
-from ..spark.plan_sources import KNOWN, options_of
+from ..spark.handles import Table, analyzed_plan, table_of
+from ..spark.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
 
-GLOB = re.compile(r"[*?\[{]")
+GLOB = re.compile(r"[*?\[\]{}\\]")  # as SparkHadoopUtil.isGlobPath
+BRACES = re.compile(r"(?<!\\)\{([^{}]*)\}")  # the innermost
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,27 @@ class Channel:
     """Where data lies between two stages.
 
     :param kind: `files`, `kafka` or `table`.
-    :param names: a URI, topics, or a table's name.
+    :param names: a URI, topics, or a table's name with its catalog.
     :param pattern: whether `names` are patterns: globs for files, a regular expression for topics.
     :param brokers: Kafka's bootstrap servers.
+    :param folder: of a table that a query writes to, the URI where its files are. None if that is not known.
+    :param nested: of a sink, whether it writes partition folders below its own; of a source, whether it reads
+        every folder below its own.
     """
 
     kind: str
     names: frozenset[str]
     pattern: bool = False
     brokers: frozenset[str] = frozenset()
+    folder: str | None = None
+    nested: bool = False
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders that a sink writes to."""
+        if self.kind == "files":
+            return self.names
+        return frozenset({self.folder}) if self.folder is not None else frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,11 +76,17 @@ class Ends:
     def has_own_sources(self, others: Collection[Ends], declared: int) -> bool:
         """Whether the query reads something that none of the others writes.
 
+        A pattern always does: what it will match is not known.
+
         :param declared: the number of others that are declared to write what it reads, and whose sinks do not
-            show it.
+            show it. Each accounts for one folder, topic or table.
         """
-        unfed = [s for s in self.sources if not any(feeds(other.sink, s) for other in others)]
-        return self.unknown > 0 or len(unfed) > declared
+        if self.unknown or any(source.pattern for source in self.sources):
+            return True
+        sinks = [other.sink for other in others if other.sink is not None]
+        named = [(source, name) for source in self.sources for name in source.names]
+        unfed = [name for source, name in named if not any(_fills(sink, source, name) for sink in sinks)]
+        return len(unfed) > declared
 
 
 def neighbours(
@@ -85,17 +108,26 @@ def neighbours(
 
 def feeds(sink: Channel | None, source: Channel) -> bool:
     """Whether rows written to `sink` are read from `source`."""
-    if sink is None or sink.kind != source.kind:
+    if sink is None:
         return False
-    if sink.brokers and source.brokers and not sink.brokers & source.brokers:
+    if source.kind == "files":
+        nested = sink.nested or source.nested
+        places = [place for name in source.names for place in (_globs(name) if source.pattern else [name])]
+        return any(_reads_of(place, folder, nested) for place in places for folder in sink.folders)
+    if sink.kind != source.kind or not _share_brokers(sink, source):
         return False
-    if not source.pattern:
-        return bool(sink.names & source.names)
-    return any(_matches(source.kind, name, pattern) for name in sink.names for pattern in source.names)
+    if source.pattern:
+        return any(_subscribes(pattern, topic) for pattern in source.names for topic in sink.names)
+    if source.kind == "table":  # whether case counts depends on the catalog
+        return bool({n.casefold() for n in sink.names} & {n.casefold() for n in source.names})
+    return bool(sink.names & source.names)
 
 
-def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
-    """Where a query writes. None for an unknown sink, such as a foreachBatch function."""
+def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None = None) -> Channel | None:
+    """Where a query writes. None for an unknown sink, such as a foreachBatch function.
+
+    :param table: the one that `written.table` names, None if it could not be resolved.
+    """
     if written.each_batch is not None:
         function = written.each_batch.given
         return (
@@ -104,12 +136,17 @@ def sink_of(written: Written, qualify: Callable[[str], str]) -> Channel | None:
             else None
         )
     if written.table:
-        return Channel("table", frozenset({written.table}))
+        if table is None:
+            return None
+        folder = qualify(table.folder) if table.folder is not None else None
+        return Channel("table", frozenset({table.name}), folder=folder, nested=written.partitioned)
     options = written.options
     if written.format == "kafka":
         topic = options.get("topic")
         return _kafka(options, {topic}) if topic else None
-    return Channel("files", frozenset({qualify(options["path"])})) if "path" in options else None
+    if "path" not in options:
+        return None
+    return Channel("files", frozenset({qualify(options["path"])}), nested=written.partitioned)
 
 
 def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]) -> Ends:
@@ -117,28 +154,79 @@ def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str],
     leaves = analyzed_plan(writer).collectLeaves()
     found = [_source(leaf, qualify) for leaf in map(leaves.apply, range(leaves.size())) if _is_stream(leaf)]
     sources = tuple(dict.fromkeys(place for place in found if place is not None))
-    return Ends(sources, sink_of(written, qualify), sum(place is None for place in found))
+    table = table_of(writer, written.table, written.options.get("path")) if written.table else None
+    return Ends(sources, sink_of(written, qualify, table), sum(place is None for place in found))
 
 
 def _is_stream(leaf: Any) -> bool:
-    return str(leaf.getClass().getSimpleName()) in {*KNOWN, "UnresolvedRelation"}
+    return str(leaf.getClass().getSimpleName()) in KNOWN
 
 
-def _matches(kind: str, name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern) if kind == "files" else bool(re.fullmatch(pattern, name))
+def _fills(sink: Channel, source: Channel, name: str) -> bool:
+    """Whether all that a source reads under one of its names is what is written to `sink`."""
+    if source.kind == "files":
+        return name in sink.folders
+    return sink.kind == source.kind and _share_brokers(sink, source) and name in sink.names
+
+
+def _share_brokers(sink: Channel, source: Channel) -> bool:
+    return not (sink.brokers and source.brokers) or bool(sink.brokers & source.brokers)
+
+
+def _subscribes(pattern: str, topic: str) -> bool:
+    try:
+        return bool(re.fullmatch(pattern, topic))
+    except re.error:  # a pattern that only Java understands
+        return True
+
+
+def _reads_of(source: str, folder: str, nested: bool) -> bool:
+    """Whether a source reads files that are written to a folder.
+
+    It reads the files of its own folder, and those of partition folders (`day=1`) at any depth. Of other folders
+    below its own, Spark reads nothing unless the source is `nested`. A source may also be a part of what is
+    written: `folder/day=1` or `folder/*.json`.
+
+    :param source: a URI or a glob without braces.
+    :param nested: files in any folder below the source's count.
+    """
+    read, written = source.split("/"), folder.split("/")
+    if not all(_matches(glob, name) for glob, name in zip(read, written, strict=False)):
+        return False
+    part, below = read[len(written) :], written[len(read) :]
+    if part:
+        return all("=" in glob or GLOB.search(glob) for glob in part)
+    return not below or nested or any("=" in name for name in below)
+
+
+def _globs(pattern: str) -> list[str]:
+    """The globs without braces that a glob of Hadoop's stands for."""
+    found = BRACES.search(pattern)
+    if found is None:
+        return [pattern]
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    return [glob for choice in found[1].split(",") for glob in _globs(before + choice + after)]
+
+
+def _matches(glob: str, name: str) -> bool:
+    """Whether a glob of Hadoop's matches one component of a path. An escaped character matches any other."""
+    return fnmatch.fnmatchcase(name, re.sub(r"\\.", "?", glob).replace("[^", "[!"))
 
 
 def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
-    kind = str(leaf.getClass().getSimpleName())
-    if kind == "UnresolvedRelation":
-        return Channel("table", frozenset({str(leaf.tableName()).replace("`", "")}))
+    table = table_read(leaf)
+    if table is not None:
+        return Channel("table", frozenset({table}))
     options = options_of(leaf)
-    if str(leaf.sourceName()).lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
+    name = str(leaf.sourceName())
+    if name.lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
         return _kafka_source(options)
     if "path" not in options:
         return None
     path = qualify(options["path"])
-    return Channel("files", frozenset({path.rstrip("/")}), pattern=bool(GLOB.search(path)))
+    # What other sources than Spark's own read below their folder is not known.
+    nested = options.get("recursivefilelookup", "").lower() == "true" or not name.startswith("FileSource")
+    return Channel("files", frozenset({path.rstrip("/")}), pattern=bool(GLOB.search(path)), nested=nested)
 
 
 def _kafka_source(options: Mapping[str, str]) -> Channel | None:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+SESSION_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a query writes to.
+
+    :param name: the full name, with catalog and namespace.
+    :param folder: where its files are or will be. None if its catalog is not the session's.
+    """
+
+    name: str
+    folder: str | None = None
 
 
 def jvm(session: SparkSession) -> Any:
@@ -25,6 +43,36 @@ def analyzed_plan(writer: DataStreamWriter) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
+def table_of(writer: DataStreamWriter, name: str, path: str | None) -> Table | None:
+    """The table that toTable() writes to, which need not exist yet.
+
+    :param name: as the script gave it, resolved in the session as toTable() does it.
+    :param path: the writer's option `path`, where Spark creates a new table. None: in the warehouse.
+    :returns: None if the name cannot be resolved; Spark then refuses the start with an error of its own.
+    """
+    session: Any = writer._spark
+    state = session._jsparkSession.sessionState()
+    try:
+        parts = state.sqlParser().parseMultipartIdentifier(name)
+        found = state.analyzer().CatalogAndIdentifier().unapply(parts).get()
+        catalog, identifier = found._1(), found._2()
+        full = full_name(catalog, identifier)
+        if str(catalog.name()) != SESSION_CATALOG:
+            return Table(full)
+        return Table(full, _folder(jvm(writer._spark), state.catalog(), identifier, path))
+    except (Py4JError, PySparkException):
+        return None
+
+
+def full_name(catalog: Any, identifier: Any) -> str:
+    """A table's name with catalog and namespace.
+
+    :param catalog: org.apache.spark.sql.connector.catalog.CatalogPlugin.
+    :param identifier: org.apache.spark.sql.connector.catalog.Identifier.
+    """
+    return ".".join(map(str, (catalog.name(), *identifier.namespace(), identifier.name())))
+
+
 def query_manager(writer: DataStreamWriter) -> Any:
     """The session's StreamingQueryManager.
 
@@ -37,3 +85,20 @@ def query_manager(writer: DataStreamWriter) -> Any:
 def java_query(query: StreamingQuery) -> Any:
     """The query's org.apache.spark.sql.streaming.StreamingQuery."""
     return query._jsq
+
+
+def _folder(java: Any, catalog: Any, identifier: Any, path: str | None) -> str:
+    """Where the files of a table of the session catalog are, or will be once Spark has created it."""
+    option = java.scala.Option
+    table = java.org.apache.spark.sql.catalyst.TableIdentifier(
+        identifier.name(), option.apply(identifier.namespace()[0]), option.apply(SESSION_CATALOG)
+    )
+    hadoop_path = java.org.apache.hadoop.fs.Path
+    if catalog.tableExists(table):
+        return str(hadoop_path(catalog.getTableMetadata(table).location()).toString())
+    default = hadoop_path(catalog.defaultTablePath(table))
+    if path is None:
+        return str(default.toString())
+    if urlsplit(path).scheme or path.startswith("/"):
+        return path
+    return str(hadoop_path(default.getParent(), path).toString())  # Spark's rule for a relative path

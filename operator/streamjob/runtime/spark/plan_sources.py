@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .handles import full_name
+
 Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 
 KNOWN = frozenset({"StreamingRelation", "StreamingRelationV2"})
@@ -101,6 +103,21 @@ def options_of(leaf: Any) -> dict[str, str]:
         pair = pairs.next()
         options[str(pair._1()).lower()] = str(pair._2())
     return options
+
+
+def table_read(leaf: Any) -> str | None:
+    """The full name of the catalog table that a source reads. None if it reads something else.
+
+    A file table of the session catalog is not such a table: Spark reads its folder.
+
+    :param leaf: a StreamingRelation or a StreamingRelationV2.
+    """
+    if str(leaf.getClass().getSimpleName()) != "StreamingRelationV2":
+        return None
+    catalog, identifier = leaf.catalog(), leaf.identifier()
+    if catalog.isEmpty() or identifier.isEmpty():
+        return None
+    return full_name(catalog.get(), identifier.get())
 
 
 def kind_of_position(text: str) -> str | None:

@@ -64,6 +64,7 @@ class Written:
     :param table: from toTable().
     :param each_batch: from foreachBatch().
     :param each_row: from foreach().
+    :param partitioned: from partitionBy(): the sink writes folders such as `day=1` below its own.
     :param exhausts: the trigger makes the query end when it has read the available input.
     """
 
@@ -74,6 +75,7 @@ class Written:
     table: str | None = None
     each_batch: BatchFunction | None = None
     each_row: object = None
+    partitioned: bool = False
     exhausts: bool = False
 
     @property
@@ -96,6 +98,7 @@ def remember() -> None:
     _before("queryName", lambda said, name: replace(said, name=name))
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
     _before("foreach", lambda said, f: replace(said, each_row=f))
+    _before("partitionBy", lambda said, *columns: replace(said, partitioned=bool(columns)))
     _before("option", lambda said, key, value: _with_options(said, {key: value}))
     _before("options", _with_options)
     _remember_trigger()
