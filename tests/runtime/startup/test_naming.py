@@ -12,8 +12,8 @@ from pyspark.errors import IllegalArgumentException
 from streamjob.protocol.messages import Application, DriverConfig
 from streamjob.protocol.records import JobRef
 from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.likeness import Likeness
 from streamjob.runtime.query.task import Engine, TaskName
-from streamjob.runtime.spark.likeness import Likeness
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.admission import ShardMissing, refuse_missing
 from streamjob.runtime.startup.declared_shards import DeclaredStages

@@ -19,10 +19,10 @@ from ..jvm import signals
 from ..query import edges
 from ..query.bounded_input import InputEnd
 from ..query.edges import Ends
+from ..query.likeness import Likeness
 from ..query.task import Engine, Stage, TaskName
 from ..query.transactions import Transactions, owner_of
 from ..spark.handles import java_query, query_manager
-from ..spark.likeness import Likeness
 from ..spark.session_conf import started
 from ..spark.stream_writer import Written, running_batch_function, written
 from ..startup import admission, missing_stages, naming

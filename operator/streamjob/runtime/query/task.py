@@ -20,7 +20,6 @@ from ..jvm.errors import one_line
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.internals import Internals
-from ..spark.likeness import Likeness
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.source_log import left_at
@@ -30,6 +29,7 @@ from .bounded_input import InputEnd
 from .driver_state import StateKeeper
 from .edges import Ends
 from .endpoints import NotedEnds, note
+from .likeness import Likeness
 from .transactions import Transactions
 
 log = logging.getLogger("streamjob")

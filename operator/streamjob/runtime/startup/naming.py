@@ -10,8 +10,8 @@ from ...job import ONLY_QUERY
 from ...protocol.errors import StreamJobError
 from ...shards import Shard
 from ..query.edges import Ends
+from ..query.likeness import Likeness
 from ..query.task import Engine, Stage, TaskName
-from ..spark.likeness import Likeness
 from ..spark.stream_writer import Written
 from .declared_shards import DeclaredStages
 

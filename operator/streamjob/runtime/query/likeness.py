@@ -16,8 +16,8 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from .handles import analyzed_plan
-from .stream_writer import Written
+from ..spark.handles import analyzed_plan
+from ..spark.stream_writer import Written
 
 EXPRESSION_IDS = re.compile(r'"(id|jvmId)":("[^"]*"|\d+)')  # differ in each DataFrame
 PLAIN = (str, bytes, int, float, bool, type(None))
