@@ -1,7 +1,7 @@
-# `make` lists the targets. Everything runs from a fresh checkout: what is missing is installed first.
-# Variables: CLUSTER=context  use the cluster that this kubeconfig context names instead of booting one
-#            KEEP=1           leave the cluster and the demo's namespace as they are at the end
-#            SECONDS=3600     how long `make soak` goes on
+# `make` lists the targets. Everything runs from a fresh checkout: missing tools and packages are installed first.
+# Variables: CLUSTER=context  use the cluster of this kubeconfig context instead of booting a local one
+#            KEEP=1           keep the cluster and the demo's namespace at the end
+#            SECONDS=3600     how long `make soak` runs
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 export PYTHONPATH := $(CURDIR)/operator
@@ -15,11 +15,11 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: venv ## Boot a Kubernetes, run a stream on it, stop, resume, drain, check
+demo: venv ## Boot a local Kubernetes, run a stream on it, stop, resume, drain, check
 	@$(PYTHON) -m dev.demo
 
 .PHONY: demo-down
-demo-down: venv ## Take away what `make demo KEEP=1` left
+demo-down: venv ## Remove what `make demo KEEP=1` left behind
 	@$(PYTHON) -m dev.demo --down
 
 .PHONY: cluster
@@ -27,7 +27,7 @@ cluster: ## Boot the local Kubernetes and print its kubeconfig
 	@python3 -m dev.cluster up
 
 .PHONY: cluster-down
-cluster-down: ## End the local Kubernetes, nothing is left
+cluster-down: ## Remove the local Kubernetes completely
 	@python3 -m dev.cluster down
 
 .PHONY: images
@@ -36,18 +36,18 @@ images: ## Build the product's images
 	@python3 -m dev.images build --target driver-s3
 
 .PHONY: test
-test: ready-to-test ## What a commit has to pass, end to end on the real cluster included: half an hour
+test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (half an hour)
 	@dev/test.sh
 
 .PHONY: test-all
-test-all: ready-to-test ## Every test in every combination: an hour
+test-all: ready-to-test ## Run every test in every combination (an hour)
 	@dev/test.sh all
 
 .PHONY: ready-to-test
 ready-to-test: packages
 	@$(MAKE) --no-print-directory -j 2 binaries environments
 
-# Compiling keeps the processor busy, what the environments need is mostly waited for.
+# In parallel: compiling keeps the processor busy, while the environments mostly wait for downloads.
 .PHONY: binaries environments
 binaries:
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
@@ -55,19 +55,19 @@ environments:
 	@dev/bootstrap.sh && dev/bootstrap.sh spark40 && dev/bootstrap.sh servers
 
 .PHONY: test-fast
-test-fast: venv ## Tests that need neither a cluster nor Spark
+test-fast: venv ## Run the tests that need neither a cluster nor Spark
 	$(PYTHON) -m pytest -q -m "not cluster and not spark"
 
 .PHONY: soak
-soak: venv ## Random plans in the simulated world for SECONDS (default 600), new ones each time
+soak: venv ## Run random plans in the simulated world for SECONDS (default 600), new plans each time
 	@$(PYTHON) -m tests.world --seconds $(or $(SECONDS),600)
 
 .PHONY: bench
-bench: venv ## Measure everything, about an hour (docs/benchmarks.md)
+bench: venv ## Run all benchmarks, about an hour (docs/benchmarks.md)
 	@$(PYTHON) -m dev.bench
 
 .PHONY: lint
-lint: venv ## Style, types, import contracts, generated files up to date
+lint: venv ## Check style, types, import contracts, and that generated files are up to date
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
@@ -76,7 +76,7 @@ lint: venv ## Style, types, import contracts, generated files up to date
 	$(PYTHON) -m dev.prose
 
 .PHONY: format
-format: venv ## Let ruff put the code into shape
+format: venv ## Format the code and apply automatic fixes
 	$(PYTHON) -m ruff check --fix-only
 	$(PYTHON) -m ruff format
 
@@ -86,7 +86,7 @@ crds: venv ## Generate crds/ from the models
 	cp crds/streamjobs.yaml charts/streamjob/crds/
 
 .PHONY: lock
-lock: venv ## Choose versions anew for requirements/*.lock
+lock: venv ## Resolve the versions in requirements/*.lock again
 	$(COMPILE) --all-extras -o requirements/dev.lock
 	$(COMPILE) --all-extras --override requirements/spark40.in -o requirements/spark40.lock
 	$(COMPILE) --extra controller -o requirements/controller.lock

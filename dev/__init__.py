@@ -1,1 +1,1 @@
-"""Tools of the people who work on StreamJob. Nothing in here is shipped."""
+"""Tools for developing StreamJob. Nothing in this package is shipped."""

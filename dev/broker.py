@@ -1,4 +1,4 @@
-"""A Kafka broker for tests: one process, on free ports of this machine, with its data in a folder of its own."""
+"""A Kafka broker for tests: one process on free ports of this machine, with its data in its own folder."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from dev import ports
 from dev.cluster.layout import cache_folder
 from dev.demo.waiting import PATIENCE
 
-JARS = cache_folder() / "jars"  # made by dev/bootstrap.sh servers
+JARS = cache_folder() / "jars"  # filled by dev/bootstrap.sh servers
 CONNECTORS = ",".join(
     str(jar) for jar in sorted((JARS / "spark").glob("*.jar"))
-)  # for spark.jars, of Spark 4.1
+)  # for spark.jars with Spark 4.1
 JDBC = ",".join(
     str(jar) for jar in (JARS / "spark").glob("postgresql-*.jar")
-)  # of these, what suits any Spark
+)  # those of the connectors that fit any version of Spark
 KAFKA = Path(__file__).parent / "kafka"
 
 
 class Kafka:
-    """Started at once. :raises FileNotFoundError: its jars are not there."""
+    """A broker that the constructor starts.
+
+    :raises FileNotFoundError: Kafka's jars are missing.
+    """
 
     def __init__(self, folder: Path) -> None:
         if not list((JARS / "kafka").glob("*.jar")):

@@ -1,7 +1,8 @@
-"""A driver without Kubernetes: the real runtime in a process of its own, spoken to as the controller speaks to it.
+"""A driver without Kubernetes, for tests and benchmarks: the real runtime in its own process.
 
-For tests and benchmarks. As the controller does, it confirms each checkpoint that is durable, unless a test wants to do that by
-itself (`answers=False`, `complete`). `status` and `terminate` are single calls, `finish` is the whole conversation.
+`LocalDriver` takes the controller's place: it speaks the control protocol and confirms each durable
+checkpoint. A test that confirms checkpoints itself passes `answers=False` and calls `complete`. `status` and
+`terminate` are single calls, `finish` is the whole conversation.
 """
 
 from __future__ import annotations
@@ -49,10 +50,13 @@ FAST = {
 
 
 class LocalDriver:
-    """One driver process (one epoch). `home` holds checkpoints, savepoints, logs; later epochs are given the same one.
+    """One driver process, which is one epoch.
 
-    :param storage: URI to hold checkpoints and savepoints instead. :param environment: the process gets these variables too.
-    :param answers: it confirms checkpoints.
+    :param home: folder for checkpoints, savepoints and logs. Later epochs use the same folder.
+    :param storage: URI for checkpoints and savepoints, instead of `home`.
+    :param environment: additional environment variables of the process.
+    :param answers: whether to confirm checkpoints, as the controller does.
+    :param config: further fields of `DriverConfig`.
     """
 
     def __init__(
@@ -117,18 +121,18 @@ class LocalDriver:
                 start_new_session=True,
             )
         self.answers = False
-        self.confirmed: list[CheckpointRecord] = []  # as the index has them
+        self.confirmed: list[CheckpointRecord] = []  # what the index would hold
         if answers:
             self.answer()
 
     def answer(self) -> None:
-        """From now on each checkpoint that is durable is confirmed."""
+        """Confirm each durable checkpoint from now on."""
         if not self.answers:
             self.answers = True
             threading.Thread(target=self._answer, name="index", daemon=True).start()
 
     def _answer(self) -> None:
-        """As the controller: what is durable is taken into the index, and the driver is told so."""
+        """Act as the controller: commit each durable checkpoint to the index and confirm it to the driver."""
         version = -1
         while self.process.poll() is None:
             try:
@@ -139,7 +143,7 @@ class LocalDriver:
                         self.complete(record.checkpoint)
                 version = status.version
             except (OSError, http.client.HTTPException):
-                time.sleep(0.02)  # not there yet, or not any more
+                time.sleep(0.02)  # the endpoint is not up yet, or no longer up
 
     # --- single calls ---------------------------------------------------------------------------------------------
 
@@ -158,7 +162,10 @@ class LocalDriver:
         return codec.loads(DriverStatus, text)
 
     def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
-        """Ask for the end; `savepoint` is a name below savepoints, by default one of this epoch's own."""
+        """Request a termination.
+
+        :param savepoint: name of the savepoint below the folder of savepoints; by default mode and epoch.
+        """
         uri = f"{self.storage}/savepoints/{savepoint or f'{mode.value.lower()}-{self.epoch}'}"
         request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri)
         code, text = self.call("PUT", "/v1/termination", request)
@@ -166,12 +173,16 @@ class LocalDriver:
         return request
 
     def savepoint(self, name: str, timeout: float = 60.0) -> int:
-        """Ask for a savepoint beside the run, by its name below home/savepoints; the answer's code."""
+        """Request a live savepoint.
+
+        :param name: name of the savepoint below `home/savepoints`, also the id of the request.
+        :returns: the HTTP status code of the answer.
+        """
         request = SavepointRequest(name, self.epoch, uri_of(self.home / "savepoints" / name), timeout)
         return self.call("PUT", "/v1/savepoint", request)[0]
 
     def saved(self, name: str) -> CheckpointRecord:
-        """Wait until it is durable, and take it into the index."""
+        """Wait until the savepoint is durable, then confirm its checkpoint."""
         status = self.wait_for(
             lambda s: s.savepoint is not None and s.savepoint.request_id == name and s.savepoint.over
         )
@@ -187,7 +198,10 @@ class LocalDriver:
     # --- conversations --------------------------------------------------------------------------------------------
 
     def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = PATIENCE) -> DriverStatus:
-        """The first status that meets the condition. Fails with the driver's log if it ends or time runs out."""
+        """Wait for the first status that meets the condition.
+
+        :raises AssertionError: the driver ended or the time ran out; the message has the end of its log.
+        """
         deadline = time.monotonic() + timeout
         after = -1
         while time.monotonic() < deadline:
@@ -204,11 +218,14 @@ class LocalDriver:
         raise AssertionError(f"the driver did not get there (exit {self.process.poll()}):\n{self.tail()}")
 
     def running(self, batches: int = 1) -> DriverStatus:
-        """Wait until the query has committed some batches."""
+        """Wait until a query has committed batch number `batches`."""
         return self.wait_for(lambda s: any((t.batch or 0) >= batches for g in s.stages for t in g.tasks))
 
     def finish(self, mode: Mode | None = None, savepoint: str | None = None) -> CheckpointRecord:
-        """End the job as the controller does: request, durable checkpoint, index, exit 0."""
+        """End the job as the controller does: request, durable checkpoint, confirmation, exit code 0.
+
+        :param mode: how to end the job. None waits for a job that ends without a request.
+        """
         if mode is not None:
             self.wait_for(lambda s: True)  # the endpoint is up
             self.terminate(mode, savepoint)
@@ -243,28 +260,28 @@ class LocalDriver:
             raise AssertionError(f"the driver does not end:\n{self.tail()}") from None
 
     def kill(self) -> None:
-        """SIGKILL to the driver and its JVM, as a lost node."""
+        """Kill the driver and its JVM with SIGKILL, as the loss of a node does."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def jvm(self) -> str:
-        """The pid of its JVM."""
+        """The pid of the driver's JVM."""
         (jvm,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return jvm
 
     def report(self) -> DriverStatus:
-        """The termination message."""
+        """The driver's final report: its termination message."""
         return codec.loads(DriverStatus, self.report_file.read_text())
 
     def tail(self, lines: int = 40) -> str:
-        """How its log ends, after what it says itself that went wrong."""
+        """The end of the driver's log, preceded by the problem in its final report, if any."""
         problem = self.report().problem if self.report_file.exists() else None
         end = self.log.read_text(errors="replace").splitlines()[-lines:]
         return "\n".join([problem.message, *end] if problem else end)
 
     def boundary(self, stage: str = "main") -> tuple[int, int]:
-        """Latest numbers in the offset and the commit log of a stage."""
+        """The latest batch numbers in the offset log and the commit log of a stage, -1 if a log is empty."""
         root = self.home / "checkpoints" / stage / "0"
         return _latest(root / "offsets"), _latest(root / "commits")
 

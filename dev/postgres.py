@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: Debian's, on a free port of this machine, with its data in a folder of its own."""
+"""A PostgreSQL server for tests: Debian's, on a free port of this machine, with its data in its own folder."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ USER = "postgres"  # the server refuses to run as root
 
 
 class Postgres:
-    """Started at once; `stop()` ends it and removes the folder.
+    """A server that the constructor starts. `stop()` ends it and removes its folder.
 
-    :raises FileNotFoundError: it is not installed.
+    :raises FileNotFoundError: PostgreSQL is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class Postgres:
         folder.mkdir(parents=True)
         if os.geteuid() == 0:
             shutil.chown(folder, USER)
-        # fsync is off for speed: what survives here is a crash of the server, not of the machine.
+        # fsync is off for speed: data survives a crash of the server, but not of the machine.
         self._settings = f"-p {self._port} -k '' -h 127.0.0.1 -c max_prepared_transactions=20 -c fsync=off"
         self._run("initdb", "-D", self._data, "-U", "test", "-A", "trust", "--no-sync", "-E", "UTF8")
         self._start()
@@ -38,7 +38,7 @@ class Postgres:
         return f"jdbc:postgresql://127.0.0.1:{self._port}/postgres?user=test"
 
     def sql(self, statement: str) -> list[list[str]]:
-        """The rows that it returns, as text."""
+        """Run a statement and return its rows, as text."""
         done = self._run(
             "psql", "-h", "127.0.0.1", "-p", str(self._port), "-U", "test", "-d", "postgres",
             "-v", "ON_ERROR_STOP=1", "-qAtF", "\t", "-c", statement,
@@ -46,7 +46,7 @@ class Postgres:
         return [line.split("\t") for line in done.splitlines()]
 
     def restart(self) -> None:
-        """As after a crash: prepared transactions survive it."""
+        """Restart the server as after a crash. Prepared transactions survive."""
         self._run("pg_ctl", "-D", self._data, "-w", "-m", "immediate", "stop")
         self._start()
 

@@ -1,1 +1,1 @@
-"""What StreamJob costs, measured: `make bench` (docs/benchmarks.md holds a run and says how to read it)."""
+"""Benchmarks of what StreamJob costs: `make bench`. docs/benchmarks.md has the results and explains them."""

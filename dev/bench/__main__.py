@@ -34,7 +34,7 @@ examples:
 class Table(NamedTuple):
     title: str
     figures: Figures
-    flink: dict[str, str] | None = None  # what Flink took, by figure
+    flink: dict[str, str] | None = None  # Flink's values, by figure
 
 
 def _endings(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
@@ -79,7 +79,11 @@ def _scale(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
 
 
 class Part(NamedTuple):
-    """`runs`: samples of each figure where nobody says how many; all parts together take about an hour with them."""
+    """A part of the benchmarks.
+
+    :param runs: default number of samples of each figure. With the defaults, all parts together take about an
+        hour.
+    """
 
     tables: Callable[[argparse.Namespace, int], Iterator[Table]]
     runs: int
@@ -114,7 +118,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, action="append", help="StreamJobs (default 100 and 1000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there, after each table")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is taken away then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # exit normally, so that the cleanup runs
     results: dict[str, dict[str, list[float]]] = {}
     for name in arguments.only or PARTS:
         part = PARTS[name]

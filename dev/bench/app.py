@@ -1,6 +1,7 @@
-"""The job that is measured: counts per key and day, all windows open until a drain. Plain PySpark.
+"""The measured job: counts per key and day. All windows stay open until a drain. Plain PySpark.
 
-Arguments: what it reads ("files FOLDER" or "rate ROWS_PER_BATCH KEYS"), and, to run bare, a checkpoint folder.
+Arguments: the input ("files FOLDER" or "rate ROWS_PER_BATCH KEYS") and, to run without the runtime, a
+checkpoint folder.
 """
 
 import sys

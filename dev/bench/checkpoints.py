@@ -1,7 +1,8 @@
-"""What a job-wide checkpoint costs: the time it takes, and the pause that the queries feel.
+"""The cost of a job-wide checkpoint: its duration, and how much it delays the queries.
 
-The same job runs without checkpoints and with so many that each batch has one beside it, in turn, since the machine's speed
-drifts. The pause is what a batch takes longer for it.
+The same job runs without checkpoints, and with so many that a checkpoint runs during every batch. The two
+take turns, because the machine's speed drifts. The pause is the difference between the durations of their
+batches.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
 
 APP = Path(__file__).with_name("queries.py")
-ROWS = 20_000  # of one micro-batch
+ROWS = 20_000  # in a micro-batch
 WARM, COUNTED = 8, 40  # batches of each query
 KEEP = {"spark.sql.streaming.numRecentProgressUpdates": str(WARM + 4 * COUNTED)}
 
 
 def measure(queries: int, runs: int) -> Figures:
-    """:param queries: of the job. The checkpoint is durable in its driver; the index is not part of it."""
+    """Measure until a checkpoint is durable in the driver; the index is not part of the measurement.
+
+    :param queries: number of queries of the job.
+    """
     figures = Figures()
     for run in range(runs):
         print(f"  {queries} queries: run {run + 1} of {runs}", flush=True)
         home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
         try:
             with_them = {}
-            # Which goes first changes, so that neither has the warmer machine each time.
+            # Alternate which goes first, so that the warmer machine does not always favour the same one.
             for interval in (0.0, 0.1) if run % 2 == 0 else (0.1, 0.0):
                 with_them[interval > 0], durable = _batch(home / str(interval), queries, interval)
                 for seconds in durable:
@@ -44,7 +48,7 @@ def measure(queries: int, runs: int) -> Figures:
 
 
 def _batch(home: Path, queries: int, interval: float) -> tuple[float, list[float]]:
-    """Median of the batches of all queries, and what the checkpoints took, in seconds."""
+    """The median duration of all queries' batches, and the durations of the checkpoints, in seconds."""
     home.mkdir()
     took = home / "batches.txt"
 
@@ -62,11 +66,11 @@ def _batch(home: Path, queries: int, interval: float) -> tuple[float, list[float
             if enough(status):
                 break
             done = _newest(status)
-            driver.complete(done)  # as the controller does when the index has it
+            driver.complete(done)  # as the controller does after it has committed the checkpoint to the index
         driver.finish(Mode.STOP)
         log = driver.log.read_text()
     batches = [float(line) for line in took.read_text().split()]
-    # The last one is the stop's, with its savepoint.
+    # The last one belongs to the stop and includes its savepoint.
     return statistics.median(batches), [float(t) for t in re.findall(r"durable after ([0-9.]+) s", log)][:-1]
 
 

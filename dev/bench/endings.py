@@ -1,4 +1,4 @@
-"""How long a stop, a drain and a resume take, at a number of keys; the real runtime with us in the controller's place."""
+"""How long a stop, a drain and a resume take, by number of keys. The real runtime, with us as its controller."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROCKSDB = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.driver.memory": "4g",
 }
-# Flink 2.3.0 on such a machine, 2 cores, standalone with a warm JVM: hashmap at 1,000 keys, RocksDB at 1,000,000
-# (min/median/max in seconds; canonical savepoints, as ours are full copies).
+# Flink 2.3.0 on a comparable machine, 2 cores, standalone with a warm JVM: hashmap for 1,000 keys, RocksDB
+# for 1,000,000 (min/median/max in seconds; canonical savepoints, because ours are full copies).
 FLINK = {
     1_000: {
         "stop: request to savepoint complete": "0.011/0.025/0.046",
@@ -39,7 +39,9 @@ FLINK = {
 
 
 def measure(keys: int, runs: int) -> Figures:
-    """`runs` lives of a job: start, take all keys in, stop idle, resume, drain; and of another that is drained in its first."""
+    """Run the life of a job `runs` times: start, read all keys, stop while idle, resume, drain. A second job
+    is drained in its first epoch.
+    """
     figures = Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     try:
@@ -53,7 +55,7 @@ def measure(keys: int, runs: int) -> Figures:
 
 
 def _rows(home: Path, keys: int) -> Path:
-    """Two files, each with every key once."""
+    """Write two files, each with every key once."""
     code = (
         "import sys\nfrom pyspark.sql import SparkSession\n"
         "s = SparkSession.builder.master('local[2]').getOrCreate()\n"
@@ -82,7 +84,7 @@ def _life(home: Path, rows: Path, figures: Figures) -> None:
 
 
 def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> None:
-    """Ask for the end of an idle query, take the time of each step, answer for the index at once."""
+    """End an idle query and measure each step. The checkpoint is confirmed at once, without an index."""
     name = name or mode.value.lower()
     driver.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
     began = time.monotonic()
@@ -109,7 +111,7 @@ def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> N
 
 
 def _query_start(log: str) -> float:
-    """From the stage's entry (state to start from is checked) to the query's thread running, by the driver's own log."""
+    """Seconds until the query's thread runs, from the driver's log. Includes the check of the initial state."""
     found = re.search(r"stage main started in ([0-9.]+) s", log)
     assert found, log[-2000:]
     return float(found[1])

@@ -1,4 +1,4 @@
-"""A table of figures: minimum, median and maximum of each, and what Flink took for the same."""
+"""A table of figures: minimum, median and maximum of each, and Flink's value for the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Figures:
-    """Samples by name, in the order in which the names came."""
+    """Samples by name, in the order in which the names were first added."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
 

@@ -1,5 +1,8 @@
-"""From `kubectl patch` to the driver's having the request, end to end on the real cluster: API server, watch, controller
-(three reads, the intent's write), TLS to the driver. By one clock: cluster and driver are on this machine."""
+"""The time from `kubectl patch` until the driver has the request, end to end on the real cluster.
+
+The path is: API server, watch, controller (three reads, and the write of the intent), TLS to the driver. One
+clock measures all of it, because cluster and driver run on this machine.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ NAME = "bench"
 
 
 def measure(samples: int) -> Figures:
-    """Each sample is a job of its own: started, running, patched to Stopped."""
+    """Measure `samples` jobs. Each is started, and patched to Stopped once it runs."""
     console = Console()
     place = site.reach_cluster(Settings.from_environment(), NAMESPACE, console)
     figures = Figures()

@@ -1,4 +1,4 @@
-"""What a query feels of a savepoint that is written beside it."""
+"""How much a query is delayed by a savepoint that is written while it runs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ def measure(
     figures: Figures,
     how: str = "",
 ) -> None:
-    """The longest time between the ends of two batches of a query that always has input: with a savepoint beside it, and in as
-    long a time without.
+    """Measure the longest time between the ends of two batches of a query that always has input: first while
+    a savepoint is written, then for the same time without one.
 
-    :param location: its checkpoint directory, a URI. :param how: the savepoint is written, for the names of the figures.
+    :param location: URI of the query's checkpoint directory.
+    :param save: writes the savepoint.
+    :param delete: deletes it.
+    :param how: how the savepoint is written, for the names of the figures.
     """
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10_000).load()
     counts = rows.groupBy((F.col("value") % 1000).alias("k")).count()
@@ -46,7 +49,7 @@ def measure(
                 seconds = time.monotonic() - began
             else:
                 time.sleep(seconds)
-            _next_batch(query)  # it has felt it last
+            _next_batch(query)  # the last batch that the savepoint can have delayed
             longest = max(b - a for a, b in pairwise(_ends(query)[before - 1 :]))
             figures.add(f"beside a query: longest time between two batches, {what} a savepoint{how}", longest)
         figures.add(f"beside a query: the savepoint{how}", seconds)
@@ -56,14 +59,14 @@ def measure(
 
 
 def _next_batch(query: StreamingQuery) -> None:
-    """One that had not ended yet has, and another one."""
+    """Wait until the running batch and another one have ended."""
     seen = len(_ends(query))
     while len(_ends(query)) < seen + 2:
         time.sleep(0.1)
 
 
 def _ends(query: StreamingQuery) -> list[float]:
-    """When its batches have ended, seconds since 1970."""
+    """When the query's batches ended, in seconds since 1970."""
     return [
         datetime.fromisoformat(p["timestamp"].replace("Z", "+00:00")).timestamp()
         + p["durationMs"]["triggerExecution"] / 1000

@@ -1,4 +1,6 @@
-"""How many events the engine takes in a second, at 1,000 tasks: a whole life with checkpoints and a drain, no I/O at all."""
+"""How many events per second the engine handles with 1,000 tasks: a whole life with checkpoints and a drain,
+no I/O.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,19 @@ Job = Iterator[tuple[str, tuple[str, ...]]]
 
 
 def chain(tasks: int) -> Job:
-    """Each stage reads from the one before."""
+    """Each stage reads from the previous one."""
     for i in range(tasks):
         yield f"s{i}", (f"s{i - 1}",) if i else ()
 
 
 def tree(tasks: int) -> Job:
-    """Each stage reads from two."""
+    """Each stage reads from two others."""
     for i in reversed(range(tasks)):
         yield f"s{i}", tuple(f"s{j}" for j in (2 * i + 1, 2 * i + 2) if j < tasks)
 
 
 def wide(tasks: int) -> Job:
-    """Two stages, every task of the one connected with every task of the other."""
+    """Two stages: every task of one is connected to every task of the other."""
     for i in range(tasks // 2):
         yield f"a/{i}", ()
     for i in range(tasks - tasks // 2):
@@ -54,15 +56,17 @@ ANSWERS: dict[type[Any], Callable[[Coordinator, Any], list[fx.Effect]]] = {
 
 
 def live(job: Job, *, script_waits: bool = False) -> int:
-    """Start, some checkpoints, drain, end. The number of events that it took.
+    """Run a job: start, some checkpoints, drain, end.
 
-    :param script_waits: the script ends only when every query is closed, so that each end takes a checkpoint.
+    :param script_waits: the script ends only after every query is closed, so that each end takes a
+        checkpoint.
+    :returns: the number of events.
     """
     c = Coordinator(settings=Checkpointing())
     events = 0
 
     def settle(wanted: list[fx.Effect]) -> None:
-        """Carry out what an event wants, and all that follows."""
+        """Carry out the effects of an event, and everything that follows from them."""
         nonlocal events
         events += 1
         todo = deque(wanted)
@@ -89,7 +93,7 @@ DRAIN = TerminationRequest("r1", 1, Mode.DRAIN)
 
 
 def measure(runs: int = 5) -> Figures:
-    """Events in a second of processor time."""
+    """Measure events per second of processor time."""
     figures = Figures()
     for _ in range(runs):
         for name, job in JOBS.items():

@@ -1,7 +1,7 @@
-"""A job of several queries, each counting keys of a stream of its own. Plain PySpark.
+"""A job of several queries, each of which counts the keys of its own stream. Plain PySpark.
 
-Arguments: how many, rows in a micro-batch of each, how many batches of each do not count, a file that gets the seconds of the
-others, one a line.
+Arguments: the number of queries, rows per micro-batch, the number of first batches of each query that do not
+count, and a file for the durations of the others in seconds, one per line.
 """
 
 import sys

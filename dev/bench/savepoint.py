@@ -1,5 +1,8 @@
-"""How fast savepoints are written, beside `cp -r` and `sync` of the same directory on the same disk, in turns; what memory that
-takes; and what a query feels of one beside it (see `pause`)."""
+"""How fast savepoints are written, compared with `cp -r` and `sync` of the same directory on the same disk,
+in turns.
+
+Also measures memory, and how much a live savepoint delays a query (see `pause`).
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,25 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 JOB = JobRef("bench", "bench", "bench")
-PARTITIONS = 200  # Spark's own number; each with one large file and four small ones, as RocksDB with changelog has them
-# What the disk cache has of the state when it is copied: all of it, as after a run that has just written it, or nothing.
+PARTITIONS = 200  # Spark's default; each has one large and four small files, as with RocksDB's changelog
+# How much of the state is in the disk cache when it is copied: all, as right after a run that wrote it, or
+# nothing.
 IN_MEMORY, ON_DISK = "state in memory", "state on the disk only"
 STATES = (IN_MEMORY, ON_DISK)
 ENOUGH = 600.0  # seconds for one size, after which no further run begins
-COPIES = 4.5  # of the state that lie on the disk at once, at most
-# As those of RocksDB: a number alone would be a version, and be left out beside a running query.
+COPIES = 4.5  # how many copies of the state are on the disk at once, at most
+# Names as RocksDB gives them. A name with a number only would be a version, which a live savepoint leaves
+# out.
 LARGE = "SSTs/000008-5f0a3c1e-0000-4000-8000-000000000008.sst"
 SMALL = {"1.zip": 2_000, "2.changelog": 1_000, "3.changelog": 1_000, "4.changelog": 1_000}
 
 
 def lacks_room(size: int, copies: float) -> str | None:
-    """Why it cannot be measured here, if so. :param copies: of `size` bytes that lie on the disk at once, at most."""
+    """Why the measurement cannot run on this disk; None if it can.
+
+    :param size: in bytes.
+    :param copies: how many copies of `size` bytes are on the disk at once, at most.
+    """
     folder, needed = tempfile.gettempdir(), copies * size
     free = shutil.disk_usage(folder).free
     return (
@@ -50,7 +59,10 @@ def lacks_room(size: int, copies: float) -> str | None:
 
 
 def measure(size: int, runs: int) -> Figures:
-    """:param size: bytes of state."""
+    """Measure savepoints of one size.
+
+    :param size: bytes of state.
+    """
     figures = Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     began = time.monotonic()
@@ -103,8 +115,9 @@ def _run(source: _Source, figures: Figures, run: int) -> None:
 
 
 def _pair(source: _Source, figures: Figures, run: int, state: str) -> None:
-    """`cp` and the savepoint of the same files. Each finds them in the same state, an idle disk, and nothing of the other's in
-    memory; which goes first changes with the run."""
+    """Measure `cp` and a savepoint of the same files. For both, the files are in the same state, the disk is
+    idle, and nothing of the other's output is in memory. Which goes first alternates between runs.
+    """
 
     def copy() -> None:
         subprocess.run(["cp", "-r", source.folder, source.home / "copy"], check=True)
@@ -132,15 +145,15 @@ def _pair(source: _Source, figures: Figures, run: int, state: str) -> None:
 
 
 class Processes:
-    """This one, its JVM and the commands that it has run."""
+    """This process, its JVM and the commands that it has run."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._processes = {"Python": os.getpid(), "JVM": spark.sparkContext._gateway.proc.pid}  # type: ignore[union-attr]
         for pid in self._processes.values():
-            Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak of its memory begins anew
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # reset the peak of its memory
 
     def peaks(self) -> dict[str, float]:
-        """MB of memory, since this was made."""
+        """Peak of resident memory in MB since this object was created, by process."""
         found = {}
         for name, pid in self._processes.items():
             line = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
@@ -148,20 +161,24 @@ class Processes:
         return found
 
     def seconds(self) -> float:
-        """Of a processor, since they began. What the kernel's own threads do for the disk is in none."""
+        """Processor time of all of them since they started. Excludes the kernel's own threads, which write to
+        the disk.
+        """
         stat = Path(f"/proc/{self._processes['JVM']}/stat").read_text().rpartition(")")[2].split()
         jvm = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
         return jvm + sum(os.times()[:4])
 
 
 def _fits(size: int) -> bool:
-    """Whether so much of the disk stays in memory, with what of its copy waits to be written."""
+    """Whether so many bytes stay in the disk cache, together with the part of their copy that is not written
+    yet.
+    """
     available = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     return available is not None and 1.5 * size < int(available[1]) * 1024
 
 
 def _read(folder: Path) -> None:
-    """All of it is in the disk cache."""
+    """Bring the whole folder into the disk cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb", buffering=0) as file:
@@ -170,7 +187,7 @@ def _read(folder: Path) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """Nothing of it is in the disk cache any more. It has been synced."""
+    """Evict the folder from the disk cache. It must have been synced."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -186,7 +203,7 @@ def timed(what: Callable[[], object], figures: Figures, name: str) -> float:
 
 
 class _Source:
-    """A checkpoint directory, and its savepoints."""
+    """A checkpoint directory and its savepoints."""
 
     def __init__(self, files: HadoopFiles, home: Path, size: int) -> None:
         self.files, self.home, self.size = files, home, size
@@ -203,7 +220,7 @@ class _Source:
         subprocess.run(["sync"], check=True)
 
     def change(self, every: int) -> None:
-        """Write one of so many files anew, of the large and of the small ones."""
+        """Rewrite one of every `every` files, among the large and the small ones."""
         for pattern in (LARGE, *SMALL):
             for path in sorted((self.folder / "state" / "0").glob(f"*/{pattern}"))[::every]:
                 self._write(path, os.urandom(path.stat().st_size))
@@ -223,14 +240,15 @@ class _Source:
         return f"file:{self.home}/savepoints/{name}"
 
     def shared(self) -> int:
-        """Bytes."""
+        """Size of the shared files, in bytes."""
         return sum(p.stat().st_size for p in (self.home / "savepoints" / "shared").iterdir())
 
     def _write(self, path: Path, data: bytes) -> None:
-        """As old as files are when a savepoint is taken: most of them."""
+        """Write a file that is a minute old, as most files are when a savepoint is taken."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        # As Hadoop, and so Spark, writes files of a volume: a CRC-32 of each 512 bytes beside them. It is checked by who reads.
+        # Hadoop, and so Spark, writes a CRC-32 of every 512 bytes to a second file. Whoever reads the file
+        # checks it.
         chunks = (zlib.crc32(data[i : i + 512]) for i in range(0, len(data), 512))
         checksums = b"crc\0" + struct.pack(">i", 512) + b"".join(c.to_bytes(4, "big") for c in chunks)
         path.with_name(f".{path.name}.crc").write_bytes(checksums)

@@ -1,5 +1,8 @@
-"""How fast savepoints are written on S3: copied by the server, through the driver, and, to compare, `cp -r` and `sync` of the
-folder in which the server (versitygw) keeps the same objects; and what a query feels of one that is written beside it."""
+"""How fast savepoints are written on S3: by server-side copy and through the driver.
+
+The comparison is `cp -r` and `sync` of the folder in which the server (versitygw) keeps the same objects.
+Also measures how much a live savepoint delays a query (see `pause`).
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,21 @@ from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
 
 ROOT = "s3a://bench"
 NUMBERS = {"first": 1, "second": 2, "beside": 3}
-COPIES = 5.5  # of the state that lie on the disk at once, at most
+COPIES = 5.5  # how many copies of the state are on the disk at once, at most
 
 
 class Streaming(HadoopFiles):
-    """As with a server that does not copy."""
+    """File access without server-side copies."""
 
     def _copied_by_store(self, source: str, target: str) -> CopiedFile | None:
         return None
 
 
 def measure(size: int, runs: int) -> Figures:
-    """:param size: bytes of state."""
+    """Measure savepoints of one size.
+
+    :param size: bytes of state.
+    """
     figures = Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     server = S3(home / "s3")
@@ -89,7 +95,7 @@ def _run(
 
 
 def _after(figures: Figures, bucket: Path, files: HadoopFiles, root: str, how: str) -> None:
-    """The second savepoint, and what can be done with it."""
+    """Measure the second savepoint: writing, verifying, restoring."""
     savepoint, restored = f"{ROOT}/savepoints-{root}/second", f"{ROOT}/restored"
     shared = bucket / f"savepoints-{root}" / "shared"
     before = _size(shared)
@@ -103,7 +109,7 @@ def _after(figures: Figures, bucket: Path, files: HadoopFiles, root: str, how: s
 
 
 def _beside(figures: Figures, files: HadoopFiles, root: str, how: str, run: int) -> None:
-    """A query whose own checkpoint is on S3, too."""
+    """Measure the delay of a query whose own checkpoint is on S3 as well."""
     pause.measure(
         files.spark,
         f"{ROOT}/beside-{root}-{run}",
@@ -124,12 +130,12 @@ def _save(files: HadoopFiles, root: str, name: str, live: bool = False) -> None:
 
 
 def _size(folder: Path) -> int:
-    """Bytes."""
+    """Size of the files in a folder, in bytes."""
     return sum(p.stat().st_size for p in folder.iterdir())
 
 
 class _Source:
-    """A checkpoint directory of objects that were sent through S3."""
+    """A checkpoint directory of objects that were uploaded through S3."""
 
     def __init__(self, files: HadoopFiles, local: Path, size: int) -> None:
         self._files, self._local = files, local
@@ -143,13 +149,13 @@ class _Source:
         self._write(self._state)
 
     def change(self, every: int) -> None:
-        """Write one of so many files anew, of the large and of the small ones."""
+        """Rewrite one of every `every` files, among the large and the small ones."""
         self._write(self._state[::every])
 
     def _write(self, state: list[tuple[str, int]]) -> None:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda item: self._put(item[0], os.urandom(item[1])), state))
-        time.sleep(3)  # its times have whole seconds
+        time.sleep(3)  # the server's modification times have whole seconds
         subprocess.run(["sync"], check=True)
 
     def _put(self, path: str, data: bytes) -> None:

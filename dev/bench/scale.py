@@ -1,8 +1,10 @@
-"""One controller process and many StreamJobs, on a real API server: memory, start-up, how long a patch takes to its driver.
+"""One controller process and many StreamJobs on a real API server: memory, start-up, how long a patch takes
+to reach its driver.
 
-No Spark: one HTTPS server is all drivers. It listens on every address of 127.0.0.0/8; each driver's pod has one of its own, and
-by the address at which a call arrives the server knows the job. No kubelet either: nobody schedules the pods, their status is
-written here. The drivers' figures do not move: a real job's do, and cost three reads and a write every 25 s.
+There is no Spark: one HTTPS server plays all drivers. It listens on every address of 127.0.0.0/8. Each
+driver's pod has its own address, and the server recognizes the job by the address at which a call arrives.
+There is no kubelet either: nobody schedules the pods, and this program writes their status. The drivers'
+figures do not change; those of a real job do, and cost three reads and a write every 25 s.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ from streamjob.protocol.messages import (
     TerminationRequest,
 )
 
-AT_ONCE = 32  # calls of ours side by side
-RATE, PATCHES = 10.0, 200  # patches in a second, and how many at most
-REST = 100.0  # seconds that a controller with nothing to do is watched: two long polls of each driver, which come in bunches
-SETTLED = 0.05  # of a core, over a second
+AT_ONCE = 32  # our own concurrent calls
+RATE, PATCHES = 10.0, 200  # patches per second, and their maximum number
+REST = 100.0  # seconds to watch an idle controller: two long polls of each driver, which come in bunches
+SETTLED = 0.05  # share of a core, over a second
 PATIENCE = 1800.0
 RESOURCE = ("streamjob.dev", "v1alpha1")
 PREFIX = "job-"
@@ -57,7 +59,12 @@ Obj = dict[str, Any]
 
 @dataclass
 class Drivers:
-    """All drivers. `jobs`: by address; `terms`: the latest that each has heard of, by uid; `told`: when each was told to end."""
+    """All drivers.
+
+    :param jobs: status of each driver, by address.
+    :param terms: latest controller term that each driver has seen, by uid of the job.
+    :param told: when each driver received the request to end, by uid of the job.
+    """
 
     material: Material
     jobs: dict[str, DriverStatus] = field(default_factory=dict)
@@ -105,7 +112,7 @@ class Drivers:
 
 
 class Site:
-    """A namespace with `size` jobs whose driver is one of `drivers`."""
+    """A namespace with `size` jobs, whose drivers are played by `drivers`."""
 
     def __init__(self, api: client.ApiClient, namespace: str, size: int, drivers: Drivers) -> None:
         self.core, self.objects = client.CoreV1Api(api), client.CustomObjectsApi(api)
@@ -118,11 +125,15 @@ class Site:
         await each(self.jobs, self._make)
 
     async def _make(self, name: str) -> None:
-        """With the Secret that the controller would make; here all have the same."""
+        """Create a job, and the Secret that the controller would create; here all jobs have the same
+        credentials.
+        """
         made: Obj = {}
 
         async def served() -> bool:
-            """A definition that was just made is served a moment later."""
+            """Whether the job is created. The API server serves a new CustomResourceDefinition only after a
+            moment.
+            """
             try:
                 made.update(
                     await self.objects.create_namespaced_custom_object(
@@ -143,7 +154,7 @@ class Site:
         await self.core.create_namespaced_secret(self.namespace, {"metadata": meta, "stringData": data})
 
     async def run_drivers(self) -> None:
-        """Each pod runs when the controller has made it."""
+        """Mark each pod as running as soon as the controller has created it."""
         await each(self.jobs, self._run_driver)
 
     async def _run_driver(self, name: str) -> None:
@@ -169,7 +180,7 @@ class Site:
         await until(running, f"the pod of {name}", every=0.5)
 
     async def stop(self, name: str) -> tuple[float, float]:
-        """The user's patch. Returns when it was sent, and when it was answered."""
+        """Patch a job as its user does. Return when the patch was sent, and when it was answered."""
         began = time.monotonic()
         await self.objects.patch_namespaced_custom_object(
             *(*RESOURCE, self.namespace, "streamjobs", name, {"spec": {"state": "Stopped"}}),
@@ -200,7 +211,7 @@ def manifest(name: str) -> Obj:
 
 
 class Controller(subprocess.Popen[bytes]):
-    """A process of its own, as in its pod."""
+    """The controller in its own process, as in its pod."""
 
     def __init__(self, namespace: str) -> None:
         command = [sys.executable, "-m", "streamjob.controller", "--namespace", namespace]
@@ -208,8 +219,12 @@ class Controller(subprocess.Popen[bytes]):
         super().__init__([*command, "--listen", f"127.0.0.1:{self._port}"], stderr=subprocess.DEVNULL)
 
     async def commands(self, share: float) -> float:
-        """The quantile of its own part: from the event that tells of a patch to the driver's having taken the command. Between
-        the buckets' bounds as Prometheus does it."""
+        """A quantile of the controller's own part: from the event of a patch until the driver has accepted
+        the command. Interpolates between the bounds of buckets, as Prometheus does.
+
+        :param share: which quantile, from 0 to 1.
+        :returns: seconds.
+        """
         url = f"http://127.0.0.1:{self._port}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             families = text_string_to_metric_families(await answer.text())
@@ -227,19 +242,21 @@ class Controller(subprocess.Popen[bytes]):
 
     @property
     def memory(self) -> float:
-        """MB resident."""
+        """Resident memory in MB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * resource.getpagesize() / 1e6
 
     @property
     def cpu(self) -> float:
-        """Seconds of processor time since its start."""
+        """Seconds of processor time since the controller started."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(size: int, runs: int) -> Figures:
-    """On the local cluster, which is booted if it is not up: the addresses of its drivers are this machine's."""
+    """Measure on the local cluster, because the drivers' addresses belong to this machine. Boots it if it is
+    not up.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection to each driver; inherited
     figures, console = Figures(), Console()
@@ -257,7 +274,7 @@ def measure(size: int, runs: int) -> Figures:
 
 
 async def _measure(kubeconfig: str | None, size: int, figures: Figures) -> None:
-    await config.load_kube_config(kubeconfig)  # which would take the variable as it was when it was imported
+    await config.load_kube_config(kubeconfig)  # without the path, it uses the variable's value at its import
     drivers = Drivers(certs.new(datetime.now(timezone.utc)))
     async with client.ApiClient() as api, drivers.served():
         site = Site(api, f"scale-{uuid.uuid4().hex[:8]}", size, drivers)
@@ -270,19 +287,19 @@ async def _measure(kubeconfig: str | None, size: int, figures: Figures) -> None:
 
 
 async def _begin(site: Site, figures: Figures) -> None:
-    """A controller finds jobs of which nothing has begun."""
+    """Measure a controller that finds new jobs, none of which has started."""
     began, controller = time.monotonic(), Controller(site.namespace)
     try:
         await site.run_drivers()
         await all_followed(site, 1)
         figures.add("all jobs new: controller started → all drivers made and followed (s)", since(began))
     finally:
-        controller.terminate()  # in order: its successor need not wait for the Lease to lapse
+        controller.terminate()  # an orderly exit, so that its successor need not wait for the Lease to expire
         await asyncio.to_thread(controller.wait)
 
 
 async def _serve(site: Site, figures: Figures) -> None:
-    """Another one takes over, rests, and is patched at."""
+    """Measure a second controller: it takes over, becomes idle, and then handles patches."""
     began, controller = time.monotonic(), Controller(site.namespace)
     try:
         await all_followed(site, 2)
@@ -312,7 +329,10 @@ async def _serve(site: Site, figures: Figures) -> None:
 
 
 async def patched(site: Site) -> tuple[list[float], list[float]]:
-    """Stop jobs one after another, spread over all of them. Seconds until each driver has heard of it, and of the patch calls."""
+    """Stop jobs one after another, spread evenly over all of them.
+
+    :returns: seconds until each driver has the request, and seconds of each patch call.
+    """
     chosen = site.jobs[:: max(len(site.jobs) // PATCHES, 1)][:PATCHES]
     start = time.monotonic()
     pending = []
@@ -333,7 +353,7 @@ async def patched(site: Site) -> tuple[list[float], list[float]]:
 
 
 async def all_followed(site: Site, term: int) -> None:
-    """Every driver has heard of a controller of this term."""
+    """Wait until a controller of this term, or a later one, has called every driver."""
 
     async def heard() -> bool:
         return sum(t >= term for t in site.drivers.terms.values()) == len(site.jobs)
@@ -342,7 +362,7 @@ async def all_followed(site: Site, term: int) -> None:
 
 
 async def settled(controller: Controller) -> None:
-    """It does next to nothing any more."""
+    """Wait until the controller is nearly idle."""
     before = controller.cpu
 
     async def quiet() -> bool:
@@ -355,7 +375,7 @@ async def settled(controller: Controller) -> None:
 
 
 async def each(items: Iterable[str], call: Callable[[str], Awaitable[None]]) -> None:
-    """Some at a time."""
+    """Call for each item, at most `AT_ONCE` at the same time."""
     some = asyncio.Semaphore(AT_ONCE)
 
     async def one(item: str) -> None:

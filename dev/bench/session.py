@@ -1,4 +1,6 @@
-"""A Spark session with a JVM of its own: what one part of the benchmark has loaded and compiled is no other's."""
+"""A Spark session with its own JVM, so that no part of the benchmark profits from what another has loaded and
+compiled.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ def session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
-        spark.sparkContext.setLogLevel("OFF")  # it says much of a query that is stopped
+        spark.sparkContext.setLogLevel("OFF")  # Spark logs much about a stopped query
         yield spark
     finally:
         spark.stop()
-        # pyspark keeps the JVM for the next session, which could not add jars to it.
+        # pyspark would keep the JVM for the next session, which could not add jars to it.
         gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
         class_archive.end(gateway)

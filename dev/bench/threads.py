@@ -1,8 +1,10 @@
-"""How much the threads of some processes work, by name: the instructions that they run, as the processor counts them.
+"""How much the threads of some processes work, by name: the instructions that they execute, as the processor
+counts them.
 
-An instruction more or less is seen whatever else the machine does, which no clock can say. Only user space is counted; what
-the kernel does for a thread is not in it. Where there is no such counter (`perf_event_open` is refused, or a virtual machine has
-none) it is processor time, the kernel's part included; that depends on what else the machine does.
+The number of instructions does not depend on what else the machine does; a measured time does. Only user
+space is counted, not what the kernel does for a thread. Without such a counter (`perf_event_open` is refused,
+or a virtual machine has none), processor time is measured instead. It includes the kernel's part and depends
+on the load of the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-CALLS = {"x86_64": 298, "aarch64": 241}  # the number of perf_event_open
+CALLS = {"x86_64": 298, "aarch64": 241}  # number of the system call perf_event_open
 HARDWARE, INSTRUCTIONS = 0, 1
 INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 SIZE = 64  # of the first version of perf_event_attr
@@ -28,12 +30,12 @@ class Work(Protocol):
     unit: str
 
     def read(self) -> dict[str, float]:
-        """So far, by the names of the threads, of which Linux keeps 15 letters."""
+        """The work so far, by thread name. Linux keeps the first 15 characters of a name."""
 
 
 @contextmanager
 def work(*processes: int) -> Iterator[Work]:
-    """Of these processes and those that they start."""
+    """Count the work of these processes and of those that they start."""
     with ExitStack() as opened:
         try:
             os.close(_perf_event_open(0))
@@ -44,7 +46,9 @@ def work(*processes: int) -> Iterator[Work]:
 
 
 class _Instructions:
-    """Of the threads that there are when it begins. What one of them starts, threads and processes, counts as its own."""
+    """Counts the threads that exist at the beginning. Threads and processes that one of them starts count as
+    its own.
+    """
 
     unit = "million instructions"
 
@@ -63,20 +67,23 @@ class _Instructions:
 
 
 class _Time:
-    """What the processes that they start have taken has no thread's name."""
+    """Measures processor time. The time of child processes has no thread's name and is listed as
+    "(processes)".
+    """
 
     unit = "ms of processor time"
 
     def __init__(self, processes: tuple[int, ...]) -> None:
         self._processes = processes
-        self._ticks: dict[Path, tuple[str, int]] = {}  # also of threads that have ended
+        self._ticks: dict[Path, tuple[str, int]] = {}  # includes threads that have ended
 
     def read(self) -> dict[str, float]:
         for process in (Path(f"/proc/{process}") for process in self._processes):
             self._ticks[process] = "(processes)", _ticks(process, 13)
         for task in _tasks(self._processes):
             with suppress(*ENDED):
-                # The first name: some change theirs, and what they have done goes with them.
+                # Keep the first name: some threads change theirs, which would move all their work to the new
+                # name.
                 name, _ = self._ticks.get(task) or (_name(task), 0)
                 self._ticks[task] = name, _ticks(task, 11)
         counts: Counter[str] = Counter()
@@ -95,13 +102,20 @@ def _name(task: Path) -> str:
 
 
 def _ticks(of: Path, field: int) -> int:
-    """In user space and in the kernel. :param field: the first of the two."""
+    """Ticks in user space and in the kernel.
+
+    :param field: index of the first of the two fields.
+    """
     fields = (of / "stat").read_text().rpartition(")")[2].split()
     return int(fields[field]) + int(fields[field + 1])
 
 
 def _perf_event_open(thread: int) -> int:
-    """:raises OSError: there is no such counter, or not for us."""
+    """Open a counter of the thread's instructions in user space. Return its file descriptor.
+
+    :param thread: 0 for this thread.
+    :raises OSError: there is no such counter, or we may not use it.
+    """
     flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
     attributes = struct.pack("IIQQQQQ", HARDWARE, SIZE, INSTRUCTIONS, 0, 0, 0, flags).ljust(SIZE, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)

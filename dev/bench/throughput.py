@@ -1,12 +1,14 @@
 """Rows per second with and without the runtime.
 
-The runtime is a Python process beside the JVM that runs the queries. In every other turn of some seconds it is stopped
-(SIGSTOP): so one JVM runs with it and without it, and nothing else differs. The rates of two JVMs, one of them bare, would
-tell less: no two compile alike, and they differ by some percent whatever runs beside them.
+The runtime is a Python process next to the JVM that runs the queries. Time is divided into turns of some
+seconds, and in every other turn the runtime is suspended (SIGSTOP). So the same JVM runs with and without the
+runtime, and nothing else differs. Comparing two JVMs, one of them bare, would tell less: no two JVMs compile
+alike, so their rates differ by some percent anyway.
 
-What the runtime has given the JVM on its way up (settings, an environment, threads that answer it) is there in each turn. So a
-job without it runs as well, and what the threads of both work for a batch is compared; without those that compile, and those
-that run Spark's compiled tasks: there two bare JVMs differ as much, by chance, and nothing of ours is in them.
+What the runtime gave the JVM at the start (settings, an environment, threads that answer it) is present in
+every turn. Therefore a job without the runtime is measured as well, and the work of both jobs' threads for a
+batch is compared. Compiler threads and the threads of Spark's compiled tasks are left out: there two bare
+JVMs differ as much by chance, and those threads run no code of ours.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from dev.bench.figures import Figures
 from dev.bench.threads import Work, work
 from dev.localdriver import FAST, LocalDriver
 
-ROWS, KEYS = 200_000, 1_000  # a micro-batch
-WARM = 150  # batches that are not counted: the JVM compiles on for a minute
-COUNTED = 150  # batches of both jobs side by side
-PAIRS, SECONDS = 24, 2.5  # of turns, and what a turn takes
-POLL = 25.0  # the controller's
-# Of threads, as far as Linux keeps their names.
+ROWS, KEYS = 200_000, 1_000  # in a micro-batch
+WARM = 150  # batches that do not count: the JVM keeps compiling for a minute
+COUNTED = 150  # batches of both jobs in parallel
+PAIRS, SECONDS = 24, 2.5  # pairs of turns, and seconds of a turn
+POLL = 25.0  # seconds; as long as the controller's long poll
+# Names of threads, as far as Linux keeps them.
 COMPILERS = ("C1 Compiler", "C2 Compiler")
 TASKS = ("Executor task l",)
-PYTHON = ("python", "Thread-")  # and the JVM's threads that answer it, py4j's
+PYTHON = ("python", "Thread-")  # Python, and py4j's threads in the JVM, which answer it
 RATIO = "rows/s with / without, in one JVM"
 
 
@@ -60,7 +62,9 @@ def measure(runs: int) -> Figures:
 
 
 def interval(samples: list[float]) -> tuple[float, float]:
-    """Where their median lies with 95 % confidence: each sample is below the true one or above it as a coin falls."""
+    """The 95 % confidence interval of the median: each sample is below or above the true median with equal
+    probability.
+    """
     ordered, count = sorted(samples), len(samples)
     left_out = max(int((count - 1.96 * math.sqrt(count)) / 2) - 1, 0)  # at each end
     return ordered[left_out], ordered[-1 - left_out]
@@ -70,7 +74,7 @@ def _in_turns(job: _Job, figures: Figures) -> None:
     with work(*job.processes) as counted:
         for pair in range(PAIRS):
             rates, worked = {}, {}
-            # What drifts is the same for both: with, without, without, with.
+            # With, without, without, with: drift affects both equally.
             for runs in (True, False) if pair % 2 == 0 else (False, True):
                 if not runs:
                     os.kill(job.processes[0], signal.SIGSTOP)
@@ -108,7 +112,7 @@ def _part(worked: dict[str, float], names: tuple[str, ...]) -> float:
 
 
 class _Since:
-    """Of a job from its next commit on."""
+    """Measures a job from its next commit on."""
 
     def __init__(self, job: _Job, counted: Work) -> None:
         self._job, self._work = job, counted
@@ -116,7 +120,7 @@ class _Since:
         self._before = counted.read()
 
     def now(self) -> tuple[float, dict[str, float]]:
-        """At its next commit: rows a second, and what the threads have worked for a batch."""
+        """Wait for the next commit. Return rows per second, and the work of each thread per batch."""
         batch, at = self._job.next_commit()
         after, batches = self._work.read(), batch - self._batch
         return batches * ROWS / (at - self._at), {
@@ -129,7 +133,7 @@ class _Job:
 
     def __init__(self, commits: Path, pid: int) -> None:
         self._commits = commits
-        self.reach(0)  # before a query runs, the JVM may not be there
+        self.reach(0)  # until a query runs, there may be no JVM
         (jvm,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         self.processes = pid, int(jvm)
 
@@ -141,7 +145,7 @@ class _Job:
             time.sleep(0.01)
 
     def next_commit(self) -> tuple[int, float]:
-        """Wait for one: its batch, and when it was written, in seconds."""
+        """Wait for the next commit. Return its batch, and when it was written, in seconds since 1970."""
         batch = self._latest() + 1
         self.reach(batch)
         return batch, (self._commits / str(batch)).stat().st_mtime_ns / 1e9
@@ -161,7 +165,7 @@ def _managed(home: Path) -> Iterator[_Job]:
 
 
 def _poll(driver: LocalDriver) -> None:
-    """As the controller does, until the driver is gone."""
+    """Poll the status as the controller does, until the driver has exited."""
     with suppress(OSError, http.client.HTTPException):
         version = -1
         while True:
@@ -171,7 +175,7 @@ def _poll(driver: LocalDriver) -> None:
 @contextmanager
 def _bare(home: Path) -> Iterator[_Job]:
     (home / "conf").mkdir()
-    # A bar of progress has a thread of its own, and the runtime has none drawn.
+    # A progress bar would need its own thread, and the runtime turns it off.
     settings = {**FAST, "spark.ui.showConsoleProgress": "false"}
     (home / "conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
     command = [sys.executable, str(APP), "rate", str(ROWS), str(KEYS), str(home / "bare")]

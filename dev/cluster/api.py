@@ -1,4 +1,4 @@
-"""As much of a Kubernetes client as booting one takes: GET with the admin's certificate and a short time limit."""
+"""A minimal Kubernetes client for booting the cluster: GET with the admin's certificate and a short timeout."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ class Api:
         self._tls.load_cert_chain(layout.certs / "admin.crt", layout.certs / "admin.key")
 
     def get(self, path: str) -> Any | None:
-        """Return the answer, parsed if it is JSON, or nothing if there was none or it was an error."""
+        """Return the answer, parsed if it is JSON; None if there was no answer, or an error."""
         connection = http.client.HTTPSConnection(self._address, PORT, timeout=2, context=self._tls)
         try:
             connection.request("GET", path)
@@ -35,7 +35,9 @@ class Api:
         return self.get("/readyz") == "ok"
 
     def node_ready(self, name: str) -> bool:
-        """A node is of use when it is ready and the controllers took the taint away that it was born with."""
+        """Whether the node is Ready and the controllers have removed its initial taint, so that pods can run
+        there.
+        """
         node = self.get(f"/api/v1/nodes/{name}")
         if node is None or node["spec"].get("taints"):
             return False
@@ -43,7 +45,7 @@ class Api:
         return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
     def namespace_ready(self) -> bool:
-        """No pod can be made before the default service account and the certificate bundle exist."""
+        """Whether the default service account and the certificate bundle exist: no pod can be created before."""
         account = self.get("/api/v1/namespaces/default/serviceaccounts/default")
         return (
             account is not None

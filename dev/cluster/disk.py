@@ -1,4 +1,4 @@
-"""A small file system on the node: what a volume is that can be filled."""
+"""A small file system on the node: a volume that tests can fill up."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,11 @@ from dev.cluster.layout import Layout
 
 @contextmanager
 def small(layout: Layout, folder: Path, size: str) -> Iterator[Path]:
-    """While the block runs, a file system of this size ("4m") is at `folder`, for pods that start meanwhile.
+    """Mount a small file system at `folder` while the block runs, for pods that start in the meantime.
 
-    Yields the path under which this machine sees it: the node has mounts of its own.
+    Yields the path under which this machine sees it, because the node has its own mounts.
+
+    :param size: in tmpfs' notation, such as "4m".
     """
     holder = processes.Daemons.recall(layout).holder
     within = ("nsenter", f"--mount=/proc/{holder}/ns/mnt")

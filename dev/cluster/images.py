@@ -1,4 +1,4 @@
-"""Bring images into the node's containerd. There is no registry to pull from."""
+"""Load images into the node's containerd. There is no registry to pull from."""
 
 import socket
 from pathlib import Path
@@ -8,7 +8,7 @@ from dev.cluster.layout import ClusterError, Layout
 
 
 def ctr(layout: Layout) -> list[str]:
-    """How a command to the node's containerd begins."""
+    """The beginning of a `ctr` command to the node's containerd."""
     return ["ctr", "--address", str(layout.containerd_socket), "--namespace", "k8s.io"]
 
 

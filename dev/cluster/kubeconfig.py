@@ -1,4 +1,4 @@
-"""Write kubeconfigs. They hold the certificates themselves, so that one file can be copied and still works."""
+"""Write kubeconfigs. They contain the certificates, so that a copy of the file works elsewhere."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from dev.cluster.layout import Layout
 
 
 def write(layout: Layout, address: str, party: str, path: Path) -> None:
-    """Write the kubeconfig of one of the parties that have a certificate. JSON is YAML."""
+    """Write the kubeconfig of a party that has a certificate. It is JSON, which is valid YAML."""
 
     def data(name: str) -> str:
         return base64.b64encode((layout.certs / name).read_bytes()).decode()

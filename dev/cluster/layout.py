@@ -1,4 +1,4 @@
-"""Where everything is: the paths and names of one cluster, all derived from its folder."""
+"""The paths and names of one cluster, all derived from its folder."""
 
 import hashlib
 import os
@@ -11,35 +11,35 @@ NODE_NAME = "streamjob"
 SECOND_NODE_NAME = "streamjob-2"
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# The node sees folders of its own in these places, so a cluster cannot keep its state below them.
+# The node has its own folders in these places, so a cluster cannot keep its state below them.
 HIDDEN = ("/run", "/var/run", "/var/lib", "/var/log")
 
 
 class ClusterError(Exception):
-    """What went wrong and what to do about it, in words for the person at the terminal."""
+    """What went wrong and what to do about it, for the person at the terminal."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of what is worth keeping from one cluster to the next."""
+    """Return the folder for what is kept from one cluster to the next."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base).resolve() / "streamjob"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of one cluster. The id names what cannot live in a folder: network devices and cgroups."""
+    """The folder of one cluster. `id` names what cannot live in a folder: network devices and cgroups."""
 
     root: Path
 
     @staticmethod
     def from_environment() -> "Layout":
-        """Use the folder that STREAMJOB_CLUSTER_DIR names, else `.cluster` below the repository's root."""
+        """The folder that STREAMJOB_CLUSTER_DIR names, or else `.cluster` below the repository's root."""
         named = os.environ.get("STREAMJOB_CLUSTER_DIR")
         return Layout(Path(named).resolve() if named else REPOSITORY / ".cluster")
 
     @property
     def second(self) -> "Layout":
-        """That of the second node: all that it has is in a folder of its own, see second.py."""
+        """The layout of the second node, which has its own folder (see second.py)."""
         return Layout(self.root / "second")
 
     @property
@@ -92,7 +92,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Outside the folder, because `down` deletes the folder while it holds the lock."""
+        """The lock file. It is outside the folder, because `down` deletes the folder while it holds the lock."""
         return cache_folder() / "locks" / self.id
 
     def make_folders(self) -> None:

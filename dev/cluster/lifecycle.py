@@ -1,4 +1,6 @@
-"""Up and down. Down assumes nothing about what came before: a half-failed start and a killed daemon are the same to it."""
+"""Boot and end the cluster. `down` works from any state: after a failed start, or after a daemon has been
+killed.
+"""
 
 import os
 import re
@@ -29,13 +31,13 @@ from dev.cluster.layout import NODE_NAME, ClusterError, Layout
 
 @contextmanager
 def locked(layout: Layout) -> Iterator[None]:
-    """One `up`, `down` or `load` at a time for each cluster."""
+    """Allow only one `up`, `down` or `load` at a time on each cluster."""
     with locks.locked(layout.lock, "another command on this cluster"):
         yield
 
 
 def prepare(layout: Layout) -> None:
-    """Check the machine, then bring what is missing: packages and binaries."""
+    """Check the machine, then install missing packages and build missing binaries."""
     missing = preconditions.require(preconditions.PROGRAMS, layout.root)
     if missing:
         with step(f"installing {' '.join(missing)}"[:60]):
@@ -44,7 +46,7 @@ def prepare(layout: Layout) -> None:
 
 
 def is_up(layout: Layout) -> bool:
-    """All daemons run and the node is ready."""
+    """Whether all daemons run and the node is ready."""
     if not layout.kubeconfig.exists() or not processes.recorded(layout) or processes.dead(layout):
         return False
     addresses = network.recall(layout)
@@ -94,7 +96,9 @@ def _boot(layout: Layout) -> None:
 
 @contextmanager
 def without(layout: Layout, name: str) -> Iterator[None]:
-    """While the block runs, one of the daemons is dead: killed as in a crash, then started again as it was."""
+    """Keep one of the daemons dead while the block runs. It is killed as in a crash, then started with the
+    same command.
+    """
     with locked(layout):
         daemons = processes.Daemons.recall(layout)
         command = daemons.kill(name)
@@ -120,7 +124,7 @@ def remove_node(layout: Layout) -> None:
 
 
 def lose_node(layout: Layout) -> None:
-    """The second one, as when its power fails: the API still has it."""
+    """Kill the second node, as a power failure does. Its Node object stays in the API."""
     with locked(layout):
         second.end(layout)
 
@@ -151,10 +155,10 @@ def down(layout: Layout) -> None:
 
 
 def _end(layout: Layout) -> None:
-    """Kill all, then wait until the kernel has taken the namespaces away, then remove the files.
+    """Kill all processes, wait until the kernel has removed the namespaces, then remove the files.
 
-    Nothing is asked to stop first: all that a daemon or pod could save would be deleted a moment later. Pods that are
-    to end in an orderly way are deleted with kubectl before.
+    Nothing is asked to stop first, because everything that a daemon or pod could save is deleted a moment
+    later. Whoever wants pods to end in an orderly way deletes them with kubectl first.
     """
     second.end(layout)
     cgroups.kill_all(layout)
@@ -165,8 +169,8 @@ def _end(layout: Layout) -> None:
             network.disconnect(layout)
             break
         time.sleep(0.05)
-    # Mounts are in the cluster's own namespace and ended with it. If one is here all the same, somebody used the
-    # host's: deleting files before it is gone would delete what is mounted.
+    # Mounts live in the cluster's own namespace and end with it. If one is left here, somebody mounted it in
+    # the host's namespace: it must be unmounted first, or deleting the files would delete what is mounted.
     for mountpoint in mounts_below(layout.root, Path("/proc/self/mountinfo").read_text()):
         run("umount", "--lazy", mountpoint, check=False)
     if mounts_below(layout.root, Path("/proc/self/mountinfo").read_text()):
@@ -178,7 +182,7 @@ def _end(layout: Layout) -> None:
 
 
 def mounts_below(folder: Path, mountinfo: str) -> list[Path]:
-    """Return the mount points below a folder, deepest first. Blanks are written as \\040."""
+    """Return the mount points below a folder, deepest first. In mountinfo, a blank is \\040."""
     found = []
     for line in mountinfo.splitlines():
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split(" ")[4])
@@ -188,7 +192,7 @@ def mounts_below(folder: Path, mountinfo: str) -> list[Path]:
 
 
 def status(layout: Layout) -> int:
-    """Print what runs. The exit code is 0 only if the node is ready."""
+    """Print what runs. Return the exit code: 0 only if the node is ready."""
     if not layout.root.exists():
         say("There is no cluster. `python3 -m dev.cluster up` makes one.")
         return 1

@@ -1,7 +1,7 @@
-"""Move built images into the node, and of those only the layers that it does not have.
+"""Load built images into the node, but only the layers that the node lacks.
 
-buildah writes an image out uncompressed; its blobs are kept, so an image is written out once, not for each cluster.
-From them a stream is made for containerd that leaves out every layer the node has.
+buildah exports an image uncompressed. The blobs are kept, so an image is exported once, not for each cluster.
+The stream to containerd is made from the blobs and leaves out every layer that the node has.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from dev.cluster.console import say, step
 from dev.cluster.layout import ClusterError, Layout
 from dev.images import store
 
-# containerd finds the name of an image in an OCI layout here.
+# The annotation in which containerd finds the name of an image in an OCI layout.
 NAME = "io.containerd.image.name"
 
 
@@ -49,14 +49,14 @@ def _load(layout: Layout, name: str) -> None:
 
 
 def _export(name: str, image_id: str, folder: Path) -> dict[str, Any]:
-    """Make sure that the folder has all blobs of the image. Return the descriptor of its manifest."""
+    """Export the image unless the folder has all its blobs. Return the descriptor of its manifest."""
     known = folder / "images" / image_id
     if known.exists():
         return dict(json.loads(known.read_text()))
     folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
-    # Not into an OCI layout: for that buildah compresses every layer, each time.
+    # Not to an OCI layout: for that, buildah would compress every layer each time.
     store.buildah("push", "--disable-compression", "--quiet", image_id, f"dir:{fresh}", timeout=600)
     descriptor = adopt(fresh, folder)
     known.parent.mkdir(exist_ok=True)
@@ -66,7 +66,11 @@ def _export(name: str, image_id: str, folder: Path) -> dict[str, Any]:
 
 
 def adopt(fresh: Path, folder: Path) -> dict[str, Any]:
-    """Move the blobs of buildah's `dir:` format, files named by their digest, to where they are looked for."""
+    """Move the blobs of buildah's `dir:` format, which are files named by their digest, into the folder of
+    blobs.
+
+    :returns: the descriptor of the image's manifest.
+    """
     (folder / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
     manifest = (fresh / "manifest.json").read_bytes()
     digest = "sha256:" + hashlib.sha256(manifest).hexdigest()
@@ -81,7 +85,7 @@ def adopt(fresh: Path, folder: Path) -> dict[str, Any]:
 
 
 def prune(folder: Path, image_ids: set[str]) -> None:
-    """Drop images that no name points to any more, and blobs that no image uses."""
+    """Remove images that no name refers to, and blobs that no image uses."""
     used: set[str] = set()
     for known in (folder / "images").iterdir():
         if known.name in image_ids:
@@ -110,7 +114,9 @@ def digests_of(folder: Path, descriptor: dict[str, Any]) -> list[str]:
 def write_stream(
     out: IO[bytes], name: str, descriptor: dict[str, Any], folder: Path, present: set[str]
 ) -> None:
-    """Write an OCI archive without the layers that are present. Manifest and configuration always go along."""
+    """Write an OCI archive without the layers that are present. It always includes manifest and
+    configuration.
+    """
     named = descriptor | {"annotations": {NAME: name}}
     index = {"schemaVersion": 2, "manifests": [named]}
     with tarfile.open(fileobj=out, mode="w|") as archive:
@@ -136,7 +142,7 @@ def send(layout: Layout, name: str, descriptor: dict[str, Any], folder: Path) ->
             write_stream(importer.stdin, name, descriptor, folder, present)
             importer.stdin.close()
         except BrokenPipeError:
-            pass  # it ended early and says why
+            pass  # the importer exited early; its stderr says why
         said = importer.stderr.read().decode()
         if importer.wait() != 0:
             raise ClusterError(f"containerd did not take {name}: {said.strip()}")

@@ -1,4 +1,4 @@
-"""One process at a time, for what the clones of a repository and the parts of a parallel `make` share on a machine."""
+"""Locks for what the clones of a repository and the parts of a parallel `make` share on a machine."""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from dev.cluster.console import say
 
 @contextmanager
 def locked(lock: Path, waits_for: str) -> Iterator[None]:
-    """Hold the lock of this file; whoever ends, however it ends, gives it back.
+    """Hold the lock of this file while the block runs. A process that ends, even by a crash, releases it.
 
-    :param waits_for: what another holder is, said if there is one: "another command on this cluster".
+    :param waits_for: describes the holder in the message printed while waiting, such as "another command on
+        this cluster".
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:

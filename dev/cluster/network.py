@@ -1,7 +1,8 @@
-"""The cluster's addresses, and the one wire that joins its network namespace to the host.
+"""The cluster's addresses, and the veth pair (the wire) that connects its network namespace to the host.
 
-The namespace has no name: it lives as long as a process is in it, and takes its end of the wire, and so the wire and
-the host's routes, along when the last one ends. The namespace has no default route. Pods have no way out.
+The namespace has no name and exists as long as a process is in it. When the last process ends, the kernel
+removes the namespace, and with it the wire and the host's routes. The namespace has no default route, so pods
+cannot reach the outside.
 """
 
 import ipaddress
@@ -20,7 +21,7 @@ CHOICES = 64
 
 @dataclass(frozen=True)
 class Addresses:
-    """Three subnets derived from one number: the wire (host and node end), the pods, the services."""
+    """Three subnets, derived from one number: the wire (host end and node end), the pods, and the services."""
 
     number: int
 
@@ -53,7 +54,10 @@ class Addresses:
 
 
 def choose(cluster_id: str, taken: Sequence[Network]) -> Addresses:
-    """Start at the number that the id gives and take the first whose subnets nothing on the host uses."""
+    """Choose the first number, starting from the one that the id gives, whose subnets are unused on the host.
+
+    :raises ClusterError: every number is in use.
+    """
     first = int(cluster_id, 16) % CHOICES
     for offset in range(CHOICES):
         candidate = Addresses((first + offset) % CHOICES)
@@ -63,7 +67,7 @@ def choose(cluster_id: str, taken: Sequence[Network]) -> Addresses:
 
 
 def parse_routes(lines: Iterable[str]) -> list[Network]:
-    """Read the destinations of `ip -4 route show table all`. The default route takes nothing."""
+    """The destinations in the output of `ip -4 route show table all`, without the default route."""
     kinds = {"local", "broadcast", "unreachable", "blackhole", "prohibit", "unicast", "multicast"}
     networks = []
     for line in lines:
@@ -90,7 +94,7 @@ def device_exists(name: str) -> bool:
 
 
 def remember(layout: Layout) -> Addresses:
-    """Choose the addresses once for each life of a cluster and write them down."""
+    """Choose the addresses for this life of the cluster, and record them in a file."""
     routes = run("ip", "-4", "route", "show", "table", "all").splitlines()
     addresses = choose(layout.id, parse_routes(routes))
     layout.network.write_text(json.dumps(asdict(addresses)))
@@ -98,7 +102,7 @@ def remember(layout: Layout) -> Addresses:
 
 
 def connect(layout: Layout, addresses: Addresses, holder: int) -> None:
-    """Join the host with the namespace that the holder process is in, and route pods and services to it."""
+    """Connect the host to the namespace of the holder process, and route pods and services to it."""
     outside, inside = host_device(layout), node_device(layout)
     run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
     run("ip", "link", "set", inside, "netns", str(holder))
@@ -111,7 +115,8 @@ def connect(layout: Layout, addresses: Addresses, holder: int) -> None:
     within("ip", "link", "set", "lo", "up")
     within("ip", "addr", "add", f"{addresses.node}/30", "dev", inside)
     within("ip", "link", "set", inside, "up")
-    # Without a default route the node's own calls to a service would end before kube-proxy's rules see them.
+    # Without this route, and without a default route, the node's own calls to a service would fail before
+    # they reach kube-proxy's rules.
     within("ip", "route", "add", str(addresses.services), "dev", "lo", "src", addresses.node)
     within("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
     for network in (addresses.pods, addresses.services):
@@ -119,7 +124,7 @@ def connect(layout: Layout, addresses: Addresses, holder: int) -> None:
 
 
 def disconnect(layout: Layout) -> None:
-    """Take the wire away. Normally it is gone already, with the namespace."""
+    """Remove the wire. Normally it has vanished with the namespace."""
     if device_exists(host_device(layout)):
         run("ip", "link", "delete", host_device(layout), check=False)
 

@@ -1,7 +1,7 @@
-"""The node: containerd, kubelet, kube-proxy, DNS, with their configuration.
+"""The node: containerd, kubelet, kube-proxy and DNS, with their configuration.
 
-Order: containerd and the kubelet look for the cgroup and the network configuration when they start, so both exist
-before. DNS waits for the API; pods that start earlier only look up names again.
+Order: containerd and the kubelet look for the cgroup and the network configuration when they start, so both
+must exist first. DNS waits for the API. Pods that start earlier merely have to repeat their lookups.
 """
 
 import json
@@ -12,8 +12,8 @@ from dev.cluster.network import Addresses
 from dev.cluster.pause import PAUSE_IMAGE
 from dev.cluster.processes import HOLDER, Daemons
 
-# Folders of the machine that containerd, the kubelet and CNI write to whatever their flags say. The node gets its own.
-# Without -n, mount would leave a folder of its own in the /run of the host. /run goes last: it is empty afterwards.
+# containerd, the kubelet and CNI write to these folders regardless of their flags, so the node gets its own.
+# Without -n, mount would create a folder in the host's /run. /run comes last, because it is empty afterwards.
 PRIVATE = """\
 set -e
 mount -n --make-rshared /
@@ -51,10 +51,10 @@ oom_score = 0
         SystemdCgroup = false
 """
 
-# The second node has the first one's address: only their ports tell them apart.
+# The second node has the same address as the first, so its kubelet needs other ports.
 SECOND_PORTS = {"port": 10350, "healthzPort": 10348}
 
-# Names outside the cluster do not exist: an answer at once, where a forwarder would time out.
+# Names outside the cluster do not exist. CoreDNS answers so at once; a forwarder would time out.
 COREFILE = """\
 .:53 {{
     bind {address}
@@ -73,9 +73,10 @@ COREFILE = """\
 
 
 def network_configuration(addresses: Addresses, *, second: bool = False) -> dict[str, object]:
-    """One routed wire for each pod. With a bridge, answers of a pod to its neighbour would bypass kube-proxy's rules.
+    """The CNI configuration: one routed veth pair for each pod. With a bridge, a pod's answers to another pod
+    of the node would bypass kube-proxy's rules.
 
-    The pods of the second node have the upper half of the addresses.
+    The pods of the second node get the upper half of the addresses.
     """
     half = list(addresses.pods.subnets())[second]
     ranges = [[{"subnet": str(addresses.pods), "rangeStart": str(half[2]), "rangeEnd": str(half[-2])}]]
@@ -113,11 +114,11 @@ def kubelet_configuration(layout: Layout, addresses: Addresses) -> dict[str, obj
         "clusterDomain": "cluster.local",
         "resolvConf": str(layout.config / "resolv.conf"),
         "maxPods": 110,
-        # The disk and its fill level are the developer's business, and an image that was thrown out cannot come back.
+        # The developer watches the disk. An image that the kubelet removes could not be pulled again.
         "evictionHard": {"nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"},
         "imageGCHighThresholdPercent": 100,
         "volumePluginDir": str(layout.root / "node" / "volume-plugins"),
-        # A status every few seconds is enough, except for tests that wait for a pod's end.
+        # More often than by default, for tests that wait for the end of a pod.
         "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "4s",
     }
@@ -138,9 +139,9 @@ def make_configuration(layout: Layout, addresses: Addresses, *, second: bool = F
 
 
 def start_holder(layout: Layout, daemons: Daemons, network: int | None = None) -> None:
-    """Make the namespaces. The holder has its own view of /run, /var/lib and /var/log once it sleeps.
+    """Create the namespaces. Once the holder sleeps, it has its own /run, /var/lib and /var/log.
 
-    :param network: the process whose network namespace it shares; without one it makes its own.
+    :param network: pid of a process whose network namespace the holder shares; None creates a new one.
     """
     script = PRIVATE.format(root=layout.root)
     net = ["unshare", "--net"] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net", "unshare"]
@@ -172,7 +173,7 @@ def start_proxy(layout: Layout, addresses: Addresses, daemons: Daemons) -> None:
         f"--hostname-override={NODE_NAME}",
         f"--cluster-cidr={addresses.pods}",
         "--proxy-mode=iptables",
-        # These limits belong to the whole machine and cannot be written in here.
+        # These limits belong to the whole machine and cannot be set from within the namespace.
         "--conntrack-max-per-core=0",
         "--conntrack-tcp-timeout-established=0s",
         "--conntrack-tcp-timeout-close-wait=0s",

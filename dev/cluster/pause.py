@@ -1,4 +1,6 @@
-"""The image of the process that holds a pod's namespaces. There is no registry, so it is put together here."""
+"""The image of the process that holds a pod's namespaces open. It is built here, because there is no
+registry.
+"""
 
 import hashlib
 import io
@@ -16,7 +18,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644)
 
 
 def write_archive(program: Path, archive: Path) -> None:
-    """Write a docker archive with a single layer that holds a single static program."""
+    """Write a docker archive with a single layer that contains a single static program."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as layer:
         _add(layer, "pause", program.read_bytes(), 0o755)

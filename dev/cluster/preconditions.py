@@ -1,4 +1,6 @@
-"""What the machine must have before anything is touched, each with one sentence that says what to do instead."""
+"""What the machine must have. Checked before anything is changed; each refusal says in one sentence what to
+do.
+"""
 
 import os
 import platform
@@ -13,7 +15,7 @@ from dev.cluster.locks import locked
 
 INSTEAD = "or use a cluster you already have: CLUSTER=context"
 
-# Program -> the Debian package that brings it.
+# Program -> the Debian package that has it.
 PROGRAMS: Mapping[str, str] = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -66,7 +68,7 @@ def missing_packages(programs: Mapping[str, str], look: Callable[[str], str | No
 
 
 def objection(machine: Machine, missing: list[str]) -> str | None:
-    """Say in one sentence why no cluster can be made here, or nothing if one can."""
+    """One sentence that says why no cluster can run here; None if one can."""
     if machine.system != "Linux" or machine.architecture != "x86_64":
         return f"the built-in cluster needs Linux on x86_64, this is {machine.system} on {machine.architecture}; {INSTEAD}"
     if machine.user != 0:
@@ -81,7 +83,7 @@ def objection(machine: Machine, missing: list[str]) -> str | None:
 
 
 def objection_to_folders(folder: Path, cache: Path) -> str | None:
-    """Say why a cluster cannot live in this folder, with its binaries in that one."""
+    """Why a cluster cannot keep its state in `folder` and its binaries in `cache`; None if it can."""
     for path, variable in ((folder, "STREAMJOB_CLUSTER_DIR"), (cache, "XDG_CACHE_HOME")):
         if any(path.is_relative_to(hidden) for hidden in HIDDEN):
             return f"the node has its own {', '.join(HIDDEN)} and would not see {path}: set {variable} to another folder"
@@ -91,7 +93,10 @@ def objection_to_folders(folder: Path, cache: Path) -> str | None:
 
 
 def require(programs: Mapping[str, str], folder: Path | None = None) -> list[str]:
-    """Refuse a machine that cannot do it, else return the packages that are still to be installed."""
+    """Check the machine, and return the packages that must still be installed.
+
+    :raises ClusterError: no cluster can run on this machine.
+    """
     missing = missing_packages(programs)
     problem = objection(Machine.observe(), missing)
     if problem is None and folder is not None:
@@ -104,10 +109,11 @@ def require(programs: Mapping[str, str], folder: Path | None = None) -> list[str
 def install(packages: list[str], log: Path) -> None:
     """Install Debian packages without letting any of them start a service.
 
-    A containerd that was installed before is not in the list and so is left alone, running or not. One that comes
-    with us must neither start now (policy-rc.d) nor at the next boot (disable).
+    A containerd that was already installed is not in the list and is left alone, running or not. A containerd
+    that we install must start neither now (policy-rc.d) nor at the next boot (disable).
     """
-    # dev/bootstrap.sh takes the same lock: apt waits for another one's packages, not for another one's lists.
+    # dev/bootstrap.sh takes the same lock: apt itself waits for another installation, but not for another
+    # update.
     with locked(cache_folder() / "locks" / "apt", "another installation of packages"):
         _install(packages, log)
     if "containerd" in packages and find("systemctl"):

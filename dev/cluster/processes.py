@@ -1,7 +1,7 @@
-"""Start the cluster's daemons inside its cgroup and namespaces, and know later whether they still run.
+"""Start the cluster's daemons inside its cgroup and namespaces, and tell later whether they still run.
 
-A process is recorded by its id and its start time, because ids are used again. The record only serves to see what is
-alive; ending them goes by the cgroup, see cgroups.py.
+A process is recorded by its id and its start time, because ids are reused. The record only shows which
+processes are alive; `down` ends them through the cgroup (see cgroups.py).
 """
 
 import json
@@ -32,7 +32,7 @@ class Process:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when the process was started, in ticks since boot, or nothing if it has ended."""
+    """Return when the process was started, in ticks since boot; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -53,7 +53,7 @@ def dead(layout: Layout) -> list[str]:
 
 
 class Daemons:
-    """Starts daemons. The first must be the holder: it makes the namespaces that all others enter."""
+    """Starts daemons. The first must be the holder, which creates the namespaces that all others enter."""
 
     def __init__(self, layout: Layout, cgroup: Path) -> None:
         self._layout = layout
@@ -62,7 +62,7 @@ class Daemons:
 
     @staticmethod
     def recall(layout: Layout) -> "Daemons":
-        """Those of a cluster that is up."""
+        """The daemons of a cluster that is up."""
         daemons = Daemons(layout, cgroups.create(layout))
         daemons._processes = {process.name: process for process in recorded(layout)}
         return daemons
@@ -72,12 +72,13 @@ class Daemons:
         return self._processes[HOLDER].pid
 
     def start(self, name: str, *command: str | Path) -> None:
-        """Start a daemon that outlives this program. It writes to a log file of its own."""
+        """Start a daemon that outlives this program, with its own log file."""
         enter: list[str] = []
         if name != HOLDER:
-            # Not `ip netns exec`: that remounts /sys and hides the cgroups from the kubelet.
+            # Not `ip netns exec`, which remounts /sys and so hides the cgroups from the kubelet.
             enter = ["nsenter", f"--net=/proc/{self.holder}/ns/net", f"--mount=/proc/{self.holder}/ns/mnt"]
-        # The shell joins the cgroup before it becomes the daemon, so not even its first child can be outside.
+        # The shell joins the cgroup before it becomes the daemon, so that even the daemon's first child is
+        # inside.
         script = f'echo $$ > {self._cgroup}/cgroup.procs && exec "$@"'
         words = ["sh", "-c", script, "sh", *enter, *(str(word) for word in command)]
         environment = {
@@ -97,7 +98,10 @@ class Daemons:
         self._layout.processes.write_text(json.dumps(entries, indent=1))
 
     def kill(self, name: str) -> list[str]:
-        """Kill a daemon, as a crash does. Return the command to start it with again."""
+        """Kill a daemon, as a crash does. Return the command that starts it again.
+
+        :raises ClusterError: there is no such daemon, it is the holder, or it cannot be killed.
+        """
         process = self._processes.get(name)
         if process is None or not process.alive or name == HOLDER:
             raise ClusterError(
@@ -120,7 +124,11 @@ class Daemons:
         return ClusterError(f"{name} {what}, log: {log}\n{indent(tail(log))}")
 
     def wait(self, name: str, what: str, fact: Callable[[], bool], limit: float = 60.0) -> None:
-        """Poll for a fact. A daemon that died meanwhile, any of them, ends the wait with the end of its log."""
+        """Wait until a fact is true.
+
+        :raises ClusterError: any daemon died in the meantime, or the time ran out; the message has the end of
+            its log.
+        """
         deadline = time.monotonic() + limit
         while not fact():
             for process in self._processes.values():

@@ -1,8 +1,9 @@
-"""A second node, for what one cannot show: that what is drained from a node goes on on another one.
+"""A second node, to show that a job continues on another node after `kubectl drain`.
 
-It is a node as the first: containerd, kubelet, images, pods, a mount namespace and a cgroup of its own. What they share: this
-machine's disk (a hostPath volume is seen by both), and the network namespace with its address and kube-proxy. So the kubelets
-differ in their ports only, and a network between two nodes is not seen here. Its kubelet speaks to the API as the admin.
+Like the first node, it has its own containerd, kubelet, images, pods, mount namespace and cgroup. The two
+share this machine's disk (both see a hostPath volume) and the network namespace with its address and
+kube-proxy. The kubelets therefore differ only in their ports, and nothing here tests a network between nodes.
+The second kubelet uses the admin's credentials for the API.
 """
 
 import shutil
@@ -17,7 +18,7 @@ from dev.cluster.network import Addresses
 
 
 def add(layout: Layout, addresses: Addresses) -> None:
-    """Boot it beside the first one, which is up, and copy all images of that one."""
+    """Boot the second node next to the first, which must be up, and copy all images of the first."""
     ours, api = layout.second, Api(layout, addresses.node)
     if processes.recorded(ours) and not processes.dead(ours) and api.node_ready(SECOND_NODE_NAME):
         return say("The second node is up already.")
@@ -37,14 +38,14 @@ def add(layout: Layout, addresses: Addresses) -> None:
 
 
 def remove(layout: Layout) -> None:
-    """Delete the Node object, and with it what still runs there."""
+    """Delete the Node object, and kill everything that still runs on the node."""
     kubectl = (layout.bin / "kubectl", "--kubeconfig", layout.kubeconfig)
     run(*kubectl, "delete", "node", SECOND_NODE_NAME, "--ignore-not-found", title="kubectl delete node")
     end(layout)
 
 
 def end(layout: Layout) -> None:
-    """Kill all that it runs, and remove its files."""
+    """Kill all processes of the second node, and remove its files."""
     ours = layout.second
     cgroups.kill_all(ours)
     cgroups.remove(ours)
@@ -62,7 +63,7 @@ def _make_folders(layout: Layout) -> None:
 
 
 def _copy_images(layout: Layout) -> None:
-    """From containerd to containerd, through a pipe."""
+    """Copy all images from containerd to containerd, through a pipe."""
     names = [name for name in images.digests(layout) if not name.startswith("sha256:")]
     export = [*images.ctr(layout), "images", "export", "-", *names]
     with subprocess.Popen(export, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source:
@@ -74,6 +75,6 @@ def _copy_images(layout: Layout) -> None:
             timeout=300,
             check=False,
         )
-        source.kill()  # if nobody reads it any more, it would not end
+        source.kill()  # it would not end if nobody reads its output any more
     if copied.returncode:
         raise ClusterError(f"the second node's containerd did not take the images: {copied.stderr.strip()}")

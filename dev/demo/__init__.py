@@ -1,7 +1,9 @@
-"""The demonstration: a stream on a real Kubernetes that is stopped, resumed and drained while its input goes on.
+"""The demonstration: a stream on a real Kubernetes is stopped, resumed and drained while its input keeps
+arriving.
 
-    python -m dev.demo             make the cluster, tell the whole story, take everything away again
-    python -m dev.demo --down      take away what KEEP=1 left
+    python -m dev.demo             boot the cluster, run all steps, remove everything
+    python -m dev.demo --down      remove what KEEP=1 left behind
 
-`steps` is the story; tests/e2e tells the same one and asserts what it ends with. `site` is where it takes place.
+`steps` has the steps; tests/e2e runs the same steps and asserts the result. `site` is the place: cluster,
+images, chart.
 """

@@ -1,4 +1,4 @@
-"""The command line of the demonstration. Variables: CLUSTER, IMAGES, KEEP (see `make`)."""
+"""Run the demonstration. It reads the environment variables CLUSTER, IMAGES and KEEP (see the Makefile)."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
-"""What the person at the terminal sees: chapters, what happened in them, and how long each took.
+"""The output of the demonstration: chapters, what happened in them, and how long each took.
 
-The same lines on a terminal and in a log of CI; colours only where they can be shown.
+A terminal and a CI log get the same lines; colours appear only on a terminal that supports them.
 """
 
 import os
@@ -16,7 +16,7 @@ BOLD, DIM, GREEN, RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\0
 
 
 class Console:
-    """`seconds` has the duration of each chapter by its name."""
+    """Prints to standard output. `seconds` holds the duration of each finished chapter, by name."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -32,7 +32,7 @@ class Console:
 
     @contextmanager
     def chapter(self, name: str, about: str) -> Iterator[None]:
-        """A step of the story. When it ends, say how long it took."""
+        """Announce a chapter, and record its duration when the block ends."""
         began = time.monotonic()
         self._print(f"{self._clock()}  {self._in(BOLD, name)}: {about}")
         try:
@@ -43,18 +43,18 @@ class Console:
         self.seconds[name] = round(time.monotonic() - began, 1)
 
     def did(self, text: str) -> None:
-        """Something came to a good end."""
+        """Print something that succeeded."""
         self._lines(self._in(GREEN, self._good), text)
 
     def saw(self, text: str) -> None:
-        """Something that happened on the way."""
+        """Print something that happened along the way."""
         self._lines(self._in(DIM, self._dot), text, DIM)
 
     def failed(self, text: str) -> None:
         self._lines(self._in(RED, self._bad), text)
 
     def plain(self, text: str) -> None:
-        """Lines of another program, as they are."""
+        """Print another program's lines as they are, cut to the width of the output."""
         for line in text.rstrip().splitlines():
             self._print(" " * INDENT + line[: WIDTH - INDENT])
 

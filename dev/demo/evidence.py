@@ -1,4 +1,6 @@
-"""What to look at when a step failed: the job as kubectl describes it, and the ends of the logs."""
+"""Evidence after a failed step: the job's status as kubectl describes it, the pods, the ends of their logs,
+events.
+"""
 
 from dev.demo.console import Console
 from dev.demo.job import KIND
@@ -10,7 +12,7 @@ CONTROLLER = "app.kubernetes.io/name=streamjob"
 
 
 def show(kubectl: Kubectl, console: Console) -> None:
-    """Print it; what cannot be had is left out."""
+    """Print the evidence. Parts that cannot be fetched are left out."""
     described = _try(kubectl, "describe", KIND)
     if "Status:" in described:
         _section(console, "kubectl describe streamjob", described[described.index("Status:") :], 40)

@@ -1,4 +1,4 @@
-"""Feed the flights to Kafka from this machine: examples/flights/produce.py | kubectl exec … Kafka's console producer."""
+"""Feed the flights to Kafka from this machine: examples/flights/produce.py | kubectl exec … console producer."""
 
 import subprocess
 import sys
@@ -13,7 +13,8 @@ PRODUCE = REPOSITORY / "examples" / "flights" / "produce.py"
 KAFKA = "deployment/kafka"
 BROKERS = "localhost:9092"
 FLIGHTS = 336_776
-# By default it waits 1.5 s for a broker, tries three times, and then drops the rows with a line on stderr and exit code 0.
+# By default the console producer waits 1.5 s for a broker, tries three times, and then drops the rows: it
+# prints a line to stderr and exits with code 0.
 PATIENT = [
     *("--request-timeout-ms", "120000", "--message-send-max-retries", "1000000", "--max-block-ms", "600000"),
     *("--producer-property", "delivery.timeout.ms=600000", "--producer-property", "enable.idempotence=true"),
@@ -21,9 +22,9 @@ PATIENT = [
 
 
 class Feed:
-    """Rows on their way into a topic. `written` counts those that were handed over, never more than `let` allows.
+    """Feeds rows to a topic. `written` counts the rows handed to the producer, never more than `let` allows.
 
-    So the story is the same on a slow machine: rows are left to arrive while the job is stopped.
+    The limit makes the steps the same on a slow machine: some rows still arrive while the job is stopped.
     """
 
     def __init__(self, kubectl: Kubectl, topic: str, rate: float, rows: int = FLIGHTS) -> None:
@@ -56,17 +57,20 @@ class Feed:
             thread.start()
 
     def let(self, rows: int) -> None:
-        """Allow so many rows in all."""
+        """Allow this many rows in total."""
         with self._more:
             self._allowed = max(self._allowed, min(rows, self.rows))
             self._more.notify_all()
 
     def reach(self, rows: int, timeout: float) -> None:
-        """Wait until so many rows were handed over."""
+        """Wait until this many rows have been handed to the producer."""
         until(lambda: self._alive() is not None and self.written >= rows, f"{rows:,} rows fed", timeout)
 
     def finish(self, timeout: float) -> None:
-        """Wait until all rows are in the topic, and count them there."""
+        """Wait until all rows are in the topic, and check their number there.
+
+        :raises Failure: the topic has another number of rows, or one of the processes failed.
+        """
         self.let(self.rows)
         until(lambda: not self._alive(), f"all {self.rows:,} rows fed", timeout)
         found = end_offset(self.kubectl, self.topic)
@@ -80,7 +84,10 @@ class Feed:
             process.wait()
 
     def _alive(self) -> bool:
-        """:raises Failure: one of the two processes failed."""
+        """Whether the producer is still running.
+
+        :raises Failure: one of the two processes failed.
+        """
         if self._source.poll() or self._sink.poll():
             said = self._said.decode(errors="replace").strip()
             raise Failure(f"feeding Kafka failed after {self.written:,} rows: {said[-500:]}")
@@ -97,7 +104,7 @@ class Feed:
                 self.written += 1
             sink.close()
         except OSError:
-            self._source.kill()  # the other end is gone; _alive says why
+            self._source.kill()  # the producer has exited; _alive reports why
 
     def _listen(self, stream: IO[bytes]) -> None:
         for line in stream:
@@ -105,7 +112,7 @@ class Feed:
 
 
 def end_offset(kubectl: Kubectl, topic: str) -> int:
-    """How many rows the topic's partitions have."""
+    """The number of rows in the topic, over all partitions."""
     shell = ["org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", BROKERS, "--topic", topic]
     text = kubectl.run("exec", KAFKA, "--", "/opt/kafka/start.sh", *shell)
     return sum(int(line.rsplit(":", 1)[1]) for line in text.split() if line.startswith(topic + ":"))

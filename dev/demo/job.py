@@ -1,4 +1,4 @@
-"""One StreamJob as its user sees it: ask for a state, follow the status until it is there."""
+"""One StreamJob as its user sees it: request a state, then follow the status until the job reaches it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class View:
-    """The parts of a StreamJob that a person looks at."""
+    """The parts of a StreamJob's status that a user looks at."""
 
     object: Object
 
@@ -55,7 +55,7 @@ class View:
 
     @property
     def termination(self) -> str:
-        """Step and progress of the termination under way."""
+        """Step and progress of the pending termination."""
         parts = (self._status("termination", name) for name in ("step", "progress"))
         return ": ".join(str(part) for part in parts if part)
 
@@ -65,7 +65,7 @@ class View:
 
     @property
     def batch(self) -> int:
-        """The newest batch of the first stage, -1 before there is one."""
+        """The newest batch of the first stage; -1 if there is none yet."""
         value = self.stages[0].get("batch") if self.stages else None
         return -1 if value is None else int(value)
 
@@ -75,7 +75,7 @@ class View:
 
     @property
     def observed(self) -> bool:
-        """Whether the status speaks of the spec as it is now."""
+        """Whether the status refers to the current spec."""
         return bool(self._status("observedGeneration") == self.object["metadata"]["generation"])
 
     @property
@@ -92,7 +92,7 @@ class View:
 
 
 class Job:
-    """A StreamJob by its name."""
+    """A StreamJob, by name."""
 
     def __init__(self, kubectl: Kubectl, name: str) -> None:
         self.kubectl = kubectl
@@ -105,18 +105,21 @@ class Job:
         return View(found)
 
     def ask(self, state: str) -> None:
-        """What a user does: `kubectl patch`."""
+        """Request a state with `kubectl patch`, as a user does."""
         self.kubectl.patch(KIND, self.name, {"spec": {"state": state}})
 
     def pod(self) -> str:
-        """The current driver's pod."""
+        """The name of the current driver's pod.
+
+        :raises Failure: the job has no driver.
+        """
         name = self.view().object.get("status", {}).get("driver", {}).get("pod")
         if not name:
             raise Failure(f"the StreamJob {self.name} has no driver")
         return str(name)
 
     def reach(self, phase: str, timeout: float, tell: Tell = lambda line: None) -> View:
-        """Follow until the job is in this phase as the spec asks for it now."""
+        """Follow the job until it is in this phase and its status refers to the current spec."""
         return self.follow(lambda view: view.phase == phase and view.observed, phase, timeout, tell)
 
     def follow(
@@ -127,7 +130,15 @@ class Job:
         tell: Tell = lambda line: None,
         stalled: bool = False,
     ) -> View:
-        """Tell each change until it is enough. :raises Failure: the job stalls before (unless that may be)."""
+        """Follow the job and report each change, until the condition is met.
+
+        :param enough: the condition.
+        :param what: names the condition in the error message.
+        :param tell: receives a line for each change.
+        :param stalled: whether the job may stall in the meantime.
+        :raises Failure: the job stalled.
+        :raises TimedOut: the condition was not met in time.
+        """
         before = view = None
         for document in self.kubectl.watch(KIND, self.name, timeout):
             view = View(document)
@@ -148,7 +159,7 @@ class Job:
 
 
 def changes(before: View | None, now: View) -> Iterator[str]:
-    """What is new, one line each."""
+    """What changed between two views, one line per change."""
 
     def news(value: Callable[[View], object]) -> bool:
         return bool(value(now)) and (before is None or value(before) != value(now))

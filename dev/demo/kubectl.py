@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kubectl:
-    """One namespace of one cluster. `kubeconfig` None: as the user's own kubectl finds it."""
+    """One namespace of one cluster. With `kubeconfig` None, kubectl uses the user's own configuration."""
 
     program: str
     namespace: str
@@ -32,7 +32,11 @@ class Kubectl:
         return {**os.environ, **({"KUBECONFIG": self.kubeconfig} if self.kubeconfig else {})}
 
     def run(self, *words: str, stdin: str | None = None, timeout: float = 60, check: bool = True) -> str:
-        """Return the standard output; with `check` false also that of a command that failed."""
+        """Run a command and return its standard output.
+
+        :param check: raise `Failure` if the command fails. Otherwise return its output all the same.
+        :raises Failure: also if kubectl is missing or does not answer in time.
+        """
         try:
             done = subprocess.run(
                 self.command(*words),
@@ -52,7 +56,7 @@ class Kubectl:
         return done.stdout
 
     def get(self, kind: str, name: str) -> Object | None:
-        """The object, None if there is none."""
+        """The object, or None if it does not exist."""
         text = self.run("get", kind, name, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text.strip() else None
 
@@ -68,7 +72,7 @@ class Kubectl:
         self.run("patch", kind, name, "--type", "merge", "--patch", json.dumps(change))
 
     def watch(self, kind: str, name: str, timeout: float) -> Iterator[Object]:
-        """Each state of the object from now on, until the caller has seen enough or the time is over."""
+        """Yield each state of the object from now on, until the caller stops or the time is over."""
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             limit = f"--request-timeout={left:.0f}s"
@@ -91,7 +95,7 @@ class Kubectl:
 
 
 def _read(stream: IO[str], documents: "queue.Queue[Object | None]") -> None:
-    """Cut the stream into its JSON documents: kubectl ends each with a line that is one brace."""
+    """Split the stream into JSON documents. kubectl ends each of them with a line that has only a brace."""
     lines: list[str] = []
     for line in stream:
         lines.append(line)

@@ -1,4 +1,6 @@
-"""How far a job's query is, from Spark's own files: the status shows figures now and then, these are exact."""
+"""How far a job's query has read, from Spark's own files. They are exact; the status has only periodic
+figures.
+"""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +8,7 @@ from datetime import datetime, timezone
 
 from dev.demo.job import Job
 
-# The newest committed batch of a job's only query: its number, then its entry in the offset log.
+# Prints the newest committed batch of a job's only query: its number, then its entry in the offset log.
 SHELL = """
 commits=$(find /data/checkpoints/*-{name}-* -type d -name commits | head -n 1) && cd "${{commits%/commits}}" &&
 batch=$(ls commits | grep -E '^[0-9]+$' | sort -n | tail -n 1) && echo "$batch" && cat "offsets/$batch"
@@ -15,7 +17,7 @@ batch=$(ls commits | grep -E '^[0-9]+$' | sort -n | tail -n 1) && echo "$batch" 
 
 @dataclass(frozen=True)
 class Position:
-    """The last committed batch, the watermark it ran with, and the rows of Kafka's topic up to its end."""
+    """The last committed batch, the watermark it ran with, and the number of Kafka rows up to its end."""
 
     batch: int
     watermark: str
@@ -23,7 +25,10 @@ class Position:
 
 
 def read(job: Job, rows: int = 0, after_batch: int = -1) -> Position | None:
-    """The position once it is at least so far, by looking into the driver's pod."""
+    """Read the position in the driver's pod.
+
+    :returns: None while the position has fewer than `rows` rows, or is not beyond `after_batch`.
+    """
     text = job.kubectl.run("exec", job.pod(), "--", "sh", "-c", SHELL.format(name=job.name), check=False)
     lines = text.split("\n")
     if len(lines) < 4 or not lines[0].isdigit():

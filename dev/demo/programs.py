@@ -1,4 +1,4 @@
-"""Long commands of ours, such as the build of the images: what they say is shown while they run."""
+"""Run our own long commands, such as the build of the images, and show their output while they run."""
 
 import subprocess
 import time
@@ -8,12 +8,15 @@ from dev.cluster.layout import REPOSITORY
 from dev.demo.console import Console
 from dev.demo.waiting import Failure, until
 
-QUIET_FOR = 30.0  # seconds without a word, after which we say that it is still at it
+QUIET_FOR = 30.0  # seconds without output, after which we report that the command is still running
 LIMIT = 3600.0
 
 
 def stream(console: Console, *command: str) -> None:
-    """Run a long command and show what it says, line by line. :raises Failure: with its last lines."""
+    """Run a long command and show its progress, line by line.
+
+    :raises Failure: the command failed; the message has its last line.
+    """
     log = REPOSITORY / ".cache" / "demo.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as out:
@@ -32,7 +35,7 @@ def stream(console: Console, *command: str) -> None:
 
 
 class _Follower:
-    """Shows the lines of a growing file, those that say something."""
+    """Follows a growing log file, and shows those of its lines that report a finished step."""
 
     def __init__(self, log: Path, console: Console) -> None:
         self._file = log.open()

@@ -1,7 +1,8 @@
-"""Where the demonstration and the end-to-end tests take place: a cluster, the images in it, the chart installed.
+"""The site of the demonstration and the end-to-end tests: a cluster with the images and the installed chart.
 
-Either the local cluster of dev.cluster, or, with CLUSTER=context, one of the user's own. On that one only a namespace
-(and the custom resource's definition, if it was not there) is ours; the images have to be where its nodes find them.
+The cluster is the local one of dev.cluster or, with CLUSTER=context, one of the user's own. There we own only
+a namespace and, if it was missing, the CustomResourceDefinition. The user must provide the images where that
+cluster's nodes can pull them.
 """
 
 import json
@@ -28,7 +29,12 @@ MADE_FOR = "streamjob.dev/made-for"
 
 @dataclass(frozen=True)
 class Settings:
-    """`context`: the user's cluster, empty for the local one. `images`: the prefix of the images' names."""
+    """The settings of a run.
+
+    :param context: kubeconfig context of the user's cluster; empty for the local cluster.
+    :param images: prefix of the images' names.
+    :param keep: leave everything in place at the end.
+    """
 
     context: str
     images: str
@@ -47,7 +53,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Site:
-    """A namespace of a cluster. `booted`: the cluster runs because of us."""
+    """A namespace of a cluster.
+
+    :param booted: whether we booted the cluster, and so have to end it.
+    """
 
     settings: Settings
     kubectl: Kubectl
@@ -67,7 +76,7 @@ class Site:
 
 
 def reach_cluster(settings: Settings, namespace: str, console: Console) -> Site:
-    """The cluster that the user names, or the local one, booted if it is not up."""
+    """The cluster that the user names, or the local one, which is booted if it is not up."""
     if settings.context:
         programs = {name: shutil.which(name) for name in ("kubectl", "helm")}
         for name, path in programs.items():
@@ -93,7 +102,7 @@ def reach_cluster(settings: Settings, namespace: str, console: Console) -> Site:
 
 
 def bring_images(site: Site, console: Console) -> None:
-    """Build the images from the product's Dockerfile and load them into the node, those that changed."""
+    """Build the images from the product's Dockerfile, and load those that changed into the node."""
     if not site.local:
         console.saw(
             f"taken as they are: {', '.join(map(site.settings.image, IMAGES))} (IMAGES={site.settings.images})"
@@ -105,7 +114,10 @@ def bring_images(site: Site, console: Console) -> None:
 
 
 def make_namespace(site: Site) -> None:
-    """:raises Failure: it is there already and is not ours."""
+    """Create the namespace if it does not exist.
+
+    :raises Failure: a namespace of this name exists and is not ours.
+    """
     found = site.kubectl.get("namespace", site.namespace)
     if found and MADE_DEFINITION not in found["metadata"].get("annotations", {}):
         raise Failure(
@@ -119,7 +131,7 @@ def make_namespace(site: Site) -> None:
 
 
 def install_chart(site: Site, console: Console, release: str = "streamjob") -> None:
-    """helm install, watching this namespace only; upgrade where it is installed."""
+    """Install the chart, or upgrade it, so that it watches this namespace only."""
     repository, _, tag = site.settings.image("controller").rpartition(":")
     values = {"image.repository": repository, "image.tag": tag}
     command = ["upgrade", "--install", release, str(CHART), "--wait", "--timeout", "120s"]
@@ -130,7 +142,10 @@ def install_chart(site: Site, console: Console, release: str = "streamjob") -> N
 
 
 def define(site: Site) -> bool:
-    """The definition of StreamJobs, where helm has not brought it yet; whether it was missing."""
+    """Apply the CustomResourceDefinition if helm has not installed it yet.
+
+    :returns: whether it was missing.
+    """
     missing = site.kubectl.get("crd", DEFINITION) is None
     if missing:
         text = (CHART / "crds" / "streamjobs.yaml").read_text()
@@ -155,7 +170,11 @@ def helm(site: Site, *words: str) -> str:
 
 
 def remove(site: Site, console: Console) -> None:
-    """Take the namespace away, with all in it, and what else we made; then the cluster, if it runs because of us."""
+    """Delete the namespace with everything in it, its volumes, and the CustomResourceDefinition if we created
+    it.
+
+    The cluster stays, even if we booted it.
+    """
     ours = (site.kubectl.get("namespace", site.namespace) or {}).get("metadata", {}).get("annotations", {})
     if ours:
         delete_jobs(site)
@@ -167,7 +186,9 @@ def remove(site: Site, console: Console) -> None:
 
 
 def delete_jobs(site: Site) -> None:
-    """All StreamJobs of the namespace. One whose controller is gone would wait for ever for its finalizer."""
+    """Delete all StreamJobs of the namespace. Without a controller they would wait forever for their
+    finalizer, so it is removed from those that are left.
+    """
     if site.kubectl.get("crd", DEFINITION) is None:
         return
     site.kubectl.run("delete", DEFINITION, "--all", "--timeout=60s", timeout=70, check=False)
@@ -180,14 +201,16 @@ def end_cluster(console: Console) -> None:
 
 
 def volume(site: Site, claim: str) -> list[Object]:
-    """On the local cluster: a volume on this machine's disk for the claim. A user's cluster has its own storage."""
+    """The PersistentVolume for a claim: on the local cluster a folder of this machine. A user's cluster has
+    its own storage and needs none.
+    """
     if not site.local:
         return []
     name = f"{site.namespace}-{claim}"
     folder = Layout.from_environment().volumes / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    folder.chmod(0o777)  # the pods' user is none of this machine's
+    folder.chmod(0o777)  # the pods' user does not exist on this machine
     return [
         {
             "apiVersion": "v1",

@@ -1,7 +1,7 @@
-"""The story, step by step. Each step does what a user does, waits for the fact that ends it, and returns what it saw.
+"""The steps of the demonstration. Each does what a user does, waits for a result, and returns what it saw.
 
-The flights pour into Kafka from the first step to the last but one. Meanwhile the job is stopped and resumed; when all of
-them are read it is drained. What it wrote must then be what the same query gives as a batch.
+Flights arrive in Kafka while the job is started, stopped and resumed. When the job has read all of them, it
+is drained. Its output must then equal the result of the same query run as a batch.
 """
 
 import json
@@ -28,7 +28,7 @@ RATE = 4000  # rows a second: the year 2013 in a minute and a half
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out, for the report and for the tests."""
+    """The results, for the report and for the tests."""
 
     stopped: View
     resumed: View
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
-    """From Kafka's start to the comparison."""
+    """Run all steps, from the start of Kafka to the comparison."""
     with console.chapter("Kafka", "a broker in the cluster"):
         start_kafka(site, console)
     feed = Feed(site.kubectl, TOPIC, RATE, rows)
@@ -139,7 +139,10 @@ def drain(job: Job, console: Console) -> View:
 
 
 def check(site: Site, console: Console) -> dict[str, Any]:
-    """Run examples/flights/check.py in a pod. :raises Failure: the outputs differ."""
+    """Run examples/flights/check.py in a pod.
+
+    :raises Failure: the outputs differ, or the check did not finish.
+    """
     (job,) = manifests(site, (EXAMPLE / "check.yaml").read_text())
     site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=60)
     site.kubectl.apply(job)
@@ -162,7 +165,7 @@ def _ended(site: Site) -> bool:
 
 
 def manifests(site: Site, text: str) -> list[Object]:
-    """The objects of a manifest, with the names that images have at this site."""
+    """The objects of a manifest, with the image names of this site."""
     if not site.local:
         text = text.replace(f"image: {sites.PREFIX}/", f"image: {site.settings.images}/")
         text = text.replace("imagePullPolicy: Never", "imagePullPolicy: IfNotPresent")

@@ -1,15 +1,15 @@
-"""Wait for a fact, never for a time. This is the one place that sleeps."""
+"""Wait for a condition, never for a fixed time. The demonstration sleeps only in this module."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 600.0  # seconds; a machine that does other things beside may need them
+PATIENCE = 600.0  # seconds; a busy machine may need them
 
 
 class Failure(Exception):
-    """The demonstration cannot go on: what happened, and what to do about it."""
+    """The demonstration cannot continue. Has what happened, and a remedy."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
@@ -17,11 +17,17 @@ class Failure(Exception):
 
 
 class TimedOut(Failure):
-    """A fact did not come true in time."""
+    """A condition was not met in time."""
 
 
 def until(fact: Callable[[], T | None], what: str, timeout: float, every: float = 0.3) -> T:
-    """Return the first value of `fact` that is true. :raises TimedOut: there was none within `timeout` seconds."""
+    """Poll `fact` and return its first true value.
+
+    :param what: names the condition in the error message.
+    :param timeout: in seconds.
+    :param every: pause between two polls, in seconds.
+    :raises TimedOut: there was no true value in time.
+    """
     deadline = time.monotonic() + timeout
     while not (value := fact()):
         if time.monotonic() > deadline:

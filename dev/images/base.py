@@ -1,4 +1,4 @@
-"""Make the image that FROM names from Debian packages, once."""
+"""Build the base image in FROM from Debian packages, once."""
 
 from dev.cluster.commands import PATH, run
 from dev.cluster.console import step
@@ -6,12 +6,15 @@ from dev.cluster.layout import ClusterError
 from dev.images import host, store
 from dev.images.dockerfile import debian_suite
 
-# What Debian's own slim image leaves out as well.
+# Folders of /usr/share that Debian's own slim image leaves out as well.
 LEFT_OUT = ("man", "doc", "info", "locale", "groff", "lintian", "linda")
 
 
 def ensure(image: str) -> None:
-    """Make sure that the storage has the image. One that somebody put there is left as it is."""
+    """Build the image unless the storage has it. An image that somebody else put there is left as it is.
+
+    :raises ClusterError: the image is not Debian's.
+    """
     if store.exists(image):
         return
     suite = debian_suite(image)
@@ -22,7 +25,7 @@ def ensure(image: str) -> None:
     with step(f"base image {suite} from Debian packages"):
         store.folder().mkdir(parents=True, exist_ok=True)
         exclude = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in LEFT_OUT]
-        # The sources are lent to each build; the image names no mirror.
+        # Each build borrows the machine's package sources, so the image must not name a mirror.
         forget = ["--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/apt.conf.d/99mmdebstrap",
                   "--customize-hook=rm -f $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname"]  # fmt: skip
         settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
@@ -44,5 +47,7 @@ def _wanted(line: str) -> bool:
 
 
 def _same_release(suite: str) -> bool:
-    """The machine's mirrors serve the machine's release. For another one mmdebstrap knows the default mirror."""
+    """Whether the machine's mirrors serve this release. For another release mmdebstrap uses its default
+    mirror.
+    """
     return any(suite in path.read_text(errors="replace") for path in host.apt_source_files())

@@ -27,7 +27,7 @@ USUAL = ("controller", "driver", "kafka")  # what the demonstration and most tes
 
 
 def build(targets: list[str], tag: str | None, build_args: list[str]) -> None:
-    """Build the targets one after the other: two builds at once would do the same layers twice."""
+    """Build the targets one after the other: parallel builds would build the same layers twice."""
     missing = preconditions.require(preconditions.IMAGE_PROGRAMS)
     if missing:
         with step(f"installing {' '.join(missing)}"):

@@ -1,10 +1,12 @@
-"""Read from a Dockerfile what has to be known before it can be built."""
+"""Read from a Dockerfile what must be known before the build."""
 
 import re
 
 
 def base_images(text: str) -> list[str]:
-    """Return the images that the Dockerfile starts from and does not make itself, in order and without repeats."""
+    """Return the images in FROM that are not stages of the Dockerfile itself, in order and without
+    duplicates.
+    """
     stages: set[str] = {"scratch"}
     found: list[str] = []
     for line in text.splitlines():
@@ -20,6 +22,6 @@ def base_images(text: str) -> list[str]:
 
 
 def debian_suite(image: str) -> str | None:
-    """Return the Debian release that an image name asks for: `docker.io/library/debian:bookworm-slim` -> bookworm."""
+    """Return the Debian release in an image name: `docker.io/library/debian:bookworm-slim` -> bookworm."""
     found = re.fullmatch(r"(?:docker\.io/)?(?:library/)?debian:([a-z]+)(?:-slim)?", image)
     return found[1] if found else None

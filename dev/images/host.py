@@ -1,7 +1,8 @@
 """Lend the machine's package settings to a build: certificates, and the configuration of apt, pip and Maven.
 
-Everything goes through read-only mounts on folders that the base image has anyway, so not even an empty mount point is
-left in an image. The build arguments name files in these mounts; only stages that are thrown away declare them.
+Everything goes through read-only mounts on folders that exist in the base image, so an image does not even
+get an empty mount point. The build arguments name files in these mounts; only stages that are discarded
+declare them.
 """
 
 import configparser
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from dev.cluster.commands import run
 
-# An empty folder in every Debian.
+# A folder that exists in every Debian and is empty.
 INSIDE = "/mnt"
 PIP_FILES = ("/etc/xdg/pip/pip.conf", "/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
@@ -19,7 +20,9 @@ JAVA_CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
 
 
 def certificate_bundle() -> Path | None:
-    """Return the machine's bundle of trusted authorities: where a proxy signs anew, only this one knows it."""
+    """Return the machine's bundle of trusted authorities. Behind a proxy that re-signs, only this bundle
+    trusts it.
+    """
     named = [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
     return next(
         (path for path in [*named, Path("/etc/ssl/certs/ca-certificates.crt")] if path.is_file()), None
@@ -27,7 +30,7 @@ def certificate_bundle() -> Path | None:
 
 
 def pip_settings() -> dict[str, str]:
-    """Return pip's settings as pip itself would find them: files first, then PIP_* of the environment."""
+    """Return pip's settings as pip itself finds them: files first, then PIP_* of the environment."""
     settings: dict[str, str] = {}
     for name in (*PIP_FILES, os.environ.get("PIP_CONFIG_FILE", "")):
         parser = configparser.RawConfigParser()
@@ -36,14 +39,14 @@ def pip_settings() -> dict[str, str]:
     for name, value in os.environ.items():
         if name.startswith("PIP_") and name not in {"PIP_CONFIG_FILE", "PIP_CERT"}:
             settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
-    # Folders of the machine do not exist in there, and the certificates are in another place.
+    # The machine's folders do not exist in the build, and the certificates are elsewhere.
     return {
         name: value for name, value in settings.items() if name not in {"cert", "find-links", "cache-dir"}
     }
 
 
 def lend(folder: Path) -> tuple[list[str], list[str]]:
-    """Write the settings to a folder, return the mounts (`outside:inside:ro`) and the build arguments."""
+    """Write the settings to a folder. Return the mounts (`outside:inside:ro`) and the build arguments."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "apt.conf.d").mkdir(parents=True)
     mounts = [f"{folder}:{INSIDE}:ro", f"{folder / 'apt.conf.d'}:/etc/apt/apt.conf.d:ro"]

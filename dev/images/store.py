@@ -1,4 +1,4 @@
-"""buildah with a storage of its own, in a mount namespace of its own so that no overlay mount stays on the host."""
+"""buildah with its own storage, in its own mount namespace, so that no overlay mount stays on the host."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from dev.cluster.layout import cache_folder
 
 PREFIX = "streamjob.dev"
 
-# Even with a storage of its own, buildah writes a cache of layers it has seen into the machine's.
+# Even with its own storage, buildah caches known layers in the machine's storage. A tmpfs hides that.
 ALONE = 'mkdir -p /var/lib/containers && mount -n -t tmpfs tmpfs /var/lib/containers && exec "$@"'
 
 
@@ -16,7 +16,7 @@ def folder() -> Path:
 
 
 def full_name(image: str) -> str:
-    """Add what is left out: `driver` is `streamjob.dev/driver:dev`."""
+    """Complete a short name: `driver` is `streamjob.dev/driver:dev`."""
     name = image if "/" in image else f"{PREFIX}/{image}"
     return name if ":" in name.rpartition("/")[2] else f"{name}:dev"
 
@@ -26,7 +26,7 @@ def buildah(*words: str | Path, timeout: float = 60, log: Path | None = None) ->
     base.mkdir(parents=True, exist_ok=True)
     store = ("--root", base / "storage", "--runroot", base / "run", "--storage-driver", "overlay")
     alone = ("unshare", "--mount", "--propagation", "private", "sh", "-c", ALONE, "sh")
-    # Where buildah would make a folder in /etc for networks that these builds do not use.
+    # Otherwise buildah would create a folder in /etc for networks, which these builds do not use.
     configuration = base / "containers.conf"
     configuration.write_text(f'[network]\nnetwork_config_dir = "{base / "networks"}"\n')
     environment = {"TMPDIR": str(base), "CONTAINERS_CONF": str(configuration)}

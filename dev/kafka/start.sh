@@ -1,5 +1,5 @@
 #!/bin/sh
-# Start the broker. Without arguments; with arguments run a Kafka class instead, with the same class path:
+# Without arguments, start the broker. With arguments, run a Kafka class with the same class path instead:
 #   start.sh org.apache.kafka.tools.TopicCommand --bootstrap-server kafka:9092 --list
 set -e
 
@@ -12,12 +12,12 @@ if [ $# -gt 0 ]; then
   KAFKA_HEAP=-Xmx128m kafka "$@"
 fi
 
-# Pods are told the Service's name, clients on the host the pod's address, which is routed to them.
+# The broker advertises the Service's name to pods, and the pod's address, which the host can route to, to clients there.
 pods="${KAFKA_ADVERTISED:-kafka:9092}"
 host="${POD_IP:-localhost}:9094"
 { cat /opt/kafka/server.properties; echo "advertised.listeners=PODS://$pods,HOST://$host"; } > /tmp/server.properties
 
-# A container that is restarted finds its data formatted already.
+# After a restart of the container, the data is formatted already.
 (KAFKA_HEAP=-Xmx128m kafka kafka.tools.StorageTool format --ignore-formatted \
   --cluster-id c3RyZWFtam9iLWthZmthMQ --config /tmp/server.properties)
 kafka kafka.Kafka /tmp/server.properties

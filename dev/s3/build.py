@@ -8,5 +8,5 @@ VERSION = "1.8.0"
 
 
 def gateway() -> Path:
-    """The program, built now if it never was here."""
+    """The path of the server's program, which is built if the cache does not have it."""
     return go_program("versitygw", VERSION, "github.com/versity/versitygw/cmd/versitygw")

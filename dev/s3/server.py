@@ -1,4 +1,4 @@
-"""An S3 server for tests: one process on a free port of this machine, its buckets folders of a folder of its own."""
+"""An S3 server for tests: one process on a free port of this machine. Its buckets are folders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from dev.cluster.layout import cache_folder
 from dev.demo.waiting import PATIENCE
 from dev.s3.build import gateway
 
-# Made by dev/bootstrap.sh servers, for each version of Spark's Hadoop.
+# Filled by dev/bootstrap.sh servers, for each version of Spark, because each has another Hadoop.
 JARS = cache_folder() / "jars-s3" / ".".join(pyspark.__version__.split(".")[:2])
 CONNECTOR = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))  # for spark.jars
 KEY, SECRET = "streamjob-tests", "a-secret-that-no-log-may-hold"
 
 
 class S3:
-    """Its address is known before it is started: a Spark that may use it is told when it starts itself."""
+    """A server whose address is known before it starts, because Spark needs the address when Spark itself
+    starts.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,12 +36,12 @@ class S3:
         self.buckets = folder / "buckets"
 
     def bucket(self, name: str) -> Path:
-        """A new one; its folder, in which the objects are files."""
+        """Create a bucket. Return its folder, in which the objects are files."""
         (self.buckets / name).mkdir()
         return self.buckets / name
 
     def settings(self) -> dict[str, str]:
-        """Of Hadoop: where the server is. Who one is belongs into `environment`."""
+        """Hadoop's settings that say where the server is. Credentials belong in `environment`."""
         return {
             "fs.s3a.endpoint": f"http://127.0.0.1:{self._port}",
             "fs.s3a.endpoint.region": "us-east-1",
@@ -48,18 +50,19 @@ class S3:
 
     @property
     def keys(self) -> dict[str, str]:
-        """Of a Hadoop that may use it and shares its environment with others."""
+        """Hadoop's settings with the credentials, for a process that shares its environment with others."""
         return {"fs.s3a.access.key": KEY, "fs.s3a.secret.key": SECRET}
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of a process that may use it."""
+        """Environment variables with the credentials, for a process that may use the server."""
         return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 
     def start(self, *, read_only: bool = False) -> None:
-        """Also again after `stop`, with what it had. :param read_only: it denies whatever would change something.
+        """Start the server. After `stop`, it starts again with the same content.
 
-        :raises FileNotFoundError: Hadoop's connector is not there.
+        :param read_only: the server denies every change.
+        :raises FileNotFoundError: Hadoop's S3 connector is missing.
         """
         if not CONNECTOR:
             raise FileNotFoundError(f"no connector for S3 in {JARS}: run dev/bootstrap.sh servers")
@@ -77,13 +80,13 @@ class S3:
         self._wait()
 
     def stop(self) -> None:
-        """As a server that is gone."""
+        """Kill the server, so that it is unreachable."""
         self.go_on()
         self._process.kill()
         self._process.wait()
 
     def hold(self) -> None:
-        """As a server that does not answer, until `go_on`."""
+        """Suspend the server, so that it does not answer until `go_on`."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -102,7 +105,7 @@ class S3:
 
 @contextmanager
 def denied(s3: S3) -> Iterator[None]:
-    """In the block the server denies whatever would change something."""
+    """Make the server deny every change while the block runs."""
     s3.stop()
     s3.start(read_only=True)
     try:

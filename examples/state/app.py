@@ -1,7 +1,9 @@
-"""A foreachBatch function that remembers which sensors it has reported, so that each is reported once, and a query that reads
-its reports: two things that Spark does not show, and that the script therefore says.
+"""A foreachBatch function that reports each sensor once, and a second query that reads the reports.
 
-python -m streamjob.runtime --local examples/state/app.py     # Ctrl-C: stop with savepoint; the next start remembers
+Spark does not see the function's state, nor that one query reads the other's output. The script therefore
+declares both.
+
+    python -m streamjob.runtime --local examples/state/app.py     # Ctrl-C: stop with savepoint
 """
 
 import argparse
@@ -14,8 +16,8 @@ from streamjob import job
 
 SENSORS = 12
 
-reported = job.list_state("reported", query="report")  # kept exactly with the batches that are committed
-job.edge("report", "letters")  # at the end, letters takes all that report has left
+reported = job.list_state("reported", query="report")  # always consistent with the committed batches
+job.edge("report", "letters")  # in a drain, `letters` ends only after it has read all output of `report`
 
 
 def report_into(folder: Path, readings: DataFrame, batch: int) -> None:

@@ -15,7 +15,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.serviceAccount.name | default .Release.Name }}
 {{- end }}
 
-{{/* The namespaces that are served, as JSON; with allNamespaces: where the driver's account is made. */}}
+{{/* The watched namespaces, as JSON. With allNamespaces: the namespace of the driver's service account. */}}
 {{- define "streamjob.namespaces" -}}
 {{- if or .Values.watch.allNamespaces (not .Values.watch.namespaces) -}}
 {{ list .Release.Namespace | toJson }}
@@ -24,9 +24,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end }}
 
-{{/* What the controller may do: each line is one call of operator/streamjob/controller. */}}
+{{/* The controller's permissions. Each comment names the calls in operator/streamjob/controller that need them. */}}
 {{- define "streamjob.controllerRules" -}}
-# kube.get_job; kopf and kube.list_jobs (the canary); kopf; kube.put_finalizers
+# kube.get_job; kopf and kube.list_jobs (periodic resync); kopf; kube.put_finalizers
 - apiGroups: [streamjob.dev]
   resources: [streamjobs]
   verbs: [get, list, watch, patch]
@@ -34,7 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [streamjob.dev]
   resources: [streamjobs/status]
   verbs: [update]
-# kube.get_pod; kopf, kube.list_pods and list_all_pods (the canary); kopf; kube.create_pod; kube.delete_pod
+# kube.get_pod; kopf, kube.list_pods and list_all_pods (periodic resync); kopf; kube.create_pod; kube.delete_pod
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]

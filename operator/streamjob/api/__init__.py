@@ -1,7 +1,8 @@
 """The custom resource `streamjob.dev/v1alpha1` StreamJob, as pydantic models.
 
-The models are the truth: `python -m streamjob.api > crds/streamjobs.yaml` writes the CustomResourceDefinition from them.
-What a schema or a CEL rule can refuse is refused at `kubectl apply`; the rest becomes a condition in the status.
+The models are authoritative: `python -m streamjob.api > crds/streamjobs.yaml` generates the
+CustomResourceDefinition from them. Whatever a schema or a CEL rule can refuse is refused at `kubectl apply`;
+the rest becomes a condition in the status.
 """
 
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode

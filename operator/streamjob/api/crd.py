@@ -1,7 +1,8 @@
-"""The CustomResourceDefinition, made from the models.
+"""Generates the CustomResourceDefinition from the models.
 
-Kubernetes wants a *structural* schema: no $ref, no anyOf with null, no titles. So references are put in place, `X | None`
-becomes an optional X, and an object whose every field has a default becomes `default: {}`.
+Class docstrings and field descriptions become the texts of `kubectl explain`. Kubernetes requires a
+*structural* schema: no $ref, no anyOf with null, no titles. References are therefore expanded, `X | None`
+becomes an optional X, and a field whose default is a model with its own defaults gets `default: {}`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from typing import Any
 from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
 
 COLUMNS = (
-    ("State", "string", ".spec.state", "What the user asks for", 0),
-    ("Phase", "string", ".status.phase", "Where the job is", 0),
+    ("State", "string", ".spec.state", "Requested state", 0),
+    ("Phase", "string", ".status.phase", "Current phase", 0),
     ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
     ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),
     ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 0),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
-    ("Reason", "string", ".status.lastError.reason", "What went wrong last", 1),
+    ("Reason", "string", ".status.lastError.reason", "Reason of the latest error", 1),
 )
-# The order of keys in the generated file: what a reader looks for first.
+# The keys to keep, in the order of the generated file: what a reader looks for comes first.
 KEPT = (
     "type",
     "format",
@@ -41,7 +42,7 @@ KEPT = (
 
 
 def definition() -> dict[str, Any]:
-    """The CustomResourceDefinition as the API server takes it."""
+    """The CustomResourceDefinition in the form that the API server accepts."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -76,12 +77,12 @@ def schema() -> dict[str, Any]:
     raw = StreamJob.model_json_schema(by_alias=True)
     root = _structural(raw, raw.get("$defs", {}))
     properties = {
-        # The API server owns these three and takes no schema for metadata.
+        # The API server owns these three and accepts no schema for metadata.
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
         "spec": root["properties"]["spec"],
-        # No `default: {}`: an object without a status has none until the controller writes it.
+        # No `default: {}`: an object has no status until the controller writes one.
         "status": {k: v for k, v in root["properties"]["status"].items() if k != "default"},
     }
     return {**root, "properties": properties, "required": ["spec"]}
@@ -121,14 +122,16 @@ def _structural(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 def _property(node: dict[str, Any], defs: dict[str, Any], *, optional: bool) -> dict[str, Any]:
     out = _structural(node, defs)
-    # Only then does the API server fill in the defaults of the fields below.
+    # Without a default for the object, the API server does not apply the defaults of its fields.
     if optional and "$ref" in node and "default" not in out and out.get("type") == "object":
         out["default"] = {}
     return out
 
 
 def _resolve(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Put references in place; `X | None` is X. What stands beside a reference wins over what it points at."""
+    """Expand references, and reduce `X | None` to X. A key next to a reference overrides the key of its
+    target.
+    """
     node = dict(node)
     if "anyOf" in node:
         (inner,) = [n for n in node.pop("anyOf") if n.get("type") != "null"]

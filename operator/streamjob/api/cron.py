@@ -1,9 +1,11 @@
 """Schedules: the five fields of cron (minute, hour, day of month, month, day of week), in UTC.
 
-A field is a list of `*`, numbers and ranges, each with a step if one likes: `0`, `*/15`, `8-18/2`, `22-2` (over midnight). Sunday
-is 0 and 7. As in every cron, a day has to match both of its fields if one of them begins with `*`, and one of the two otherwise.
+A field is a list of `*`, numbers and ranges, each with an optional step: `0`, `*/15`, `8-18/2`, `22-2` (over
+midnight). Sunday is 0 and 7. As in every cron, a day must match both of its fields if one of them begins with
+`*`, and only one of the two otherwise.
 
-Whatever matches PATTERN is a schedule: the API server refuses the rest, so that there is none which cannot be read.
+Every text that matches PATTERN is a valid schedule. The API server refuses any other text, so no stored
+schedule is unreadable.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ MINUTE, HOUR, DAY = "[1-5]?[0-9]", "(1?[0-9]|2[0-3])", "([1-9]|[12][0-9]|3[01])"
 MONTH, WEEKDAY = "([1-9]|1[0-2])", "[0-7]"
 PATTERN = " ".join(map(_list_of, (MINUTE, HOUR, DAY, MONTH, WEEKDAY)))
 BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-YEARS = 41  # within which every day that there is falls on every weekday
+YEARS = 41  # within this many years every date, 29 February included, falls on every weekday
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What each field admits. `either`: a day has to match only one of its two fields."""
+    """The values that each field admits.
+
+    :param either: a day must match only one of its two fields.
+    """
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -39,12 +44,12 @@ class Schedule:
     either: bool
 
     def has(self, moment: datetime) -> bool:
-        """Whether it is one of its moments, to the minute."""
+        """Whether the schedule includes this moment, to the minute."""
         moment = moment.astimezone(timezone.utc)
         return self._has_day(moment) and moment.hour in self.hours and moment.minute in self.minutes
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first of its moments that is later; None if there is none (30 February)."""
+        """The first scheduled moment after this one; None if there is none (30 February)."""
         start = moment.astimezone(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
         day = start.replace(hour=0, minute=0)
         for n in range(366 * YEARS):
@@ -67,7 +72,10 @@ class Schedule:
 
 @cache
 def schedule(text: str) -> Schedule:
-    """:param text: it matches PATTERN."""
+    """Parse a schedule.
+
+    :param text: must match PATTERN.
+    """
     fields = text.split(" ")
     minutes, hours, days, months, weekdays = (
         frozenset(n for part in field.split(",") for n in _numbers(part, *bounds))
@@ -78,7 +86,9 @@ def schedule(text: str) -> Schedule:
 
 
 def _numbers(part: str, low: int, high: int) -> list[int]:
-    """Of `*`, `N`, `N-M`, each with `/STEP`. A number with a step counts from there on."""
+    """The numbers of `*`, `N` or `N-M`, each with an optional `/STEP`. `N/STEP` runs from N to the field's
+    end.
+    """
     span, _, step = part.partition("/")
     size = high - low + 1
     first, dash, last = span.partition("-")

@@ -1,4 +1,4 @@
-"""How a job ends, begins again after a failure, and makes way for another specification."""
+"""Policies: how a job ends, restarts after a failure, and is upgraded to another specification."""
 
 from __future__ import annotations
 
@@ -16,33 +16,42 @@ class OnDelete(str, Enum):
 
 
 class Escalation(str, Enum):
-    """What a stop or drain may become when its timeout has passed."""
+    """What a stop or drain may become after its timeout."""
 
     STOP = "Stop"
     CANCEL = "Cancel"
 
 
 class Termination(Model):
-    """How the job ends."""
+    """How the job ends: timeouts, escalation, and what deletion does."""
 
     stop_timeout: Duration = Field(
-        default="10m", description="After it the status says what a stop waits for."
+        default="10m",
+        description="Timeout of a stop. After it `escalation` applies; without escalation the stop continues and the status "
+        "says what it waits for.",
     )
     drain_timeout: Duration = Field(
-        default="30m", description="After it the status says what a drain waits for."
+        default="30m",
+        description="Timeout of a drain. After it `escalation` applies; without escalation the drain continues and the status "
+        "says what it waits for.",
     )
     grace_period: int = Field(
-        default=60, ge=1, le=86400, description="Seconds from SIGTERM (eviction, node drain) to SIGKILL."
+        default=60,
+        ge=1,
+        le=86400,
+        description="Seconds between SIGTERM (eviction, node drain) and SIGKILL. The driver uses them to stop with a "
+        "savepoint.",
     )
     on_delete: OnDelete = Field(
         default=OnDelete.STOP,
-        description="What deleting the StreamJob does to a running driver. When its timeout has passed: Cancel.",
+        description="How a running driver ends when the StreamJob is deleted. After the timeout of the stop or drain, the job "
+        "is cancelled.",
     )
     escalation: tuple[Escalation, ...] = Field(
         default=(),
         max_length=2,
-        description="What a drain or a stop becomes when its timeout has passed: [Stop], [Cancel] or [Stop, Cancel] (of a stop: "
-        "Cancel). Without it, it goes on, and the status says what it waits for.",
+        description="What a drain or stop becomes after its timeout: [Stop], [Cancel] or [Stop, Cancel]. A stop can only "
+        "become Cancel. Empty (default): it continues, and the status says what it waits for.",
     )
 
     model_config = ConfigDict(
@@ -56,34 +65,36 @@ class Termination(Model):
 
 
 class RestartPolicy(str, Enum):
+    """OnFailure: a new driver starts after a failure that a restart may fix. Never: the job fails at once."""
+
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
 
 
 class Backoff(Model):
-    """The wait before a restart doubles from `initial` to `max`."""
+    """The delay before a restart. It doubles with each failure in a row, from `initial` to `max`."""
 
-    initial: Duration = "10s"
-    max: Duration = "5m"
+    initial: Duration = Field(default="10s", description="Delay before the first restart.")
+    max: Duration = Field(default="5m", description="Longest delay.")
 
 
 class Restart(Model):
-    """What happens after a failure. Ten minutes of stable running forget earlier ones."""
+    """What happens after a failure. Ten minutes of running reset the count of failures."""
 
     policy: RestartPolicy = RestartPolicy.ON_FAILURE
     backoff: Backoff = Field(default_factory=Backoff)
     limit: int = Field(
-        default=10, ge=0, le=10000, description="Restarts in a row; after them the job has Failed."
+        default=10, ge=0, le=10000, description="Restarts in a row before the job's phase becomes Failed."
     )
     nonce: int | None = Field(
         default=None,
         ge=0,
-        description="Change it to start a Failed job again, or to try a specification again that was rolled back.",
+        description="Change the number to start a failed job again, or to retry a specification that was rolled back.",
     )
 
 
 class UpgradeMode(str, Enum):
-    """How a running driver makes way for one with another specification."""
+    """How a running driver is replaced by one with another specification."""
 
     SAVEPOINT = "Savepoint"
     CHECKPOINT = "Checkpoint"
@@ -91,18 +102,20 @@ class UpgradeMode(str, Enum):
 
 
 class Upgrade(Model):
-    """What a change of image, application, sparkConf, driver, executor or volumes does to a running driver. If the new one does
-    not come up, the job goes back to what ran before."""
+    """How a change of image, application, sparkConf, driver, executor or volumes reaches a running job. If
+    the new driver does not come up, the job is rolled back to the previous specification.
+    """
 
     mode: UpgradeMode = Field(
         default=UpgradeMode.SAVEPOINT,
-        description="Savepoint: it stops with savepoint, another begins there. Checkpoint: the same without the copy. NextEpoch: "
-        "it runs on; the change takes effect with the next epoch, without going back.",
+        description="Savepoint: the driver stops with a savepoint, and the new driver resumes from it. Checkpoint: the same, "
+        "without copying a savepoint. NextEpoch: the driver keeps running; the change takes effect with the next epoch, "
+        "without a rollback.",
     )
     start_timeout: Duration = Field(
-        default="5m", description="A new driver whose container has not started by then is given up."
+        default="5m", description="How long the new driver's container may take to start."
     )
     probation: Duration = Field(
         default="1m",
-        description="The new one has come up when it has run for so long, or has completed a checkpoint.",
+        description="The upgrade succeeds when the new driver has run this long, or has completed a checkpoint.",
     )

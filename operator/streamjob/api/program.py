@@ -1,4 +1,6 @@
-"""What a driver is made from: the program, its configuration, its pods. With `storage.volumes`, all that `specification` has."""
+"""The program, its configuration and its pods: together with `storage.volumes`, everything in
+`specification`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .types import Memory, Model, Named, cel
 
 ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
-# What the controller sets itself; a value of the user's would cut the driver off from it or name a second truth.
+# Settings of the controller. A user's value would cut the driver off from it, or contradict the spec.
 REFUSED_CONF = (
     "spark.master",
     "spark.remote",
@@ -31,8 +33,9 @@ REFUSED_CONF = (
     "spark.kubernetes.executor.podTemplateFile",
     "spark.kubernetes.executor.podTemplateContainerName",
 )
-# Who may read a StreamJob may read these. Ends of names, because Hadoop has them for each bucket and account as well; no pattern,
-# because the API server has to know what a rule costs at most, and a key has no greatest length.
+# Whoever may read the StreamJob may read these. Name suffixes, because Hadoop also has these settings for
+# each bucket and account. No pattern, because the API server must estimate the maximum cost of a rule, and
+# the length of a key is not limited.
 SECRET_ENDS = (".access.key", ".secret.key", ".session.token", "encryption.key", ".private.key")
 SECRET_BEGINNINGS = (
     "spark.hadoop.fs.azure.account.key",
@@ -55,6 +58,7 @@ SparkConf = Annotated[
     dict[str, Annotated[str, Field(max_length=4096)]],
     Field(
         max_length=512,
+        description="Spark settings. Refused: settings that the operator controls, and credentials of a storage.",
         json_schema_extra=cel(
             (
                 f"!self.exists(k, k in [{', '.join(repr(k) for k in REFUSED_CONF)}])",
@@ -79,19 +83,23 @@ class ImagePullPolicy(str, Enum):
 class SecretKeyRef(Model):
     """A key of a Secret in the job's own namespace."""
 
-    name: Named
-    key: Named
+    name: Named = Field(description="Name of the Secret.")
+    key: Named = Field(description="Key in the Secret.")
 
 
 class EnvVarSource(Model):
+    """Where the variable's value comes from."""
+
     secret_key_ref: SecretKeyRef
 
 
 class EnvVar(Model):
-    """An environment variable of the driver."""
+    """An environment variable of the driver. STREAMJOB_*, POD_IP and POD_NAME are reserved."""
 
-    name: str = Field(min_length=1, max_length=253)
-    value: str | None = Field(default=None, max_length=32768)
+    name: str = Field(min_length=1, max_length=253, description="Name of the variable.")
+    value: str | None = Field(
+        default=None, max_length=32768, description="The value itself. Credentials belong in `valueFrom`."
+    )
     value_from: EnvVarSource | None = None
 
     model_config = ConfigDict(
@@ -110,16 +118,23 @@ class EnvVar(Model):
 
 
 class Application(Model):
-    """The PySpark program: a script in the image, or a module."""
+    """The PySpark program. Set either `file` or `module`."""
 
     file: str | None = Field(
-        default=None, min_length=1, max_length=1024, description="Path of the script in the image."
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="Path of the script in the driver's container.",
     )
     module: str | None = Field(
-        default=None, min_length=1, max_length=253, description="Module, as in `python -m`."
+        default=None, min_length=1, max_length=253, description="Python module to run, as in `python -m`."
     )
-    args: tuple[Annotated[str, Field(max_length=4096)], ...] = Field(default=(), max_length=256)
-    env: tuple[EnvVar, ...] = Field(default=(), max_length=256)
+    args: tuple[Annotated[str, Field(max_length=4096)], ...] = Field(
+        default=(), max_length=256, description="Command-line arguments of the program."
+    )
+    env: tuple[EnvVar, ...] = Field(
+        default=(), max_length=256, description="Environment variables of the driver."
+    )
 
     model_config = ConfigDict(
         json_schema_extra=cel(
@@ -131,27 +146,40 @@ class Application(Model):
 class Driver(Model):
     """The driver's pod."""
 
-    cores: int = Field(default=1, ge=1, le=1024, description="CPU request; also the threads of local[*].")
+    cores: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="CPU request in cores; without executors also the number of Spark's task threads.",
+    )
     memory: Memory = Field(
         default="1Gi",
-        description="Heap of the JVM. The pod gets 40 % more, at least 384Mi, for Python and the JVM's own needs.",
+        description="Heap of the JVM. The pod gets 40 % more, at least 384Mi, for Python and the JVM's overhead.",
     )
-    service_account: str = Field(default="streamjob-driver", min_length=1, max_length=253)
+    service_account: str = Field(
+        default="streamjob-driver",
+        min_length=1,
+        max_length=253,
+        description="ServiceAccount of the pod. With executors it must be allowed to manage pods.",
+    )
     template: dict[str, Any] | None = Field(
         default=None,
-        description="A pod template (metadata.labels, metadata.annotations, spec) merged into the driver's pod: named list "
-        "entries by name, the container is called `driver`. What the operator needs stays as it is.",
+        description="Pod template (metadata.labels, metadata.annotations, spec) to merge into the driver's pod. Named list "
+        "entries are merged by name; the container is named `driver`. Fields that the operator needs cannot be overridden.",
         json_schema_extra=ANYTHING,
     )
 
 
 class Executor(Model):
-    """Executor pods, made by Spark's own scheduler."""
+    """The executor pods. Spark's own Kubernetes scheduler creates them."""
 
     instances: int = Field(
-        default=0, ge=0, le=1000, description="0 runs everything in the driver, as local[*]."
+        default=0,
+        ge=0,
+        le=1000,
+        description="Number of executor pods. 0 (default) runs everything in the driver, as local[*].",
     )
-    cores: int = Field(default=1, ge=1, le=1024)
+    cores: int = Field(default=1, ge=1, le=1024, description="Cores of each executor.")
     memory: Memory = Field(
-        default="1Gi", description="Heap of the JVM; Spark adds its own overhead to the pod."
+        default="1Gi", description="Heap of each executor's JVM. Spark adds its own overhead to the pod."
     )

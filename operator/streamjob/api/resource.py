@@ -1,4 +1,4 @@
-"""The whole object."""
+"""The whole StreamJob object."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Metadata(Model):
 
 
 class StreamJob(Model):
-    """A PySpark Structured Streaming job that stops with a savepoint, resumes, and drains."""
+    """A PySpark Structured Streaming job that can be stopped with a savepoint, resumed and drained."""
 
     metadata: Metadata
     spec: Spec
@@ -48,7 +48,7 @@ class StreamJob(Model):
     )
 
     def made_from(self, specification: Specification) -> StreamJob:
-        """The same job with another specification of its driver."""
+        """The same job with another driver specification."""
         return self.model_copy(update={"spec": specification.onto(self.spec)})
 
     @property
@@ -57,5 +57,8 @@ class StreamJob(Model):
 
     @classmethod
     def parse(cls, obj: dict[str, Any]) -> StreamJob:
-        """From the API server's JSON. :raises pydantic.ValidationError: stored under an incompatible schema."""
+        """Parse the API server's JSON.
+
+        :raises pydantic.ValidationError: the object was stored under an incompatible schema.
+        """
         return cls.model_validate(obj)

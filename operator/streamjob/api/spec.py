@@ -1,4 +1,4 @@
-"""What the user asks for."""
+"""The spec of a StreamJob: what the user requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from .types import Model, cel
 
 
 class State(str, Enum):
-    """What the job shall be. Stopped can be resumed, Drained is an end, Cancelled takes no savepoint."""
+    """The requested state. Stopped takes a savepoint and can be resumed. Drained flushes all windows and ends
+    the job permanently. Cancelled ends the job at once, without a savepoint.
+    """
 
     RUNNING = "Running"
     STOPPED = "Stopped"
@@ -21,24 +23,31 @@ class State(str, Enum):
     CANCELLED = "Cancelled"
 
 
-_NONE = "''"  # of CEL
+_NONE = "''"  # the empty string in CEL
 
 
 def _source(spec: str, field: str, otherwise: str) -> str:
-    """CEL: this field of restoreFrom, where it is."""
+    """A CEL expression: this field of restoreFrom if it is set, else `otherwise`."""
     source = f"{spec}.restoreFrom"
     return f"(has({source}) && has({source}.{field}) ? {source}.{field} : {otherwise})"
 
 
 class Spec(Model):
-    """What the user asks for. `state` and `savepoint` take effect at once, what the driver is made from as `upgrade` says; the
-    rest restarts nothing."""
+    """The requested state of the job and how to run it. Changes of `state` and `savepoint` take effect at
+    once. Changes of image, application, sparkConf, driver, executor and volumes take effect as `upgrade`
+    says. Other changes restart nothing.
+    """
 
     state: State = State.RUNNING
     image: str = Field(
-        min_length=1, max_length=1024, description="Has the program, Spark and streamjob's runtime."
+        min_length=1,
+        max_length=1024,
+        description="Image of the driver and the executors, with the program, Spark and the StreamJob runtime.",
     )
-    image_pull_policy: ImagePullPolicy | None = None
+    image_pull_policy: ImagePullPolicy | None = Field(
+        default=None,
+        description="When the kubelet pulls the image. Kubernetes' own default applies if unset.",
+    )
     application: Application
     spark_conf: SparkConf = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)

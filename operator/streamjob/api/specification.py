@@ -1,4 +1,4 @@
-"""What a driver is made from: the part of the spec whose change needs another driver."""
+"""The driver specification: the part of the spec whose change requires a new driver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from .spec import Spec
 from .storage import Volume
 from .types import Model
 
-LIMIT = 128 << 10  # characters; a pod's annotations may have 256 KiB together
+LIMIT = 128 << 10  # characters; all annotations of a pod together may have 256 KiB
 
 
 class Specification(Model):
-    """Image, application, configuration, resources and volumes. All else of the spec is the controller's, or is read anew with
-    the next epoch (`checkpoint`, `termination.gracePeriod`), and restarts nothing."""
+    """Image, application, configuration, resources and volumes.
+
+    The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
+    epoch (`checkpoint`, `termination.gracePeriod`).
+    """
 
     image: str
     image_pull_policy: ImagePullPolicy | None = None
@@ -33,7 +36,7 @@ class Specification(Model):
         return cls(volumes=spec.storage.volumes, **{name: getattr(spec, name) for name in _BESIDE_VOLUMES})
 
     def onto(self, spec: Spec) -> Spec:
-        """`spec` with this in the place of its own."""
+        """`spec` with its own driver specification replaced by this one."""
         storage = spec.storage.model_copy(update={"volumes": self.volumes})
         return spec.model_copy(
             update={"storage": storage, **{name: getattr(self, name) for name in _BESIDE_VOLUMES}}
@@ -41,18 +44,22 @@ class Specification(Model):
 
     @property
     def text(self) -> str:
-        """As JSON, the same for what is equal. Without defaults, so that a field that comes later changes nothing."""
+        """Canonical JSON: equal specifications have equal text. Defaults are left out, so that a field added
+        in a later version does not change the text of existing specifications.
+        """
         return json.dumps(self.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=True)
 
     @classmethod
     def parse(cls, text: str | None) -> Specification | None:
-        """None if there is none, or if another version of the operator wrote what this one cannot read."""
+        """The specification, or None if there is none or another version of the operator wrote an unreadable
+        one.
+        """
         return _parsed(text) if text else None
 
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Specification | None:
-    """A pod's annotation is read each time that the job is looked at."""
+    """Cached, because every reconcile reads the pod's annotation."""
     try:
         return Specification.model_validate_json(text)
     except ValidationError:
@@ -63,6 +70,8 @@ _BESIDE_VOLUMES = tuple(name for name in Specification.model_fields if name != "
 
 
 def digest(spec: Spec) -> str:
-    """Tells an attempt to run a specification from others. With `restart.nonce`: a change of it asks for another one."""
+    """Identifies an attempt to run a specification. Includes `restart.nonce`, whose change requests another
+    attempt.
+    """
     said = f"{Specification.of(spec).text} {spec.restart.nonce}"
     return hashlib.sha256(said.encode()).hexdigest()[:16]

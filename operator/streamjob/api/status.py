@@ -1,4 +1,4 @@
-"""What the operator reports. Written by the controller only, under optimistic locking; it never goes back."""
+"""The status of a StreamJob. Only the controller writes it, under optimistic locking, and it never goes back."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from .types import Model, Timestamp
 
 
 class Phase(str, Enum):
-    """Where the job is. Every phase there is; the controller and the documentation use no other."""
+    """Where the job is in its life cycle."""
 
+    # The list is complete: the controller and the documentation use no other phase.
     PENDING = "Pending"  # no driver yet
-    STARTING = "Starting"  # the driver's pod is there, its script has started no query
+    STARTING = "Starting"  # the driver's pod exists, its script has not started a query yet
     RUNNING = "Running"
     STOPPING = "Stopping"
     DRAINING = "Draining"
     CANCELLING = "Cancelling"
-    RESTARTING = "Restarting"  # the driver failed, another epoch begins after the backoff
-    STOPPED = "Stopped"  # the final checkpoint is in the index; Running resumes from it
+    RESTARTING = "Restarting"  # the driver failed; the next epoch starts after the backoff
+    STOPPED = "Stopped"  # the final checkpoint is committed to the index; Running resumes from it
     DRAINED = "Drained"  # an end: every window is flushed
     FINISHED = "Finished"  # an end: all sources ran out
     CANCELLED = "Cancelled"
-    FAILED = "Failed"  # goes on when the spec (or restart.nonce) changes
+    FAILED = "Failed"  # starts again when the spec (or restart.nonce) changes
 
 
 class ConditionType(str, Enum):
-    """As kstatus reads them: Ready is good; Reconciling is work under way; Stalled needs a person."""
+    """Ready: the job is in the requested state. Reconciling: work is in progress. Stalled: a person must act.
+    Upgraded: how the latest upgrade went. Degraded: a query of the running job is dead.
+    """
 
+    # The first three have the meaning that kstatus gives them.
     READY = "Ready"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
@@ -41,102 +45,124 @@ class ConditionType(str, Enum):
 class Condition(Model):
     type: ConditionType
     status: str = Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})
-    reason: str
-    message: str
-    observed_generation: int
-    last_transition_time: Timestamp
+    reason: str = Field(description="A stable identifier in CamelCase.")
+    message: str = Field(description="Details for a person.")
+    observed_generation: int = Field(description="Generation of the spec that the condition refers to.")
+    last_transition_time: Timestamp = Field(description="When `status` last changed.")
 
 
 class DriverInfo(Model):
-    """The driver's pod of the current epoch. `uid` is known once the pod was seen."""
+    """The driver's pod of the current epoch."""
 
-    pod: str
-    uid: str | None = None
-    phase: str | None = None
-    started_at: Timestamp | None = None
+    pod: str = Field(description="Name of the pod.")
+    uid: str | None = Field(
+        default=None, description="UID of the pod, once the operator has seen the pod in the cluster."
+    )
+    phase: str | None = Field(
+        default=None, description="Phase of the pod; NotMade if the API server refused it."
+    )
+    started_at: Timestamp | None = Field(default=None, description="When the driver's container started.")
 
 
 class ExitStatus(Model):
-    """How the last driver that has ended did.
+    """The exit of the most recent driver that has ended."""
 
-    `code`: of the script, or of the container if the driver could not report. `phase`: of the driver in its report: Terminated if
-    every query has ended, Failed if the script has failed or has left a dead query behind. `reason`: one line, why it exited.
-    """
-
-    epoch: int
-    code: int
-    phase: str | None = None
-    reason: str = ""
-    time: Timestamp | None = None
+    epoch: int = Field(description="Epoch of the driver.")
+    code: int = Field(
+        description="Exit code of the script, or of the container if the driver could not report."
+    )
+    phase: str | None = Field(
+        default=None,
+        description="Phase in the driver's final report. Terminated: every query has ended. Failed: the script failed or "
+        "left a dead query behind. Empty if there was no report.",
+    )
+    reason: str = Field(default="", description="Why the driver exited, in one line.")
+    time: Timestamp | None = Field(default=None, description="When the driver exited.")
 
 
 class TaskInfo(Model):
-    index: int
-    state: str
-    batch: int | None = None
+    """A task: one shard of a stage. A stage without shards has one task."""
+
+    index: int = Field(description="Number of the shard, from 0.")
+    state: str = Field(
+        description="Running, WaitingForFinalCheckpoint, Finished, Closed, Failed or Canceled."
+    )
+    batch: int | None = Field(default=None, description="Last committed batch.")
 
 
 class OperatorInfo(Model):
-    uid: str
-    kind: str
-    name: str
-    finished: bool
+    """An operator of a stage: a source, a stateful operator, the sink or driver-side state."""
+
+    uid: str = Field(description="Identifies the operator within its stage.")
+    kind: str = Field(description="Source, State, Sink, ListState, UnionState or BroadcastState.")
+    name: str = Field(description="Name for display.")
+    finished: bool = Field(description="Whether the operator has finished in every task of the stage.")
 
 
 class StageInfo(Model):
-    uid: str
-    tasks: tuple[TaskInfo, ...] = ()
-    operators: tuple[OperatorInfo, ...] = ()
-    watermark: str | None = None
-    batch: int | None = None
-    input_rows_per_second: float | None = None
+    """A stage: one streaming query of the job, or several that share an input as shards."""
+
+    uid: str = Field(description="The query's name; `main` or a derived name for a query without one.")
+    tasks: tuple[TaskInfo, ...] = Field(default=(), description="The stage's shards.")
+    operators: tuple[OperatorInfo, ...] = Field(default=(), description="The stage's operators.")
+    watermark: str | None = Field(default=None, description="Current event-time watermark.")
+    batch: int | None = Field(default=None, description="Newest committed batch of all tasks.")
+    input_rows_per_second: float | None = Field(default=None, description="Rows read per second.")
 
 
 class CheckpointStatus(Model):
     """The newest checkpoint in the index."""
 
-    latest: int
-    epoch: int
-    completed_at: Timestamp
+    latest: int = Field(description="Number of the checkpoint.")
+    epoch: int = Field(description="Epoch whose driver took the checkpoint.")
+    completed_at: Timestamp = Field(description="When the checkpoint completed.")
 
 
 class AbortedCheckpointStatus(Model):
-    """The last checkpoint that was given up while the job went on. The next one is taken as if nothing had happened."""
+    """The last checkpoint that was aborted while the job kept running. The next checkpoint is unaffected."""
 
-    checkpoint: int
-    epoch: int
-    reason: str
-    time: Timestamp
+    checkpoint: int = Field(description="Number of the checkpoint.")
+    epoch: int = Field(description="Epoch whose driver aborted the checkpoint.")
+    reason: str = Field(description="Why the checkpoint was aborted.")
+    time: Timestamp = Field(description="When the checkpoint was aborted.")
 
 
 class SavepointStatus(Model):
-    """The newest savepoint in the index. A drained one is an end: see restoreFrom.allowDrained."""
+    """The newest savepoint in the index."""
 
-    latest: str
-    checkpoint: int
-    completed_at: Timestamp
-    drained: bool
+    latest: str = Field(description="Location of the savepoint.")
+    checkpoint: int = Field(description="Number of the checkpoint that the savepoint is a copy of.")
+    completed_at: Timestamp = Field(description="When the savepoint completed.")
+    drained: bool = Field(
+        description="Whether the job was drained. A new job restores from a drained savepoint only with "
+        "restoreFrom.allowDrained."
+    )
 
 
 class SavepointCause(str, Enum):
+    """What requested the savepoint: a change of `spec.savepoint.trigger`, or `spec.savepoint.schedule`."""
+
     TRIGGER = "Trigger"
     SCHEDULE = "Schedule"
 
 
 class SavepointRequestStatus(Model):
-    """The last savepoint that was asked for beside the run. Recorded before the driver is told.
-
-    It is over when `checkpoint` (it is in the index) or `failure` (it came to nothing, the job goes on) is set.
+    """The latest request for a live savepoint, recorded before the driver receives it. The request is over
+    when `checkpoint` or `failure` is set.
     """
 
-    request_id: str
+    request_id: str = Field(description="Identifies the request.")
     cause: SavepointCause
-    requested_at: Timestamp
-    deadline: Timestamp
-    savepoint: str
-    progress: str | None = None
-    checkpoint: int | None = None
-    failure: str | None = None
+    requested_at: Timestamp = Field(description="When the savepoint was requested.")
+    deadline: Timestamp = Field(description="When the savepoint is aborted if it has not completed.")
+    savepoint: str = Field(description="Location of the savepoint.")
+    progress: str | None = Field(default=None, description="What the savepoint is doing or waiting for.")
+    checkpoint: int | None = Field(
+        default=None, description="Number of the savepoint's checkpoint, once it is committed to the index."
+    )
+    failure: str | None = Field(
+        default=None, description="Why there is no savepoint. The job itself is unaffected."
+    )
 
     @property
     def over(self) -> bool:
@@ -144,118 +170,142 @@ class SavepointRequestStatus(Model):
 
 
 class TerminationInfo(Model):
-    """The termination under way or the last one. Recorded before the driver is told.
+    """The pending termination, or else the latest one, recorded before the driver receives the request. The
+    termination is over when `finalCheckpoint` is set."""
 
-    `finalCheckpoint` is set when that checkpoint is in the index: then the termination is over. Of a drain: `flushedRows` went to
-    the sinks when the timers fired, `stateRowsLeft` stay in the operators.
-    """
-
-    request_id: str
-    mode: str
-    requested_at: Timestamp
-    deadline: Timestamp
-    savepoint: str | None = None
-    step: str | None = None
-    progress: str | None = None
-    final_checkpoint: int | None = None
-    flushed_rows: int | None = None
-    state_rows_left: int | None = None
+    request_id: str = Field(description="Identifies the request.")
+    mode: str = Field(description="How the job is asked to end: Stop or Drain.")
+    requested_at: Timestamp = Field(description="When the termination was requested.")
+    deadline: Timestamp = Field(
+        description="When the timeout passes; spec.termination.escalation then applies."
+    )
+    savepoint: str | None = Field(default=None, description="Location of the final savepoint.")
+    step: str | None = Field(default=None, description="Current step of the termination.")
+    progress: str | None = Field(default=None, description="What the termination waits for.")
+    final_checkpoint: int | None = Field(
+        default=None, description="Number of the final checkpoint, once it is committed to the index."
+    )
+    flushed_rows: int | None = Field(
+        default=None, description="Drain only: rows that went to the sinks when the event-time timers fired."
+    )
+    state_rows_left: int | None = Field(
+        default=None, description="Drain only: rows of state that remain in the operators."
+    )
 
 
 class EscalationStatus(Model):
-    """What a stop or drain has become, for as long as `spec.state` is `state`. `epoch`: whose driver did not end in time;
-    `waitedFor`: what kept it."""
+    """What a late stop or drain was escalated to. Applies for as long as `spec.state` stays at `state`."""
 
-    state: State
-    mode: Escalation
-    epoch: int
-    request_id: str
-    since: Timestamp
-    waited_for: str
+    state: State = Field(description="The value of `spec.state` for which the escalation applies.")
+    mode: Escalation = Field(description="What the stop or drain was escalated to.")
+    epoch: int = Field(description="Epoch whose driver did not end in time.")
+    request_id: str = Field(description="Request that was escalated.")
+    since: Timestamp = Field(description="When it was escalated.")
+    waited_for: str = Field(description="What the stop or drain was waiting for when its timeout passed.")
 
 
 class RestartStatus(Model):
-    """`epoch` is the last that failed, under `generation` of the spec; without `nextAt` there is no further restart."""
+    """The latest failure and the restart that follows it."""
 
-    count: int
-    epoch: int
-    generation: int
-    next_at: Timestamp | None = None
+    count: int = Field(description="Failures in a row.")
+    epoch: int = Field(description="Latest epoch that failed.")
+    generation: int = Field(description="Generation of the spec under which it failed.")
+    next_at: Timestamp | None = Field(
+        default=None, description="When the next driver starts. Empty if there is no further restart."
+    )
 
 
 class ErrorStatus(Model):
-    """What went wrong last, and what to do about it. Stays after it is over."""
+    """The latest error and its remedy. It stays after the problem is resolved."""
 
-    reason: str
-    message: str
-    remedy: str = ""
-    time: Timestamp
+    reason: str = Field(description="A stable identifier in CamelCase.")
+    message: str = Field(description="What went wrong.")
+    remedy: str = Field(default="", description="What to do about it.")
+    time: Timestamp = Field(description="When the error first occurred.")
 
 
 class WarningStatus(Model):
-    """What a person should know of the driver that runs, or ran last, though the job goes on."""
+    """A problem that the running driver, or the latest one, reports although the job keeps running."""
 
-    reason: str
-    message: str
+    reason: str = Field(description="A stable identifier in CamelCase.")
+    message: str = Field(description="The problem and its remedy.")
 
 
 class UpgradeStep(str, Enum):
-    """How far a change of the specification is."""
+    """Pending: waits for the next epoch (`spec.upgrade.mode`). Stopping: the old driver stops. Starting: the
+    new driver has not proved itself yet. RolledBack: the new driver did not come up, and the job runs the
+    previous specification.
+    """
 
-    PENDING = "Pending"  # it waits for the next epoch, as upgrade.mode says
-    STOPPING = "Stopping"  # the driver that runs is asked to stop
-    STARTING = "Starting"  # another begins, and has not come up yet
+    PENDING = "Pending"  # waits for the next epoch, as upgrade.mode says
+    STOPPING = "Stopping"  # the running driver is asked to stop
+    STARTING = "Starting"  # the new driver starts and has not come up yet
     COMPLETED = "Completed"
-    ROLLED_BACK = "RolledBack"  # it did not come up: the job runs with `previous`
+    ROLLED_BACK = "RolledBack"  # the new driver did not come up: the job runs with `previous`
 
 
 class UpgradeStatus(Model):
-    """The upgrade under way or the last one.
-
-    `target` stands for the specification that is asked for; `previous` is the one that ran before (as JSON), kept until the new
-    one has come up; `epoch` is the first with the new one, `deadline` until when its container should have started, `savepoint`
-    what was taken before it began.
-    """
+    """The pending upgrade, or else the latest one."""
 
     step: UpgradeStep
-    generation: int
-    target: str
-    previous: str | None = None
-    epoch: int | None = None
-    deadline: Timestamp | None = None
-    savepoint: str | None = None
-    error: ErrorStatus | None = None
+    generation: int = Field(description="Generation of the spec that requests the upgrade.")
+    target: str = Field(description="Hash of the requested specification.")
+    previous: str | None = Field(
+        default=None,
+        description="The specification that ran before, as JSON. Kept until the new one has come up.",
+    )
+    epoch: int | None = Field(default=None, description="First epoch with the new specification.")
+    deadline: Timestamp | None = Field(
+        default=None,
+        description="When the upgrade is rolled back if the new driver's container has not started.",
+    )
+    savepoint: str | None = Field(
+        default=None, description="Location of the savepoint that was taken before the new driver started."
+    )
+    error: ErrorStatus | None = Field(default=None, description="Why the new specification did not come up.")
 
 
 class Status(Model):
-    """What the operator reports. `startedEpoch`: the newest epoch whose driver may have done anything. `term`: in which a
-    controller last took charge of the job; one of an earlier term changes nothing. `savepointTrigger`: the value of
-    `spec.savepoint.trigger` that has been answered last."""
+    """The state of the job as the operator reports it."""
 
-    observed_generation: int | None = None
+    observed_generation: int | None = Field(
+        default=None, description="Generation of the spec that this status refers to."
+    )
     phase: Phase | None = None
     conditions: tuple[Condition, ...] = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        description="Whether the job is in the requested state, in transition, or needs a person to act.",
     )
-    term: int = 0
-    epoch: int = 0
-    started_epoch: int = 0
+    term: int = Field(
+        default=0,
+        description="Term of the controller that last fenced the job. A controller of an earlier term changes nothing.",
+    )
+    epoch: int = Field(default=0, description="Number of the driver's current attempt, from 1.")
+    started_epoch: int = Field(default=0, description="Newest epoch whose driver may have started.")
     driver: DriverInfo | None = None
     last_exit: ExitStatus | None = None
-    stages: tuple[StageInfo, ...] = ()
+    stages: tuple[StageInfo, ...] = Field(
+        default=(), description="The job's streaming queries, as the driver last reported them."
+    )
     checkpoint: CheckpointStatus | None = None
     aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
     savepoint_request: SavepointRequestStatus | None = None
-    savepoint_trigger: int | None = None
-    next_savepoint_at: Timestamp | None = None
+    savepoint_trigger: int | None = Field(
+        default=None, description="Latest value of `spec.savepoint.trigger` that has been handled."
+    )
+    next_savepoint_at: Timestamp | None = Field(
+        default=None, description="When the next scheduled savepoint is due."
+    )
     termination: TerminationInfo | None = None
     escalation: EscalationStatus | None = None
     restarts: RestartStatus | None = None
     upgrade: UpgradeStatus | None = None
     last_error: ErrorStatus | None = None
-    warnings: tuple[WarningStatus, ...] = ()
+    warnings: tuple[WarningStatus, ...] = Field(
+        default=(), description="Problems that the driver reports although the job keeps running."
+    )
 
     def condition(self, kind: ConditionType) -> Condition | None:
         return next((c for c in self.conditions if c.type is kind), None)

@@ -1,4 +1,4 @@
-"""Where state lives: volumes, checkpoints, savepoints, and what the first epoch begins with."""
+"""Where state is stored: volumes, checkpoints, savepoints, and the state from which the first epoch starts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,45 @@ LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
 class PersistentVolumeClaim(Model):
-    claim_name: Named
+    """Mount a PersistentVolumeClaim of the job's namespace."""
+
+    claim_name: Named = Field(description="Name of the PersistentVolumeClaim.")
 
 
 class HostPath(Model):
-    path: str = Field(min_length=1, max_length=1024)
+    """Mount a folder of the node."""
+
+    path: str = Field(min_length=1, max_length=1024, description="Path on the node.")
 
 
 class ConfigMapVolume(Model):
-    name: Named
+    """Mount a ConfigMap of the job's namespace."""
+
+    name: Named = Field(description="Name of the ConfigMap.")
 
 
 class SecretVolume(Model):
-    secret_name: Named
+    """Mount a Secret of the job's namespace."""
+
+    secret_name: Named = Field(description="Name of the Secret.")
 
 
 class EmptyDir(Model):
-    """Lives as long as the pod."""
+    """An empty folder of the pod. It is deleted with the pod."""
 
 
 class Volume(Model):
-    """A volume in the driver and in every executor, at the same place."""
+    """A volume, mounted at the same path in the driver and in every executor. Set exactly one kind of volume."""
 
-    name: str = Field(min_length=1, max_length=63)
-    mount_path: str = Field(min_length=1, max_length=1024)
-    read_only: bool = False
+    name: str = Field(
+        min_length=1,
+        max_length=63,
+        description="Name of the volume, a DNS label. The prefixes streamjob- and spark- are reserved.",
+    )
+    mount_path: str = Field(
+        min_length=1, max_length=1024, description="Absolute path of the volume in the containers."
+    )
+    read_only: bool = Field(default=False, description="Mount the volume read-only.")
     persistent_volume_claim: PersistentVolumeClaim | None = None
     host_path: HostPath | None = None
     config_map: ConfigMapVolume | None = None
@@ -66,13 +80,20 @@ class Volume(Model):
 
 
 class Storage(Model):
-    """Where state lives, as the driver and the executors reach it."""
+    """Where state is stored. The driver and all executors must be able to reach the locations: Hadoop file
+    system URIs (s3a://bucket/path, file:///data) or absolute paths.
+    """
 
-    checkpoints: Location = Field(description="Below it each job has a folder of its own. Cannot change.")
-    savepoints: Location = Field(
-        description="Below it each job has a folder of its own. Nothing here is deleted but what savepoint.retained says."
+    checkpoints: Location = Field(
+        description="Location of checkpoints. Each job has a folder of its own below it. Cannot change."
     )
-    volumes: tuple[Volume, ...] = Field(default=(), max_length=32)
+    savepoints: Location = Field(
+        description="Location of savepoints. Each job has a folder of its own below it. Only savepoint.retained deletes "
+        "savepoints; deleting the StreamJob does not."
+    )
+    volumes: tuple[Volume, ...] = Field(
+        default=(), max_length=32, description="Volumes to mount in the driver and in every executor."
+    )
 
     model_config = ConfigDict(
         json_schema_extra=cel(
@@ -86,24 +107,28 @@ class Storage(Model):
 
 
 class RestoreFrom(Model):
-    """Where the first epoch begins. Later epochs begin at the job's own latest checkpoint."""
+    """The state from which the job's first epoch starts. Later epochs resume from the job's own latest
+    checkpoint.
+    """
 
-    savepoint: Location | None = None
+    savepoint: Location | None = Field(
+        default=None, description="Location of the savepoint to restore. Cannot change."
+    )
     checkpoints: dict[str, Location] | None = Field(
         default=None,
         min_length=1,
         max_length=64,
-        description="Checkpoint directories of a PySpark job that no StreamJob has run, by the names of its queries (main: the "
-        "one without a name). They are copied, never changed; the job must not run any more.",
+        description="Checkpoint directories of a PySpark job that ran without StreamJob, by query name (`main` for a query "
+        "without a name). They are copied, never changed. The old job must have ended. Cannot change.",
     )
     allow_drained: bool = Field(
         default=False,
-        description="Also from a drained savepoint: its windows are closed, so rows older than that end count as late.",
+        description="Allow a drained savepoint. Its windows are closed, so rows older than its end count as late.",
     )
     allow_non_restored_state: bool = Field(
         default=False,
-        description="The script need not start every query that the state is of; what it leaves out loses its state. It holds "
-        "for each epoch, also when the job goes on from its own checkpoint after an upgrade, and may be set without a source.",
+        description="Allow the script not to start every query that has state; the state of missing queries is lost. Applies "
+        "to every epoch, also when the job resumes from its own checkpoint after an upgrade. May be set without a source.",
     )
 
     model_config = ConfigDict(
@@ -122,41 +147,54 @@ class RestoreFrom(Model):
 
 
 class Checkpoint(Model):
-    """Periodic checkpoints: a job-wide consistent cut over all queries, taken without holding them, recorded in the index.
-    With one of them a stage whose input has ended is finished for good, while the others run on."""
+    """Periodic checkpoints: a consistent snapshot of all queries, taken without pausing them and recorded in
+    the index. When one completes, a stage whose input has ended is finished permanently while the others keep
+    running.
+    """
 
-    interval: Duration = Field(default="10m", description="0s: none but those of a stop and a drain.")
-    timeout: Duration = Field(
-        default="10m", description="One that takes longer is given up; the job goes on. 0s: never."
+    interval: Duration = Field(
+        default="10m", description="Time between checkpoints. 0s: only a stop or drain takes a checkpoint."
     )
-    min_pause: Duration = Field(default="0s", description="Between the end of one and the next.")
-    max_concurrent: int = Field(default=1, ge=1, le=100)
+    timeout: Duration = Field(
+        default="10m",
+        description="A checkpoint that takes longer is aborted; the job keeps running. 0s: no timeout.",
+    )
+    min_pause: Duration = Field(
+        default="0s", description="Shortest pause between the end of a checkpoint and the start of the next."
+    )
+    max_concurrent: int = Field(
+        default=1, ge=1, le=100, description="How many checkpoints may be pending at the same time."
+    )
 
 
 class Retained(Model):
-    """Savepoints beside the run that are beyond `count` or older than `age` are deleted; without both, none is. The newest
-    savepoint, and those of stops, drains and evictions, are never deleted."""
+    """Which live savepoints are kept. Those beyond `count` or older than `age` are deleted; without both, all are
+    kept. Never deleted: the newest savepoint, those of stops, drains and evictions, and those that a StreamJob of
+    the namespace restores from.
+    """
 
-    count: int | None = Field(default=None, ge=1, le=100)
-    age: Duration | None = None
+    count: int | None = Field(default=None, ge=1, le=100, description="How many live savepoints to keep.")
+    age: Duration | None = Field(default=None, description="How long to keep a live savepoint.")
 
 
 class Savepoint(Model):
-    """Savepoints beside the run. What is asked for while the job does not run, or is about to end, comes to nothing: a stop and a
-    drain take one of their own."""
+    """Live savepoints, taken while the job keeps running. A request fails if the job has ended or has been asked to
+    end: a stop and a drain take their own savepoint.
+    """
 
     trigger: int | None = Field(
         default=None,
         ge=0,
-        description="Change it to ask for a savepoint now. The value that the job is created with asks for none.",
+        description="Change the number to request a savepoint now. The initial value requests none.",
     )
     schedule: Cron | None = Field(
         default=None,
-        description="When to take one, as cron says it, in UTC. Of moments that were missed while the job was to run, one is "
-        "made up for.",
+        description="When to take savepoints: the five fields of cron, in UTC. If times are missed although the job should "
+        "run, one savepoint makes up for them.",
     )
     timeout: Duration = Field(
-        default="30m", description="One that takes longer is given up and deleted; the job goes on."
+        default="30m",
+        description="A savepoint that takes longer is aborted and deleted; the job keeps running. Must not be 0.",
     )
     retained: Retained = Field(default_factory=Retained)
 

@@ -1,6 +1,8 @@
-"""The scalars of the custom resource, each checked by the API server (CEL, so that the message is ours) and here.
+"""The scalars of the custom resource. The API server checks each of them (with CEL, which lets us choose the
+message), and so do the models.
 
-A *duration* is hours, minutes and seconds in this order, at least one of them: `90s`, `10m`, `1h30m`. Never negative.
+A *duration* has hours, minutes and seconds in this order, at least one of them: `90s`, `10m`, `1h30m`. It is
+never negative.
 A *location* is a Hadoop file system URI (`s3a://bucket/path`, `file:///data`) or an absolute path.
 A *memory* size is a whole number of Mi or Gi: `512Mi`, `2Gi`.
 A *schedule* has the five fields of cron, in UTC: `0 3 * * *`; see `cron`.
@@ -18,7 +20,7 @@ from pydantic.alias_generators import to_camel
 
 from .cron import PATTERN
 
-# Whole values; in the subset of regular expressions that Python and CEL (RE2) share.
+# Patterns of whole values, in the subset of regular expressions that Python and CEL (RE2) share.
 DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
 LOCATION = r"([a-z][a-z0-9+.-]*:/|/)[^\x00-\x20\x7f\\]*"
 PARENT = r"(.*/)?[.][.](/.*)?"
@@ -26,17 +28,20 @@ MEMORY = r"[1-9][0-9]{0,6}(Mi|Gi)"
 
 
 class Model(BaseModel):
-    """Frozen, camelCase outside. Unknown fields are the API server's business: it prunes them."""
+    """Frozen, with camelCase names in JSON. Unknown fields are ignored, because the API server prunes them."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     def plain(self) -> dict[str, Any]:
-        """As the API server has it: what is None is absent."""
+        """The JSON form that the API server stores: fields that are None are absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def cel(*rules: tuple[str, str]) -> dict[str, Any]:
-    """`json_schema_extra` with CEL rules: pairs of expression and the sentence shown when it is false."""
+    """`json_schema_extra` with CEL rules.
+
+    :param rules: pairs of an expression and the message shown when it is false.
+    """
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
 
 
@@ -112,5 +117,5 @@ def timestamp(moment: datetime) -> str:
 
 
 def moment(text: str) -> datetime:
-    """The inverse of `timestamp`; also takes what the API server writes (microseconds)."""
+    """The inverse of `timestamp`; also accepts the API server's format (microseconds)."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
