@@ -47,6 +47,10 @@ class Answers:
         """Whether the task's operators have finished: another run of it would have nothing to do."""
         return task in self.tasks and self.tasks[task].operators_finished
 
+    def is_ending(self, task: str) -> bool:
+        """Whether the task's last run is being ended, or was for good: another run of it changes nothing."""
+        return task in self.tasks and not self.tasks[task].can_start_again
+
     @property
     def may_flush(self) -> bool:
         """Whether a query may still have to be flushed: the job is asked to end, or a task has exhausted its

@@ -41,7 +41,11 @@ class Run:
         self.transactions = self.keeper = self.query = None
         self.failed_by_itself = self.stopped_by_request = False
         self.stopped = 0
+        self.takes_over: Run | None = None
         self.directory = self
+
+    def continues(self, other: Run) -> bool:
+        return self is other or self.takes_over is other
 
     def latest_commit(self) -> int:
         self.reads.set()
@@ -248,3 +252,31 @@ def test_what_nobody_reports_is_checked_again_after_an_error(
     loop.on_sample = on_sample
     loop.begin()
     assert again.wait(PATIENCE)
+
+
+def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_end(loop: Loop) -> None:
+    """The script starts the query again at the moment when a drain begins: the drain must come to its end."""
+    stopping, go_on = threading.Event(), threading.Event()
+    first = start(loop)
+    loop.take(lambda: loop.coordinator.run_ended("a", exhausted=True))
+
+    def stop_at_boundary(on_wait: Any) -> int:
+        stopping.set()
+        assert go_on.wait(PATIENCE)
+        return 3
+
+    first.stop_at_boundary = stop_at_boundary  # type: ignore[method-assign]
+    loop.take(loop.coordinator.all_started)
+    loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.DRAIN, None)))
+    assert stopping.wait(PATIENCE)
+    second = Run()
+    with loop.lock:
+        assert loop.coordinator.is_ending("a")
+        second.takes_over = first
+        loop.stages["a"] = second  # type: ignore[assignment]
+        loop.take(lambda: loop.coordinator.task_started("a"))
+    second.may_read.set()
+    fired = threading.Event()
+    second.fire_max_watermark = fired.set  # type: ignore[attr-defined]
+    go_on.set()
+    assert fired.wait(PATIENCE)

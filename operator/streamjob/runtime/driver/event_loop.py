@@ -301,6 +301,8 @@ class Loop:
         """
         if self._is_stale(effect, stage):
             return True
+        if isinstance(effect, OF_RUN):
+            stage = self.stages[effect.task]  # or the run that has taken over from the effect's
         try:
             event = self.work.carry_out(effect, stage)
         except Exception as e:  # whatever it is: report it, so that nobody waits for this effect for ever
@@ -336,8 +338,11 @@ class Loop:
         return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
     def _is_stale(self, effect: Effect, stage: Stage | None) -> bool:
-        """Whether the effect ends a run that another one has followed."""
-        return isinstance(effect, OF_RUN) and self.stages.get(effect.task) is not stage
+        """Whether the effect ends a run that another one has followed, without taking over its end."""
+        if not isinstance(effect, OF_RUN):
+            return False
+        run = self.stages.get(effect.task)
+        return run is None or stage is None or not run.continues(stage)
 
 
 def expected(config: DriverConfig) -> list[str]:

@@ -227,6 +227,9 @@ class Starter:
         task, c = stage.task, self._coordinator
         with self._loop.lock:
             stage.beside = self._beside(stage)
+            before = self._stages.get(task)
+            if before is not None and c.is_ending(task):
+                stage.takes_over = before  # a drain ends the run before; this one reads nothing
             self._stages[task] = stage
             self._loop.notes.failed.pop(task, None)
             if stage.finished:

@@ -119,6 +119,7 @@ class Stage:
         self.unnamed = self.sharded = self.volatile = False
         self.likeness: Likeness | None = None  # of an unnamed query
         self.each_batch: BatchFunction | None = None
+        self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.inside_batch = False  # a batch of another query runs it to the end of its input
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
@@ -149,6 +150,10 @@ class Stage:
     def of_manager(self, manager: Any) -> bool:
         """Whether the run was started in the session of this StreamingQueryManager."""
         return self.manager is not None and bool(self.manager == manager)
+
+    def continues(self, other: Stage) -> bool:
+        """Whether it is the run, or took over its end: what is left of that is left for this one."""
+        return self is other or (self.takes_over is not None and self.takes_over.continues(other))
 
     def cut_short(self) -> None:
         """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""
