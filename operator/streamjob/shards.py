@@ -93,13 +93,15 @@ class Shard:
         :raises BadShards: the folder contains a sub-folder, the log of Spark's file sink, or a file that
             Spark cannot read by name; or the stage reads another folder already.
         """
-        first = _folders.setdefault(self.uid, folder.rstrip("/"))
+        first = _folders.get(self.uid, folder.rstrip("/"))
         if first != folder.rstrip("/"):
             raise BadShards(
                 f"stage {self.uid!r} reads the files of {first}, and of {folder} too: a stage has one folder",
                 remedy="Declare another stage for the other folder, or assign the names of all files with shard.splits()",
             )
-        return splits.glob(folder, _dealer.deal(self, "files", lambda: _files_in(folder)))
+        share = _dealer.deal(self, "files", lambda: _files_in(folder))
+        _folders[self.uid] = folder.rstrip("/")
+        return splits.glob(folder, share)
 
     def splits(self, names: Sequence[str]) -> tuple[str, ...]:
         """This shard's share of arbitrary names, which the script reads as it likes.

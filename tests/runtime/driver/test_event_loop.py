@@ -258,6 +258,7 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
     """The script starts the query again at the moment when a drain begins: the drain must come to its end."""
     stopping, go_on = threading.Event(), threading.Event()
     first = start(loop)
+    loop.work._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
     loop.take(lambda: loop.coordinator.run_ended("a", exhausted=True))
 
     def stop_at_boundary(on_wait: Any) -> int:
@@ -276,7 +277,9 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
         loop.stages["a"] = second  # type: ignore[assignment]
         loop.take(lambda: loop.coordinator.task_started("a"))
     second.may_read.set()
-    fired = threading.Event()
-    second.fire_max_watermark = fired.set  # type: ignore[attr-defined]
+    fired: list[bool] = []
+    second.fire_max_watermark = lambda: fired.append(True)  # type: ignore[attr-defined]
     go_on.set()
-    assert fired.wait(PATIENCE)
+    with loop.changed:
+        assert loop.changed.wait_for(lambda: loop._board.status.completed is not None, PATIENCE)
+    assert fired == [True]
