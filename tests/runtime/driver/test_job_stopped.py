@@ -34,9 +34,8 @@ sound.join()
 main = threading.Thread(target=worker)
 main.start()
 try:
-    while main.is_alive():
+    while True:
         main.join(0.01)
-    print("joined a stopped thread")
 finally:
     main.join()
     print("finally of main")
