@@ -97,7 +97,8 @@ def test_r4_a_name_is_taken_only_while_its_query_is_active() -> None:
     assert named("a", run("a", over=True)).task == "a"
     with pytest.raises(IllegalArgumentException, match="already active in this SparkSession") as e:
         named("a", run("a"))
-    assert type(e.value) is IllegalArgumentException, "Spark's own"
+    assert type(e.value).__name__ == "IllegalArgumentException", "Spark's own"
+    assert isinstance(e.value, DuplicateStage), "with a reason and a remedy, if the script does not catch it"
     with pytest.raises(DuplicateStage, match="another session"):
         named("a", run("a", engine=ELSEWHERE))
 

@@ -15,14 +15,25 @@ from ..query.task import Engine, Stage, TaskName
 from ..spark.stream_writer import Written
 from .declared_shards import DeclaredStages
 
+REMEDY = "Give each query a queryName of its own, or stop the other one first"
+
 
 class DuplicateStage(StreamJobError, IllegalArgumentException):
-    """The job has a query of this name already: in another session of the script, or as shards.
-
-    In one session Spark itself refuses a second active query, and so do we, with Spark's exception.
-    """
+    """The job has a query of this name already: in another session of the script, or as shards."""
 
     reason = "DuplicateQueryName"
+
+
+class NameIsActive(DuplicateStage):
+    """The session has an active query of this name, which Spark itself refuses.
+
+    A script that prints or logs what it catches sees the name of Spark's exception. If it does not catch it,
+    the job has a reason and a remedy.
+    """
+
+
+NameIsActive.__name__ = NameIsActive.__qualname__ = IllegalArgumentException.__name__
+NameIsActive.__module__ = IllegalArgumentException.__module__
 
 
 class UnnamedStage(StreamJobError):
@@ -48,7 +59,7 @@ def task_name(
     :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
     :param engine: of the session that the query starts in.
     :param likeness: what the query is recognized by if it has neither a name nor a checkpoint location.
-    :raises IllegalArgumentException: a query of this name is active in the same session.
+    :raises NameIsActive: a query of this name is active in the same session.
     :raises DuplicateStage: one is active in another session, or the name is that of a sharded stage.
     :raises UnnamedStage: a query without a name cannot be told from an active one.
     """
@@ -129,11 +140,12 @@ def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Stage]) -> None
 def _refuse_active(runs: Mapping[str, Stage], name: str, engine: Engine) -> None:
     active = [stage for stage in runs.values() if stage.name.name == name and not stage.over.is_set()]
     if any(stage.engine is engine for stage in active):
-        raise IllegalArgumentException(
-            f"Cannot start query with name {name} as a query with that name is already active in this SparkSession"
+        raise NameIsActive(
+            f"Cannot start query with name {name} as a query with that name is already active in this SparkSession",
+            remedy=REMEDY,
         )
     if active:
         raise DuplicateStage(
             f"a query {name!r} is active in another session of the script: a savepoint could not tell the two apart",
-            remedy="Give each query a queryName of its own, or stop the other one first",
+            remedy=REMEDY,
         )
