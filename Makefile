@@ -8,7 +8,8 @@ export PYTHONPATH := $(CURDIR)/operator
 export CLUSTER KEEP
 
 PYTHON := .venv/bin/python
-COMPILE := $(PYTHON) -m uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
+LOCK := --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
+COMPILE := $(PYTHON) -m uv pip compile pyproject.toml $(LOCK)
 
 .PHONY: help
 help: ## Show this list
@@ -66,6 +67,19 @@ soak: venv ## Run random plans in the simulated world for SECONDS (default 600),
 bench: venv ## Run all benchmarks, about an hour (docs/benchmarks.md)
 	@$(PYTHON) -m dev.bench
 
+.PHONY: docs
+docs: venv .venv-docs/.stamp ## Build the documentation site into .build/site
+	@rm -rf .build/docs
+	@$(PYTHON) -m dev.docs .build/docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --clean
+
+# MkDocs has an environment of its own, so that its packages never meet those of the product and its tests.
+.venv-docs/.stamp: requirements/docs.lock
+	@echo "  Python environment .venv-docs from $<"
+	@python3 -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch $@
+
 .PHONY: lint
 lint: venv ## Check style, types, import contracts, and that generated files are up to date
 	$(PYTHON) -m ruff check
@@ -90,10 +104,11 @@ lock: venv ## Resolve the versions in requirements/*.lock again
 	$(COMPILE) --all-extras -o requirements/dev.lock
 	$(COMPILE) --all-extras --override requirements/spark40.in -o requirements/spark40.lock
 	$(COMPILE) --extra controller -o requirements/controller.lock
+	$(PYTHON) -m uv pip compile requirements/docs.in $(LOCK) -o requirements/docs.lock
 
 .PHONY: clean
 clean: ## Remove environments and caches (the local cluster: make cluster-down)
-	rm -rf .venv .venv-spark40 .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-spark40 .venv-docs .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
 
 .PHONY: packages venv venv-spark40 servers

@@ -1,0 +1,28 @@
+"""Generate the pages that come from the code: python -m dev.docs FOLDER.
+
+It imports pyspark, but starts no Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dev.docs import command_line, life_cycle, resource
+from streamjob.runtime.__main__ import parser as job_parser
+from streamjob.runtime.savepoints.cli import parser as savepoint_parser
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {
+        "resource": resource.reference(),
+        "command-line": command_line.reference(job_parser(), savepoint_parser()),
+        "life-cycle": life_cycle.table(),
+    }
+    for name, text in pages.items():
+        (folder / f"{name}.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
