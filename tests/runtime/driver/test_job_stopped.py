@@ -191,6 +191,6 @@ print("waited for what was stopped")
 def test_who_waits_for_a_pool_of_multiprocessing_is_stopped(kind: str, shown: list[str]) -> None:
     script = dedent(THREAD_POOLS).replace("KIND", kind)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout.splitlines(), done.returncode, done.stderr) == (shown, 0, "")
