@@ -65,7 +65,7 @@ def test_row2_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_
 
 def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(4)
-    with LocalDriver(tmp_path, APP, *feed.arguments("available-now")) as driver:
+    with LocalDriver(tmp_path, APP, *feed.arguments("available-now"), answers=False) as driver:
         # Its sink is durable at each batch, so the query does not wait; the job does, for the index.
         closed = driver.wait_for(
             lambda s: any(t.state is TaskState.CLOSED for g in s.stages for t in g.tasks)
