@@ -51,3 +51,21 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
     await reconciler._tell("shop", "orders", Forbidden(403, "pods is forbidden"), task, action)
     assert kube.written["lastError"]["reason"] == "Forbidden"
     assert kube.written["driver"].get("phase") == phase
+
+
+@pytest.mark.parametrize(
+    ("message", "refusals", "reported"),
+    [
+        ("pods is forbidden: no rule", REFUSALS - 1, False),
+        ("pods is forbidden: no rule", REFUSALS, True),
+        ('pods is forbidden: RBAC: role "streamjob" not found', REFUSALS, False),
+        ('pods is forbidden: RBAC: role "streamjob" not found', 2 * REFUSALS, True),
+    ],
+)
+async def test_a_refusal_is_reported_when_it_lasts(message: str, refusals: int, reported: bool) -> None:
+    """An API server that has just started knows bindings before their roles."""
+    kube = Kube({"phase": "Running", "epoch": 1, "startedEpoch": 1})
+    reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
+    task = Task(uid=given.UID, failures=refusals - 1)
+    await reconciler._tell("shop", "orders", Forbidden(403, message), task)
+    assert bool(kube.written) is reported

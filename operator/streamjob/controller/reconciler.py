@@ -368,7 +368,7 @@ class Reconciler:
             return  # the long poll reports a lasting failure; if we do not lead, another controller reports
         if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
             return
-        if type(error) is Forbidden and task.failures + 1 < REFUSALS:
+        if type(error) is Forbidden and task.failures + 1 < _refusals(error):
             return
         now = self._now()
         problem = Problem(error.reason, error.message, error.remedy, error.retryable)
@@ -431,3 +431,12 @@ class Reconciler:
                 log.warning("canary: %s", e)
             give_memory_back()
             await asyncio.sleep(min(max(CANARY_SECONDS, len(self._tasks) / CANARY_RATE), CANARY_MAX))
+
+
+def _refusals(error: Forbidden) -> int:
+    """How often in a row the API server has to refuse until that is reported.
+
+    An API server that has just started may know a binding before its role. Then it names the role as missing,
+    for some seconds or, on a busy machine, for longer.
+    """
+    return 2 * REFUSALS if "RBAC: " in error.message and "not found" in error.message else REFUSALS
