@@ -16,11 +16,11 @@ pytestmark = [
 ]
 WRITES_AND_READS = """
 import sys
-from streamjob.runtime import classes
+from streamjob.runtime.jvm import class_archive
 from streamjob.runtime.storage.hadoop import HadoopFiles
 from streamjob.runtime.jvm.standalone import SmallJvm
 
-assert classes.settings(), "no archive of classes"
+assert class_archive.settings(), "no archive of classes"
 jvm = SmallJvm({f"spark.hadoop.{k}": v for k, v in (setting.split("=") for setting in sys.argv[1:])})
 files = HadoopFiles(jvm)
 files.write_new("s3a://images/one", b"as written")
