@@ -193,7 +193,7 @@ class Starter:
             exhausts=said.exhausts,
         )
         stage.each_batch = said.each_batch
-        stage.inside_batch = said.exhausts and running_batch_function() is not None
+        stage.inside_batch = _inside_batch(said)
         stage.unnamed, stage.sharded, stage.volatile = (
             said.name is None,
             sharded is not None,
@@ -215,8 +215,7 @@ class Starter:
         In a drain a batch may still run another query to the end of its input: that is part of the batch, which
         would be committed without it.
         """
-        inside_batch = said.exhausts and running_batch_function() is not None
-        return not self._job.asked_to_end or (inside_batch and not self._job.stops)
+        return not self._job.asked_to_end or (_inside_batch(said) and not self._job.stops)
 
     def _reads_nothing(self, stage: Stage, entry: Entry, said: Written) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
@@ -431,6 +430,11 @@ class Starter:
         """
         with self._loop.changed:
             self._loop.changed.wait_for(lambda: not self._coordinator.awaits_commit(task), COMMIT_WAIT)
+
+
+def _inside_batch(said: Written) -> bool:
+    """Whether a batch of another query starts the query and runs it to the end of its input."""
+    return said.exhausts and running_batch_function() is not None
 
 
 def _finished_for_good(stage: Stage) -> Problem:
