@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from pathlib import Path
@@ -16,6 +17,7 @@ from streamjob.runtime.savepoints.layout import read_manifest
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .job import APP, Feed
+from .scripts import Script, await_batch, said
 
 pytestmark = pytest.mark.any_spark
 FILES = 12
@@ -66,6 +68,55 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, feed: 
         driver.running(5)
         driver.finish(Mode.DRAIN)
     assert feed.output(spark) == feed.expected(spark)
+
+
+def jvm_of(driver: LocalDriver) -> int:
+    """The process id of the driver's JVM."""
+    children = Path(f"/proc/{driver.process.pid}/task").glob("*/children")
+    pids = [int(pid) for file in children for pid in file.read_text().split()]
+    return next(pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
+
+
+def test_a_driver_whose_jvm_dies_says_so_and_the_next_one_loses_nothing(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(4)
+    with LocalDriver(tmp_path, APP, *feed.arguments()) as driver:
+        driver.running(1)
+        os.kill(jvm_of(driver), signal.SIGKILL)
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert (driver.report().phase, problem.reason, problem.retryable) == (DriverPhase.FAILED, "JvmDied", True)
+    assert "killed by SIGKILL" in problem.message
+    assert "the driver exits: the driver's JVM was killed by SIGKILL" in driver.log.read_text()
+    with driver.next_epoch(APP, *feed.arguments(), exact=False) as driver:
+        driver.running(3)
+        assert driver.finish(Mode.DRAIN).drained
+    assert feed.output(spark) == feed.expected(spark)
+
+
+def test_a_script_that_tries_for_ever_without_a_jvm_is_ended(tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        """
+        while True:
+            try:
+                start("copy", read("in")).awaitTermination()
+            except Exception as e:
+                say("again after", type(e).__name__)
+                time.sleep(0.2)
+        """,
+    )
+    script.feed.add([{"t": "2026-01-01T10:00:00Z", "k": "a", "v": 1}])
+    with script.driver() as driver:
+        await_batch(driver, "copy", 0)
+        os.kill(jvm_of(driver), signal.SIGABRT)
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert problem.reason == "JvmDied"
+    assert len(said(driver.log)) > 1
 
 
 def test_a_drain_that_is_killed_is_finished_by_the_next_driver(

@@ -480,6 +480,11 @@ class Driver:
         return request is not None and request.mode is Mode.DRAIN
 
     @property
+    def jvm_died_at(self) -> float | None:
+        """When the JVM died, on the clock of time.monotonic(); None if it lives."""
+        return self._loop.jvm_died_at
+
+    @property
     def failure(self) -> Problem | None:
         """Why the job failed, None if it has not failed."""
         return self._loop.notes.failure

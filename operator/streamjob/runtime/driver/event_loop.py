@@ -32,6 +32,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.graph import task_id
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages import DriverConfig, Mode
+from ..jvm import process as jvm_process
 from ..query.task import Stage
 from ..storage.hadoop import StorageError
 from . import threads
@@ -43,6 +44,7 @@ from .status_board import StatusBoard
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
+JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 # Effects that end one run. If another run has followed meanwhile, they are dropped: they would end that one.
 OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
 
@@ -67,6 +69,7 @@ class Loop:
         self.stages: dict[str, Stage] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.terminated = threading.Event()
+        self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         every = config.checkpointing
@@ -154,10 +157,14 @@ class Loop:
         """
         if stage.keeper is not None and stage.keeper.failure is not None:
             error = stage.keeper.failure
+        try:
+            failed_by_itself = stage.query is not None and stage.query.exception() is not None
+        except Exception:  # whatever py4j raises if the JVM does not answer
+            error, failed_by_itself = jvm_process.death(JVM_ENDS) or error, False
         with self.lock:
             if self.stages.get(stage.task) is not stage:
                 return
-            stage.failed_by_itself = stage.query is not None and stage.query.exception() is not None
+            stage.failed_by_itself = failed_by_itself
             taken_down = []
             for other in self._connected(stage):
                 concerned = other is stage or not other.over.is_set()
@@ -193,6 +200,14 @@ class Loop:
         for stage in live:
             threads.start(stage.interrupt, f"interrupt-{stage.task}")
 
+    def _watch_jvm(self) -> None:
+        """Fail the job when the JVM dies: no query can run in this process any more."""
+        died = jvm_process.await_death()
+        if died is not None:
+            log.error("%s", died)
+            self.jvm_died_at = time.monotonic()
+            self.fail_job(died)
+
     def publish(self) -> None:
         """Mark the runs that are over, wake all waits, and update the status."""
         with self.lock:
@@ -214,7 +229,8 @@ class Loop:
     # --- clocks -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the clocks: the first query is about to start."""
+        """Start the clocks and watch the JVM: the first query is about to start."""
+        threads.start(self._watch_jvm, "streamjob-jvm")
         threads.start(self._sample, "streamjob-sample")
         if self.config.checkpointing.interval:
             threads.start(self._checkpoint, "streamjob-checkpoint")
@@ -237,7 +253,7 @@ class Loop:
 
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
-        while not self.terminated.wait(SAMPLE_SECONDS):
+        while not self.terminated.wait(SAMPLE_SECONDS) and self.jvm_died_at is None:
             for stage in list(self.stages.values()):
                 try:
                     stage.sample()

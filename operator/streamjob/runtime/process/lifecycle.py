@@ -66,6 +66,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
         problem = driver.dead_query() or problem  # the query's failure is the cause
+    if problem is not None:
+        problem = driver.failure or problem
     code = outcome.code
     refused = outcome.error is not None and not isinstance(outcome.error, script.ScriptFailed)
     if driver.stages and (code == 0 or (driver.ending and not refused)):
@@ -80,7 +82,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
             # The script has handled the failures before its end. What failed after it, the flush for instance,
             # nobody could handle.
             unhandled = not handled or any(run.failure is not handled.get(run.task) for run in driver.runs())
-            problem, code = driver.failure or problem, code or (1 if alive or unhandled else 0)
+            failed = alive or unhandled or driver.jvm_died_at is not None
+            problem, code = driver.failure or problem, code or int(failed)
     elif driver.stages and outcome.error is not None:
         driver.abandon(outcome.error)
     return exits.leave(code, None if driver.terminated.is_set() else problem)
@@ -202,12 +205,13 @@ class Exit:
             log.warning("the script does not end: its process does")
             if self._driver.stages:
                 self._driver.await_queries()
-            code = self.leave(code, None)
+            code = self.leave(code, self._driver.failure if code else None)
         if not self._gone.wait(LAST):
             os._exit(code)
 
     def watch_request(self) -> None:
-        """End a script that runs on for too long after its job was asked to end and its queries have ended.
+        """End a script that runs on for too long: its job was asked to end and its queries have ended, or the
+        JVM has died.
 
         Runs in a thread of its own. Returns when the process is about to exit.
         """
@@ -217,6 +221,10 @@ class Exit:
                     "the script goes on after its queries have ended, for longer than it may: it is ended"
                 )
                 self.end_script(0)
+            died_at = self._driver.jvm_died_at
+            if died_at is not None and time.monotonic() > died_at + LAST:
+                log.warning("the script goes on without a JVM: it is ended")
+                self.end_script(1)
 
     @property
     def _script_is_left(self) -> bool:

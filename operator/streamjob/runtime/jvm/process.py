@@ -1,0 +1,56 @@
+"""The process of the driver's JVM, and its death: a crash in native code, ExitOnOutOfMemoryError, the OOM killer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+from pyspark import SparkContext
+
+from ...protocol.errors import StreamJobError
+
+OUT_OF_MEMORY = 52  # org.apache.spark.util.SparkExitCode.OOM
+
+
+class JvmDied(StreamJobError):
+    """The driver's JVM has died. Nothing can start another one in this process."""
+
+    reason = "JvmDied"
+    retryable = True
+
+
+def await_death() -> JvmDied | None:
+    """Wait until the JVM's process has ended.
+
+    :returns: how it died; None if it ended in order, or is not a child of this process.
+    """
+    process = _process()
+    return None if process is None else _died(process.wait())
+
+
+def death(seconds: float) -> JvmDied | None:
+    """How the JVM died, None if it is alive.
+
+    :param seconds: how long to wait for the end of its process. Its sockets close a moment earlier.
+    """
+    process = _process()
+    try:
+        return None if process is None else _died(process.wait(seconds))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _process() -> subprocess.Popen[bytes] | None:
+    return getattr(SparkContext._gateway, "proc", None)  # set by pyspark.java_gateway.launch_gateway
+
+
+def _died(code: int) -> JvmDied | None:
+    if code == 0:
+        return None
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+    if code == OUT_OF_MEMORY:
+        how += " (out of memory)"
+    return JvmDied(
+        f"the driver's JVM {how}",
+        remedy="See the end of the driver's log. If it was out of memory, raise the driver's memory (spec.driver.memory)",
+    )
