@@ -186,6 +186,26 @@ def test_a_traceback_of_a_script_that_has_changed_its_folder(tmp_path: Path) -> 
     assert [line for line in managed[2].splitlines() if line.startswith("  File")] == frames
 
 
+@pytest.mark.parametrize("late", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_comes_when_python_ends_does_not_change_the_exit_code(
+    tmp_path: Path, late: str
+) -> None:
+    script = f"""
+        import os, signal, sys
+
+        class Last:
+            def __del__(self, kill=os.kill, me=os.getpid(), late=signal.{late}):
+                kill(me, late)
+
+        sys.last = Last()  # deleted when Python has restored the default actions of the signals
+        sys.exit(3)
+        """
+    (tmp_path / "app.py").write_text(dedent(script))
+    managed = run("-m", "streamjob.runtime", "--local", "app.py", home=tmp_path)
+    assert managed[:2] == (3, [])
+    assert run("app.py", home=tmp_path)[0] != 3  # it does come that late
+
+
 SETTINGS_KEPT = """
 import glob, os, sys, tempfile
 

@@ -266,4 +266,5 @@ class Exit:
         self._driver.sessions.end_put_off()
         stop_spark(SPARK_STOPS)
         script.flush()
+        self._signals.ignore()
         self._gone.set()

@@ -97,6 +97,14 @@ class Signals:
         """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
         self._exit_code = None
 
+    def ignore(self) -> None:
+        """Ignore our signals from now on: the exit code is decided, and the process is about to end.
+
+        While Python ends it restores the default actions, so a signal that comes too late would kill the process.
+        """
+        for number in self._callbacks:
+            self._original(number, signal.SIG_IGN)
+
     def _block(self) -> None:
         """Block our signals during a fork.
 
