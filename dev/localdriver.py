@@ -121,6 +121,7 @@ class LocalDriver:
                 start_new_session=True,
             )
         self.answers = False
+        self._last: DriverStatus | None = None  # as whoever asked for it last has got it
         self.confirmed: list[CheckpointRecord] = []  # what the index would hold
         if answers:
             self.answer()
@@ -159,7 +160,8 @@ class LocalDriver:
     def status(self, after: int = -1, timeout: float = 0) -> DriverStatus:
         code, text = self.call("GET", f"/v1/status?after={after}&timeout={timeout}")
         assert code == 200, text
-        return codec.loads(DriverStatus, text)
+        self._last = codec.loads(DriverStatus, text)
+        return self._last
 
     def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
         """Request a termination.
@@ -172,10 +174,11 @@ class LocalDriver:
         assert code == 202, text
         return request
 
-    def savepoint(self, name: str, timeout: float = 60.0) -> int:
+    def savepoint(self, name: str, timeout: float = PATIENCE) -> int:
         """Request a live savepoint.
 
         :param name: name of the savepoint below `home/savepoints`, also the id of the request.
+        :param timeout: seconds after which the driver gives it up.
         :returns: the HTTP status code of the answer.
         """
         request = SavepointRequest(name, self.epoch, uri_of(self.home / "savepoints" / name), timeout)
@@ -200,6 +203,9 @@ class LocalDriver:
     def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = PATIENCE) -> DriverStatus:
         """Wait for the first status that meets the condition.
 
+        A driver may exit between two calls, once it has been told all that it waits for. Then its last status
+        counts: the one that the index got, or the final report.
+
         :raises AssertionError: the driver ended or the time ran out; the message has the end of its log.
         """
         deadline = time.monotonic() + timeout
@@ -208,10 +214,13 @@ class LocalDriver:
             try:
                 status = self.status(after, timeout=1)
             except (OSError, http.client.HTTPException):
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.02)
-                continue
+                if self.process.poll() is None:
+                    time.sleep(0.02)
+                    continue
+                last = [self._last, self.report() if self.report_file.exists() else None]
+                if found := [status for status in last if status is not None and condition(status)]:
+                    return found[0]
+                break
             if condition(status):
                 return status
             after = status.version

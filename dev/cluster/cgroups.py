@@ -99,7 +99,7 @@ def members(layout: Layout) -> set[int]:
     return pids - {0}
 
 
-def kill_all(layout: Layout, limit: float = 20.0) -> None:
+def kill_all(layout: Layout, limit: float = 120.0) -> None:
     """Kill until no process is left: a shim may start another process between two looks.
 
     :raises ClusterError: some processes are still alive after `limit` seconds.
@@ -120,7 +120,7 @@ def _kill(layout: Layout) -> bool:
     return bool(alive)
 
 
-def remove(layout: Layout, limit: float = 10.0) -> None:
+def remove(layout: Layout, limit: float = 60.0) -> None:
     """Remove the empty cgroups. The kernel may report "busy" for a moment after the last process has ended.
 
     :raises ClusterError: some cgroups still exist after `limit` seconds.

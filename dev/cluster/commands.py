@@ -13,7 +13,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def run(
     *command: str | Path,
-    timeout: float = 30,
+    timeout: float = 120,
     check: bool = True,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,

@@ -12,7 +12,7 @@ def ctr(layout: Layout) -> list[str]:
     return ["ctr", "--address", str(layout.containerd_socket), "--namespace", "k8s.io"]
 
 
-def _ctr(layout: Layout, *words: str | Path, timeout: float = 30) -> str:
+def _ctr(layout: Layout, *words: str | Path, timeout: float = 120) -> str:
     return run(*ctr(layout), *words, timeout=timeout)
 
 

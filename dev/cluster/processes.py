@@ -109,7 +109,7 @@ class Daemons:
             )
         command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]
         os.kill(process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while process.alive:
             if time.monotonic() > deadline:
                 raise ClusterError(f"{name} (pid {process.pid}) cannot be killed")
@@ -123,7 +123,7 @@ class Daemons:
         log = self.log(name)
         return ClusterError(f"{name} {what}, log: {log}\n{indent(tail(log))}")
 
-    def wait(self, name: str, what: str, fact: Callable[[], bool], limit: float = 60.0) -> None:
+    def wait(self, name: str, what: str, fact: Callable[[], bool], limit: float = 300.0) -> None:
         """Wait until a fact is true.
 
         :raises ClusterError: any daemon died in the meantime, or the time ran out; the message has the end of

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from dev.demo.waiting import Failure
+from dev.demo.waiting import PATIENCE, Failure
 
 Object = dict[str, Any]
+# Of a command that waits: when kubectl gives up, and when we do.
+LIMIT = f"--timeout={PATIENCE:.0f}s"
+LATER = PATIENCE + 30
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Kubectl:
     def environment(self) -> dict[str, str]:
         return {**os.environ, **({"KUBECONFIG": self.kubeconfig} if self.kubeconfig else {})}
 
-    def run(self, *words: str, stdin: str | None = None, timeout: float = 60, check: bool = True) -> str:
+    def run(self, *words: str, stdin: str | None = None, timeout: float = 300, check: bool = True) -> str:
         """Run a command and return its standard output.
 
         :param check: raise `Failure` if the command fails. Otherwise return its output all the same.

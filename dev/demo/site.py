@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from dev.cluster import lifecycle
 from dev.cluster.layout import REPOSITORY, Layout
 from dev.demo.console import Console
-from dev.demo.kubectl import Kubectl, Object
+from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.programs import stream
-from dev.demo.waiting import Failure
+from dev.demo.waiting import PATIENCE, Failure
 
 CHART = REPOSITORY / "charts" / "streamjob"
 DEFINITION = "streamjobs.streamjob.dev"
@@ -134,7 +134,7 @@ def install_chart(site: Site, console: Console, release: str = "streamjob") -> N
     """Install the chart, or upgrade it, so that it watches this namespace only."""
     repository, _, tag = site.settings.image("controller").rpartition(":")
     values = {"image.repository": repository, "image.tag": tag}
-    command = ["upgrade", "--install", release, str(CHART), "--wait", "--timeout", "120s"]
+    command = ["upgrade", "--install", release, str(CHART), "--wait", "--timeout", f"{PATIENCE:.0f}s"]
     for name, value in values.items():
         command += ["--set", f"{name}={value}"]
     helm(site, *command)
@@ -150,7 +150,7 @@ def define(site: Site) -> bool:
     if missing:
         text = (CHART / "crds" / "streamjobs.yaml").read_text()
         site.kubectl.run("apply", "--server-side", "-f", "-", stdin=text)
-    site.kubectl.run("wait", "--for=condition=Established", f"crd/{DEFINITION}", "--timeout=60s", timeout=90)
+    site.kubectl.run("wait", "--for=condition=Established", f"crd/{DEFINITION}", LIMIT, timeout=LATER)
     return missing
 
 
@@ -162,7 +162,12 @@ def helm(site: Site, *words: str) -> str:
     where = ["--kube-context", site.settings.context] if site.settings.context else []
     command = [site.helm, *words, "--namespace", site.namespace, *where]
     done = subprocess.run(
-        command, capture_output=True, text=True, env=site.kubectl.environment(), timeout=300, check=False
+        command,
+        capture_output=True,
+        text=True,
+        env=site.kubectl.environment(),
+        timeout=LATER,
+        check=False,
     )
     if done.returncode:
         raise Failure(f"`helm {words[0]}`: {(done.stderr or done.stdout).strip()[-1500:]}")
@@ -178,7 +183,7 @@ def remove(site: Site, console: Console) -> None:
     ours = (site.kubectl.get("namespace", site.namespace) or {}).get("metadata", {}).get("annotations", {})
     if ours:
         delete_jobs(site)
-        site.kubectl.run("delete", "namespace", site.namespace, "--timeout=120s", timeout=130)
+        site.kubectl.run("delete", "namespace", site.namespace, LIMIT, timeout=LATER)
         site.kubectl.run("delete", "persistentvolume", "--selector", f"{MADE_FOR}={site.namespace}")
         if ours.get(MADE_DEFINITION) == "true":
             undefine(site)
@@ -191,7 +196,7 @@ def delete_jobs(site: Site) -> None:
     """
     if site.kubectl.get("crd", DEFINITION) is None:
         return
-    site.kubectl.run("delete", DEFINITION, "--all", "--timeout=60s", timeout=70, check=False)
+    site.kubectl.run("delete", DEFINITION, "--all", "--timeout=60s", check=False)
     for job in site.kubectl.list(DEFINITION):
         site.kubectl.patch(DEFINITION, job["metadata"]["name"], {"metadata": {"finalizers": None}})
 

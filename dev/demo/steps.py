@@ -15,7 +15,7 @@ from dev.demo import site as sites
 from dev.demo.console import Console
 from dev.demo.feed import FLIGHTS, Feed
 from dev.demo.job import Job, View
-from dev.demo.kubectl import Object
+from dev.demo.kubectl import LATER, LIMIT, Object
 from dev.demo.position import read
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, Failure, until
@@ -70,13 +70,13 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
 
 def start_kafka(site: Site, console: Console) -> None:
     site.kubectl.apply(*manifests(site, KAFKA.read_text()))
-    site.kubectl.run("rollout", "status", "deployment/kafka", "--timeout=120s", timeout=130)
+    site.kubectl.run("rollout", "status", "deployment/kafka", LIMIT, timeout=LATER)
     console.did("kafka:9092 accepts connections")
 
 
 def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
     feed.let(feed.rows * 2 // 3)
-    feed.reach(1, timeout=60)  # the topic exists
+    feed.reach(1, timeout=PATIENCE)  # the topic exists
     console.saw(f"flights of 2013 arrive in topic {TOPIC}, {RATE:,} a second")
     example = site.kubectl.run("kustomize", str(EXAMPLE))
     site.kubectl.apply(*sites.volume(site, CLAIM), *manifests(site, example))
@@ -84,7 +84,7 @@ def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
     job.reach("Running", PATIENCE, console.saw)
     enough = feed.rows // 4
     position = until(lambda: read(job, enough), f"{enough:,} rows read", PATIENCE, every=1)
-    executors = site.kubectl.list("pods", "spark-role=executor")
+    executors = site.kubectl.list("pods", f"spark-role=executor,streamjob.dev/job={NAME}")
     if not executors:
         raise Failure("the job runs without an executor pod", "See spec.executor.instances of the example")
     console.did(f"running: driver {job.pod()}, {len(executors)} executor pod")
@@ -106,7 +106,7 @@ def stop(job: Job, console: Console) -> View:
 def wait_for_arrivals(feed: Feed, console: Console) -> int:
     before = feed.written
     feed.let(max(before + feed.rows // 12, feed.rows * 3 // 4))
-    feed.reach(before + feed.rows // 12, timeout=120)
+    feed.reach(before + feed.rows // 12, timeout=PATIENCE)
     arrived = feed.written - before
     console.did(f"{arrived:,} flights arrived while nothing ran")
     return arrived
@@ -144,7 +144,7 @@ def check(site: Site, console: Console) -> dict[str, Any]:
     :raises Failure: the outputs differ, or the check did not finish.
     """
     (job,) = manifests(site, (EXAMPLE / "check.yaml").read_text())
-    site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=60)
+    site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=PATIENCE)
     site.kubectl.apply(job)
     until(lambda: _ended(site), "the check's end", PATIENCE, every=0.5)
     text = site.kubectl.run("logs", "job/flights-check", "--tail=20")

@@ -21,7 +21,7 @@ def full_name(image: str) -> str:
     return name if ":" in name.rpartition("/")[2] else f"{name}:dev"
 
 
-def buildah(*words: str | Path, timeout: float = 60, log: Path | None = None) -> str:
+def buildah(*words: str | Path, timeout: float = 300, log: Path | None = None) -> str:
     base = folder()
     base.mkdir(parents=True, exist_ok=True)
     store = ("--root", base / "storage", "--runroot", base / "run", "--storage-driver", "overlay")

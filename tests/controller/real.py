@@ -174,7 +174,7 @@ class Cluster:
         return indices.loads(found.data[indices.KEY], "the index")
 
 
-async def eventually(what: Callable[[], Awaitable[Any]], name: str, seconds: float = 150) -> Any:
+async def eventually(what: Callable[[], Awaitable[Any]], name: str, seconds: float = 300) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := await what():

@@ -23,7 +23,7 @@ from tests.world.process import Alone
 
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, end, eventually, gone
 
-pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.timeout(600)]
+pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.timeout(1800)]
 SIDE_BY_SIDE = 4
 EVERY = 0.05  # seconds
 ENDS = {Mode.STOP: "Stopped", Mode.DRAIN: "Drained"}

@@ -28,7 +28,7 @@ from .fake_driver import FakeDriver
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, eventually, final
 from .wire import Wire
 
-pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.timeout(900)]
+pytestmark = [*NEEDS_A_CLUSTER, pytest.mark.timeout(1800)]
 SIDE_BY_SIDE = 3
 CREATED, NOT_FOUND, CONFLICT = 201, 404, 409
 
@@ -184,7 +184,7 @@ async def arrives(late: Late, folder: Path) -> int:
                 await world.phase("Running")
             wire.holds = lambda method, path: method == late.method and path.endswith(late.path)
             await late.provoke(scene)
-            await asyncio.wait_for(wire.held.wait(), 150)
+            await asyncio.wait_for(wire.held.wait(), 300)
             with controller(world.namespace):
                 await late.settle(scene)
                 answer = await wire.deliver()
@@ -232,9 +232,9 @@ async def told_late(
             driver.holds = path
             driver.may_answer.clear()
             await provoke(Scene(world, wire))
-            await asyncio.wait_for(driver.asked.wait(), 150)
+            await asyncio.wait_for(driver.asked.wait(), 300)
             wire.holds = lambda method, path: method == "PUT" and path.endswith("/leases/streamjob")
-            await asyncio.wait_for(wire.held.wait(), 150)
+            await asyncio.wait_for(wire.held.wait(), 300)
             with controller(world.namespace):
 
                 async def followed() -> bool:

@@ -44,11 +44,32 @@ async def install(world: Cluster, folder: Path, without: tuple[str, str, str] | 
         await rbac.create_namespaced_role(namespace, role)
     for binding in of("RoleBinding", objects):
         await rbac.create_namespaced_role_binding(namespace, binding)
+    await eventually(lambda: in_force(world, objects), "the authorizer's hearing of the Roles")
     asked = {"spec": {"expirationSeconds": 3600}}
     issued = await world.core.create_namespaced_service_account_token(RELEASE, namespace, asked)
     path = folder / "kubeconfig"
     path.write_text(json.dumps(kubeconfig(world.api.configuration, issued.status.token)))
     return path
+
+
+async def in_force(world: Cluster, objects: list[Obj]) -> bool:
+    """Whether each account may do what its Roles begin with."""
+    reviews = client.AuthorizationV1Api(world.api)
+    rules = {role["metadata"]["name"]: role["rules"][0] for role in of("Role", objects)}
+    for binding in of("RoleBinding", objects):
+        (account,), rule = binding["subjects"], rules[binding["roleRef"]["name"]]
+        asked = {
+            "user": f"system:serviceaccount:{world.namespace}:{account['name']}",
+            "resourceAttributes": {
+                "namespace": world.namespace,
+                "verb": rule["verbs"][0],
+                "group": rule["apiGroups"][0],
+                "resource": rule["resources"][0],
+            },
+        }
+        if not (await reviews.create_subject_access_review({"spec": asked})).status.allowed:
+            return False
+    return True
 
 
 def kubeconfig(server: client.Configuration, token: str) -> Obj:
@@ -93,7 +114,7 @@ async def test_kopf_needs_to_list_and_to_watch(
             lines = (await asyncio.to_thread(log.read_text)).splitlines()
             return any(refused in line and " kopf" in line for line in lines)
 
-        await eventually(told, f"{refused!r} in the log, from kopf", 30)
+        await eventually(told, f"{refused!r} in the log, from kopf")
 
 
 async def _no_job(world: Cluster) -> bool:

@@ -54,7 +54,7 @@ class Wire:
     async def deliver(self) -> int:
         """Let the held request arrive now. Returns the API server's answer to it."""
         self._deliver.set()
-        return await asyncio.wait_for(asyncio.shield(self._delivered), 20)
+        return await asyncio.wait_for(asyncio.shield(self._delivered), 300)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

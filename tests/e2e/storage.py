@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dev.demo import site as sites
-from dev.demo.kubectl import Kubectl, Object
+from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.site import Site
 
 APPS = Path(__file__).parent / "apps"
@@ -39,7 +39,7 @@ class Storage:
         self.kubectl: Kubectl = site.kubectl
         volume = sites.volume(site, CLAIM)
         site.kubectl.apply(*volume, a_claim(CLAIM), _workbench(site.settings.image("driver")))
-        site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", "--timeout=120s", timeout=130)
+        site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", LIMIT, timeout=LATER)
 
     def run(self, *command: str, stdin: str | None = None, check: bool = True) -> str:
         return self.kubectl.run("exec", "-i", WORKBENCH, "--", *command, stdin=stdin, check=check)

@@ -64,8 +64,7 @@ def all_of_them(cluster: Site, storage: Storage) -> Iterator[None]:
 def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) -> None:
     _, _, reason, words = CASES[name]
     view = follow_to_error(Job(cluster.kubectl, bad(name)), reason)
-    condition = next(c for c in view.object["status"]["conditions"] if c["status"] == "True")
-    assert condition["reason"] == reason
+    condition = next(c for c in view.object["status"]["conditions"] if is_true(c, reason))
     for word in words:
         assert word in condition["message"]
     assert view.condition("Ready")["status"] == "False"
@@ -86,12 +85,16 @@ def test_an_event_says_it_too(cluster: Site) -> None:
         mine = [e for e in found if e["involvedObject"]["name"] == bad("twins") and e["type"] == "Warning"]
         return [e for e in mine if e["reason"] == "DuplicateQueryName"]
 
-    assert "queryName" in until(events, "an Event of it", 20)[0]["message"]
+    assert "queryName" in until(events, "an Event of it", PATIENCE)[0]["message"]
+
+
+def is_true(condition: dict[str, Any], reason: str) -> bool:
+    return bool(condition["status"] == "True" and condition["reason"] == reason)
 
 
 def follow_to_error(job: Job, reason: str) -> View:
     def told(view: View) -> bool:
         conditions = view.object.get("status", {}).get("conditions", [])
-        return any(c["reason"] == reason and c["status"] == "True" for c in conditions)
+        return any(is_true(c, reason) for c in conditions)
 
     return job.follow(told, f"condition with reason {reason}", PATIENCE, stalled=True)

@@ -34,7 +34,9 @@ def upgrade(cluster: Site) -> None:
     """As its user does it; both replicas are replaced."""
     before = controllers(cluster)
     change = ("--reuse-values", "--set", "logFormat=json", "--set", "podAnnotations.upgraded=yes")
-    site.helm(cluster, "upgrade", RELEASE, str(site.CHART), *change, "--wait", "--timeout", "120s")
+    site.helm(
+        cluster, "upgrade", RELEASE, str(site.CHART), *change, "--wait", "--timeout", f"{PATIENCE:.0f}s"
+    )
     until(lambda: not before & controllers(cluster), "the old controllers are gone", PATIENCE)
     until(lambda: leader(cluster)[0] in controllers(cluster), "a new one leads", PATIENCE)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from dev.demo.job import KIND, Job, View
@@ -19,7 +17,7 @@ SLOW = """
 import time
 from pyspark.sql import SparkSession
 rows = SparkSession.builder.getOrCreate().readStream.format("rate").load()
-slow = lambda batch, number: time.sleep(300)
+slow = lambda batch, number: time.sleep(3600)
 rows.writeStream.queryName("slow").foreachBatch(slow).start().awaitTermination()
 """
 
@@ -58,7 +56,7 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
 
 
 def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage) -> None:
-    job = sums(cluster, "evicted")
+    job = sums(cluster, "evicted", termination={"gracePeriod": 600})
     job.reach("Running", PATIENCE)
     read_on(job, storage)
     job.kubectl.run("delete", "pod", job.pod(), "--wait=false")
@@ -103,9 +101,7 @@ def test_row13_cancel_in_the_middle_of_a_stop(cluster: Site, storage: Storage) -
         PATIENCE,
     )
     job.ask("Cancelled")
-    began = time.monotonic()
-    job.reach("Cancelled", PATIENCE)
-    assert time.monotonic() - began < 120, "it waited for the batch"
+    job.reach("Cancelled", PATIENCE)  # long before the end of the batch
     assert not cluster.kubectl.list("pods", "streamjob.dev/job=stuck")
     assert index(job) == []
     delete(job)

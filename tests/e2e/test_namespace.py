@@ -46,7 +46,9 @@ def places(cluster: Site) -> Iterator[dict[str, Site]]:
 def install(place: Site, *options: str) -> None:
     repository, _, tag = place.settings.image("controller").rpartition(":")
     image = ("--set", f"image.repository={repository}", "--set", f"image.tag={tag}", "--set", "replicas=1")
-    sites.helm(place, "install", "u6", str(sites.CHART), *image, *options, "--wait", "--timeout", "120s")
+    sites.helm(
+        place, "install", "u6", str(sites.CHART), *image, *options, "--wait", "--timeout", f"{PATIENCE:.0f}s"
+    )
 
 
 def lose_its_namespace(place: Site) -> float:

@@ -22,7 +22,7 @@ from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 SMALL = "small"
-BACK = 60.0  # seconds in which the controller is itself again
+BACK = 240.0  # seconds in which the controller is itself again
 
 
 @pytest.fixture

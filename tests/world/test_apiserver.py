@@ -260,7 +260,7 @@ async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> No
     await real.patch("streamjobs", "a", {"metadata": {"finalizers": []}})
     await real.kube._call("DELETE", real.path("streamjobs", "a"), _options(None))
     await real.kube.create_config_map(real.namespace, body("after"))
-    for _ in range(600):
+    for _ in range(3000):
         if [await real.get("configmaps", n) for n in ("before", "after")] == [None, None]:
             return
         await asyncio.sleep(0.1)
@@ -361,7 +361,7 @@ async def test_the_same_rights_cover_the_same_requests(sides: tuple[Side, Side])
             body = {"spec": {"user": NOBODY, "resourceAttributes": attributes}}
             return bool((await reviews.create_subject_access_review(body)).status.allowed)
 
-        for _ in range(600):  # until the authorizer has heard of the binding
+        for _ in range(3000):  # until the authorizer has heard of the binding
             if await allowed(Asked("list", "", "pods", namespace, None)):
                 break
             await asyncio.sleep(0.1)

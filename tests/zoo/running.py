@@ -18,7 +18,7 @@ from streamjob.runtime.jvm import class_archive
 
 from .header import Script
 
-PATIENCE = 240.0  # seconds in which a start of a script has to come to its end
+PATIENCE = 600.0  # seconds in which a start of a script has to come to its end
 LEFT_BECAUSE = "the driver exits:"
 SETTINGS = {
     "spark.master": "local[2]",

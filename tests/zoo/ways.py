@@ -138,7 +138,7 @@ def drain(job: Job) -> list[str]:
         controller = Controller(driver)
         controller.start()
         controller.up.wait(PATIENCE)
-        _ends_within(driver, PATIENCE, lambda: any(job.home.output.rglob("part-*")))
+        _ends_within(driver, PATIENCE, lambda: _has_output(job.home))
         over = _ends_within(driver, chance.uniform(0, job.plain.seconds / 2))
         if not over:
             with suppress(OSError, http.client.HTTPException):  # it is just leaving by itself
@@ -165,19 +165,14 @@ def _interrupted(job: Job, way: str) -> list[str]:
                 _end(process, chance, way)
             ended = process.ended()
         if _by_itself(ended):
-            return problems + _told(_over(job, way, ended), ended)
+            return problems + _told(_at_its_end(job, way, said, ended), ended)
         said += ended.stdout
         if way == "stops":
             problems += _told(_stopped(job, way, ended), ended)
     if script.ends:
         with running.local(script, home, STOPS + 1) as process:
             ended = process.ended()
-        over = (
-            _over_before(job, said)
-            if any(DRAINED in line for line in ended.stdout)
-            else _over(job, way, ended)
-        )
-        return problems + _told(over, ended)
+        return problems + _told(_at_its_end(job, way, said, ended), ended)
     with running.local(script, home, STOPS + 1) as process:
         process.says("streamjob: epoch")
         job.feeder.release()
@@ -222,6 +217,13 @@ def _stopped(job: Job, way: str, ended: Ended) -> list[str]:
     if script.at_stop and script.at_stop not in ended.stdout:
         problems.append(f"it was stopped, and did not print {script.at_stop!r}")
     return problems
+
+
+def _at_its_end(job: Job, way: str, said: list[str], ended: Ended) -> list[str]:
+    """Of the last start. :param said: what those before it have printed."""
+    if any(DRAINED in line for line in ended.stdout):
+        return _over_before(job, said)
+    return _over(job, way, ended)
 
 
 def _over(job: Job, way: str, ended: Ended) -> list[str]:
@@ -301,6 +303,12 @@ def _ends_within(driver: LocalDriver, seconds: float, enough: Callable[[], bool]
     while driver.process.poll() is None and time.monotonic() < deadline and not enough():
         time.sleep(0.05)
     return driver.process.poll() is not None
+
+
+def _has_output(home: Home) -> bool:
+    with suppress(OSError):  # folders come and go while it is looked at
+        return any(home.output.rglob("part-*"))
+    return False
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import select
@@ -11,7 +12,8 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.client import HTTPSConnection
 
 import pytest
 
@@ -290,13 +292,21 @@ def test_who_does_not_show_the_token_is_hung_up_on_however_slowly_it_speaks(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One byte at a time would keep a connection for ever, and with 32 of them the controller out."""
-    monkeypatch.setattr(control_server, "GREETING", 2.0)  # enough for a handshake on a busy machine
-    connection = client.connection()
-    connection.connect()
+    monkeypatch.setattr(control_server, "GREETING", 2.0)
+    connection = in_time(client, HTTPSConnection.connect)
     connection.sock.settimeout(0.05)
     connection.sock.sendall(b"GET /v1/status HTTP/1.1\r\nX: ")
     while listens(connection.sock):  # within the test's time limit
         pass
+
+
+def in_time(client: Client, greet: Callable[[HTTPSConnection], object]) -> HTTPSConnection:
+    """A connection that was greeted within GREETING: on a busy machine perhaps not the first one."""
+    while True:
+        connection = client.connection()
+        with contextlib.suppress(OSError):
+            greet(connection)
+            return connection
 
 
 def listens(connection: socket.socket) -> bool:
@@ -312,13 +322,17 @@ def listens(connection: socket.socket) -> bool:
 
 def test_who_has_shown_it_may_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "GREETING", 2.0)
-    connection = client.connection()
     headers = {"Authorization": f"Bearer {client.credentials.token}"}
-    for timeout in (0, 2.5, 0):
+
+    def poll(connection: HTTPSConnection, timeout: float = 0) -> None:
         connection.request("GET", f"/v1/status?after=1&timeout={timeout}", headers=headers)
         answer = connection.getresponse()
         assert answer.status == 200
         answer.read()
+
+    connection = in_time(client, poll)
+    poll(connection, 2.5)
+    poll(connection)
 
 
 @pytest.mark.parametrize(
@@ -348,18 +362,22 @@ def test_unknown_paths(client: Client, path: str) -> None:
     assert client.call("PUT", path, REQUEST)[0] == 404
 
 
-def test_clients_that_stall_in_the_handshake_hold_up_nobody(client: Client) -> None:
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is hung up on for being slow: who waits for that waits longer than a client does."""
+    monkeypatch.setattr(control_server, "GREETING", 3600.0)
+
+
+def test_clients_that_stall_in_the_handshake_hold_up_nobody(patient: None, client: Client) -> None:
     stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS // 2)]
     try:
-        before = time.monotonic()
         assert client.call("GET", "/v1/status")[0] == 200
-        assert time.monotonic() - before < control_server.GREETING, "it waited until they were hung up on"
     finally:
         for connection in stalled:
             connection.close()
 
 
-def test_strangers_do_not_keep_the_controller_out(client: Client) -> None:
+def test_strangers_do_not_keep_the_controller_out(patient: None, client: Client) -> None:
     """Where no NetworkPolicy is enforced, any pod may connect. As many as are allowed, each replaced when it is hung up on."""
     stalled = deque(socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS))
     over = threading.Event()
@@ -371,10 +389,8 @@ def test_strangers_do_not_keep_the_controller_out(client: Client) -> None:
     stranger = threading.Thread(target=insist)
     stranger.start()
     try:
-        before = time.monotonic()
         for _ in range(5):
             assert client.call("GET", "/v1/status")[0] == 200
-        assert time.monotonic() - before < control_server.GREETING, "it waited until they were hung up on"
     finally:
         over.set()
         stranger.join()
@@ -397,11 +413,11 @@ def test_a_connection_that_has_shown_the_token_does_not_make_way(client: Client)
         other.close()
 
 
-def test_connections_are_bounded_and_come_back(client: Client) -> None:
+def test_connections_are_bounded_and_come_back(patient: None, client: Client) -> None:
     stalled = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS + 4)]
     refused: set[socket.socket] = set()
     while len(refused) < 4:
-        readable, _, _ = select.select([s for s in stalled if s not in refused], [], [], 9)
+        readable, _, _ = select.select([s for s in stalled if s not in refused], [], [], 60)
         assert readable, "more connections than allowed are held open"
         refused.update(readable)
     for connection in stalled:
