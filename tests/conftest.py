@@ -12,25 +12,21 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from dev.cluster.layout import Layout
-from dev.demo import site
-from dev.demo.console import Console
-from dev.demo.site import Settings, Site
+
+# What only a cluster needs, its fixtures import themselves: most tests shall start at once.
+if TYPE_CHECKING:
+    from dev.demo.site import Site
 
 NAMESPACE = "streamjob-e2e"
 ROW = re.compile(r"(?<![a-z0-9])row[0-9]+(?=[-_])")
 COLD = 3000  # seconds: the first test of a cold machine waits until Kubernetes and the images are built
-SETTINGS = Settings.from_environment()
 
-# A busy machine is no finding. Otherwise as Hypothesis has it: with CI set, its examples are the same each time.
-settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
-
-if not SETTINGS.context:
+if not os.environ.get("CLUSTER"):
     os.environ["KUBECONFIG"] = str(Layout.from_environment().kubeconfig)
 
 
@@ -97,16 +93,22 @@ def time_given(item: pytest.Item) -> float:
 @pytest.fixture(scope="session")
 def booted() -> Iterator[Site]:
     """A cluster that is up."""
-    console = Console()
-    place = site.reach_cluster(SETTINGS, NAMESPACE, console)
+    from dev.demo import site
+    from dev.demo.console import Console
+
+    console, settings = Console(), site.Settings.from_environment()
+    place = site.reach_cluster(settings, NAMESPACE, console)
     yield place
-    if place.booted and not SETTINGS.keep:
+    if place.booted and not settings.keep:
         site.end_cluster(console)
 
 
 @pytest.fixture(scope="session")
 def cluster(booted: Site) -> Iterator[Site]:
     """A cluster with the images in it, the chart installed and watching the namespace of the tests."""
+    from dev.demo import site
+    from dev.demo.console import Console
+
     console = Console()
     try:
         site.bring_images(booted, console)
@@ -115,16 +117,18 @@ def cluster(booted: Site) -> Iterator[Site]:
         site.install_chart(booted, console)
         yield booted
     finally:
-        if not booted.booted and not SETTINGS.keep:
+        if not booted.booted and not booted.settings.keep:
             site.remove(booted, console)
 
 
 @pytest.fixture(scope="session")
 def defined(booted: Site) -> Iterator[None]:
     """The cluster knows what a StreamJob is."""
+    from dev.demo import site
+
     made = site.define(booted)
     yield
-    if made and not booted.booted and not SETTINGS.keep:
+    if made and not booted.booted and not booted.settings.keep:
         site.undefine(booted)
 
 

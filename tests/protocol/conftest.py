@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from streamjob.protocol import coordinator
+from tests import patience  # noqa: F401
 
 
 @pytest.fixture

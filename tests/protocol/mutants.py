@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
-from streamjob.protocol import lifecycle
 from tests.protocol import (
     test_adoption,
     test_coordinator,
@@ -25,6 +23,7 @@ from tests.protocol import (
 from tests.protocol.randomjob import live
 from tests.protocol.script import Script
 from tests.protocol.test_cases import CASES
+from tests.seeded_bugs import SeededBug, seeded, source
 
 # What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the tests.
 ENGINE = (
@@ -43,60 +42,20 @@ ENGINE = (
 )
 # Functions beside it, and the tests of them.
 BESIDE = {
-    "finished": (test_finished, test_recovery),
-    "recovery": (test_recovery,),
-    "adoption": (test_adoption,),
+    "protocol.finished": (test_finished, test_recovery),
+    "protocol.recovery": (test_recovery,),
+    "protocol.adoption": (test_adoption,),
 }
-ROOT = Path(str(lifecycle.__file__)).parents[1]
 PLANS = 2000
 
 
-@dataclass(frozen=True)
-class Mutation:
-    module: str
-    title: str
-    old: str
-    new: str
+def build(bug: SeededBug | None) -> ModuleType:
+    """The coordinator's module, built with the bug."""
+    return rebuilt(bug, [f"protocol.{name}" for name in ENGINE])["protocol.coordinator"]
 
 
-def cases(mutations: Sequence[Mutation], every: int = 10) -> list[Any]:
-    """For `parametrize`, by title; where each takes seconds, every tenth or so is for every commit, the others are `slow`."""
-    return [
-        pytest.param(m, id=m.title, marks=[pytest.mark.slow] if n % every else [])
-        for n, m in enumerate(mutations)
-    ]
-
-
-def load(text: str) -> Iterator[Mutation]:
-    for block in text.split("\n\n"):
-        head, *lines = block.strip("\n").split("\n")
-        if not head.startswith("#"):
-            module, title = head.split(": ", 1)
-            old, new = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
-            yield Mutation(module, title, old, new)
-
-
-def source(module: str, mutation: Mutation | None) -> str:
-    """:param module: below `streamjob`, with dots."""
-    text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text()
-    if mutation is None or mutation.module != module:
-        return text
-    assert text.count(mutation.old) == 1, f"{mutation.title}: {text.count(mutation.old)} places in {module}"
-    return text.replace(mutation.old, mutation.new)
-
-
-def build(mutation: Mutation | None) -> ModuleType:
-    """The coordinator's module, built from changed text."""
-    mutation = mutation and in_protocol(mutation)
-    return rebuilt(mutation, [f"protocol.{name}" for name in ENGINE])["protocol.coordinator"]
-
-
-def in_protocol(mutation: Mutation) -> Mutation:
-    return replace(mutation, module=f"protocol.{mutation.module}")
-
-
-def rebuilt(mutation: Mutation | None, modules: Sequence[str]) -> dict[str, ModuleType]:
-    """These modules of `streamjob`, each after what it imports, built from changed text. Everybody else keeps the real ones."""
+def rebuilt(bug: SeededBug | None, modules: Sequence[str]) -> dict[str, ModuleType]:
+    """These modules of `streamjob`, each after what it imports, built with the bug. Everybody else keeps the real ones."""
     originals = {name: import_module(f"streamjob.{name}") for name in modules}
     built = {}
     try:
@@ -104,7 +63,8 @@ def rebuilt(mutation: Mutation | None, modules: Sequence[str]) -> dict[str, Modu
             module = built[name] = sys.modules[original.__name__] = ModuleType(original.__name__)
             module.__package__ = original.__package__
             _in_its_package(name, module)
-            exec(compile(source(name, mutation), original.__name__, "exec"), module.__dict__)
+            tree = seeded(bug) if bug is not None and bug.module == name else ast.parse(source(name))
+            exec(compile(tree, original.__name__, "exec"), module.__dict__)
         return built
     finally:
         for name, original in originals.items():
@@ -118,25 +78,24 @@ def _in_its_package(name: str, module: ModuleType) -> None:
 
 
 @contextmanager
-def changed(mutation: Mutation) -> Iterator[None]:
+def changed(bug: SeededBug) -> Iterator[None]:
     """The module itself, for those that no other builds on."""
-    module = import_module(f"streamjob.protocol.{mutation.module}")
+    module = import_module(f"streamjob.{bug.module}")
     kept = dict(module.__dict__)
     try:
-        text = source(f"protocol.{mutation.module}", in_protocol(mutation))
-        exec(compile(text, mutation.module, "exec"), module.__dict__)
+        exec(compile(seeded(bug), bug.module, "exec"), module.__dict__)
         yield
     finally:
         module.__dict__.clear()
         module.__dict__.update(kept)
 
 
-def caught_by(mutation: Mutation | None) -> str | None:
+def caught_by(bug: SeededBug | None) -> str | None:
     """The first test that fails, None if none does."""
-    if mutation is not None and mutation.module in BESIDE:
-        with changed(mutation):
-            return first_failing(c for test in BESIDE[mutation.module] for c in calls(test))
-    module = build(mutation)
+    if bug is not None and bug.module in BESIDE:
+        with changed(bug):
+            return first_failing(c for test in BESIDE[bug.module] for c in calls(test))
+    module = build(bug)
     found = first_failing(engine_cases(module))
     return found or first_failing((f"plan {n}", lambda n=n: live(module, n)) for n in range(PLANS))
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.protocol.mutants import ROOT, Mutation, cases, load, source
+from tests.seeded_bugs import PACKAGE, SeededBug, cases, difference, load, seeded
 
 HERE = Path(__file__).parent
-MUTATIONS = list(load((HERE / "mutations.txt").read_text()))
+BUGS = load(HERE / "mutations.txt")
 # Where a module's tests are not in the file of its name.
 TESTS = {
-    "savepoints.write": ("write", "live_files", "shared_files"),
-    "savepoints.catalog": ("shared_files",),
-    "savepoints.incomplete": ("expired",),
-    "storage.executor_task": ("executor_copy",),
+    "runtime.savepoints.write": ("write", "live_files", "shared_files"),
+    "runtime.savepoints.catalog": ("shared_files",),
+    "runtime.savepoints.incomplete": ("expired",),
+    "runtime.storage.executor_task": ("executor_copy",),
 }
 
 
 def files_for(module: str) -> list[Path]:
-    room, name = module.split(".")
+    _, room, name = module.split(".")
     return [HERE / room / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
 
 
@@ -33,7 +33,7 @@ def files_for(module: str) -> list[Path]:
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package, in which one module after the other is changed."""
     folder = tmp_path_factory.mktemp("operator")
-    shutil.copytree(ROOT, folder / "streamjob", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder / "streamjob", ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
@@ -61,18 +61,17 @@ def test_no_false_alarm(sources: Path) -> None:
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
-@pytest.mark.parametrize("mutation", cases(MUTATIONS, every=20))
-def test_noticed(mutation: Mutation, sources: Path) -> None:
-    place = sources.joinpath("streamjob", "runtime", *mutation.module.split(".")).with_suffix(".py")
+@pytest.mark.parametrize("bug", cases(BUGS, every=20))
+def test_noticed(bug: SeededBug, sources: Path) -> None:
+    place = sources.joinpath("streamjob", *bug.module.split(".")).with_suffix(".py")
     whole = place.read_text()
-    changed = replace(mutation, module=f"runtime.{mutation.module}")
-    place.write_text(source(changed.module, changed))
+    place.write_text(ast.unparse(seeded(bug)))
     try:
-        done = run(files_for(mutation.module), sources)
+        done = run(files_for(bug.module), sources)
     finally:
         place.write_text(whole)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, f"{done.stdout}\n{difference(bug)}"
 
 
 def test_there_are_enough() -> None:
-    assert len({m.title for m in MUTATIONS}) == len(MUTATIONS) >= 20
+    assert len({bug.title for bug in BUGS}) == len(BUGS) >= 20

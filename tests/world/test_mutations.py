@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.mutants import Mutation, cases, load, rebuilt
+from tests.protocol.mutants import rebuilt
+from tests.seeded_bugs import SeededBug, cases, difference, load
 
 from .outcome import Outcome
 from .plan import Fault, Plan, random_plan
@@ -17,7 +18,7 @@ from .scenarios import SCENARIOS, cells, differs, reference
 from .special import SPECIAL
 from .world import World
 
-MUTATIONS = list(load(Path(__file__).with_name("mutations.txt").read_text()))
+BUGS = load(Path(__file__).with_name("mutations.txt"))
 # In the order in which they import each other.
 MODULES = (
     "protocol.index",
@@ -63,8 +64,8 @@ MODULES = (
 RANDOM = range(30)
 
 
-def product(mutation: Mutation | None) -> Product:
-    built = rebuilt(mutation, MODULES)
+def product(bug: SeededBug | None) -> Product:
+    built = rebuilt(bug, MODULES)
     return Product(built["controller.reconciler"], built["controller.kube"], built["controller.leader"])
 
 
@@ -82,8 +83,8 @@ def calm(scenario: str) -> Outcome:
     return reference(scenario)
 
 
-def caught_by(mutation: Mutation | None) -> str | None:
-    changed = product(mutation)
+def caught_by(bug: SeededBug | None) -> str | None:
+    changed = product(bug)
     for plan in plans():
         outcome = World(plan, changed).run()
         if wrong := outcome.violation or (plan.name in SCENARIOS and differs(outcome, calm(plan.name))):
@@ -96,10 +97,10 @@ def test_no_false_alarm() -> None:
     assert caught_by(None) is None
 
 
-@pytest.mark.parametrize("mutation", cases(MUTATIONS))
-def test_noticed(mutation: Mutation) -> None:
-    assert caught_by(mutation), "nothing noticed"
+@pytest.mark.parametrize("bug", cases(BUGS))
+def test_noticed(bug: SeededBug) -> None:
+    assert caught_by(bug), f"nothing noticed\n{difference(bug)}"
 
 
 def test_there_are_enough() -> None:
-    assert len({m.title for m in MUTATIONS}) == len(MUTATIONS) >= 20
+    assert len({bug.title for bug in BUGS}) == len(BUGS) >= 20
