@@ -18,6 +18,7 @@ MUTATIONS = list(load((HERE / "mutations.txt").read_text()))
 # Where a module's tests are not in the file of its name.
 TESTS = {
     "savepoints.write": ("write", "live_files", "shared_files"),
+    "savepoints.layout": ("write",),
     "savepoints.catalog": ("shared_files",),
     "savepoints.incomplete": ("expired",),
     "storage.executor_task": ("executor_copy",),
@@ -25,8 +26,8 @@ TESTS = {
 
 
 def files_for(module: str) -> list[Path]:
-    room, name = module.split(".")
-    return [HERE / room / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
+    *rooms, name = module.split(".")
+    return [HERE.joinpath(*rooms) / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from streamjob.protocol.messages import Mode, Problem
 from streamjob.runtime.spark import kafka_offsets
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.plan_sources import sources_of_plan
-from streamjob.runtime.startup.check_data_loss import SourceGone, refuse_gone
+from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows

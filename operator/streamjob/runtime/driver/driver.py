@@ -24,7 +24,7 @@ from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, 
 from ..query.task import Stage
 from ..spark.stream_writer import running_batch_function
 from ..startup import missing_stages, naming
-from ..startup.declared_shards import DeclaredStages
+from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .event_loop import Loop
 from .job_stopped import BatchEndedByStop, JobStopped
@@ -54,7 +54,7 @@ class Driver:
         self._loop = Loop(config, board)
         self._coordinator = self._loop.coordinator
         self.stages = self._loop.stages
-        self.declared = DeclaredStages(config, self._expect)
+        self.declared = DeclaredStages(self._loop.work.restore_points, self._expect)
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.durable
         self.sessions = Sessions()

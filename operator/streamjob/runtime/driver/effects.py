@@ -29,6 +29,7 @@ from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.max_watermark import endless
 from ..startup.carried_stages import CarriedStages, at_the_end
+from ..startup.restore_point import RestorePoints
 from ..storage.clock import now
 from ..storage.hadoop import HadoopFiles
 from .live_savepoints import AskedSavepoints
@@ -80,7 +81,8 @@ class Work:
         self.asked = AskedSavepoints(board)
         self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
         self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
-        self.carried = CarriedStages(config)
+        self.restore_points = RestorePoints(config)
+        self.carried = CarriedStages(self.restore_points)
         self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
         self._retries = 0  # retries in a row; a periodic checkpoint is not tried again
         self._announcing = threading.Lock()
