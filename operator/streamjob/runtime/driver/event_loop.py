@@ -36,7 +36,7 @@ from ..startup.restore_point import unfinished_tasks
 from ..storage.hadoop import StorageError
 from . import threads
 from .effects import Work
-from .job_stopped import BatchEndedByStop
+from .script.job_stopped import BatchEndedByStop
 from .status import Notes, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
 

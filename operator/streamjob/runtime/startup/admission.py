@@ -24,7 +24,7 @@ from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.file_manager import refuse_unfit
 from ..spark.handles import analyzed_plan
-from ..spark.plan_sources import sources_of_plan
+from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written, choose_location
 from .begin_from import begin_from, plan_of_only_task
 from .checks.preflight import Going

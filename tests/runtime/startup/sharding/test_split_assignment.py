@@ -21,7 +21,7 @@ from streamjob.protocol.records import (
 )
 from streamjob.protocol.recovery import Start, StateCannotMove
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint
-from streamjob.runtime.spark.source_log import files_read
+from streamjob.runtime.spark.sources.source_log import files_read
 from streamjob.runtime.startup.restore_point import CheckpointLost, CheckpointMoved, RestorePoints
 from streamjob.runtime.startup.sharding.remaining_splits import begin_behind
 from streamjob.runtime.startup.sharding.split_assignment import ShardedStage

@@ -25,7 +25,7 @@ from ...jvm.errors import LONGEST, java_causes, one_line
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.handles import analyzed_plan, jvm, session_of
 from ...spark.internals import Internals
-from ...spark.plan_sources import sources_of_plan
+from ...spark.sources.plan_sources import sources_of_plan
 from .sources import changed, refuse_other_sources
 
 log = logging.getLogger("streamjob")

@@ -16,7 +16,7 @@ from ...query.endpoints import NotedEnds
 from ...query.task import Engine
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.handles import analyzed_plan
-from ...spark.plan_sources import Source, sources_of_plan
+from ...spark.sources.plan_sources import Source, sources_of_plan
 from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
 from .data_loss import refuse_gone

@@ -14,7 +14,7 @@ from ....protocol import splits
 from ....protocol.records import StageRecord, TaskRecord
 from ....protocol.recovery import StateCannotMove
 from ...spark.checkpoint_dir import METADATA, CheckpointDir
-from ...spark.source_log import left_at
+from ...spark.sources.source_log import left_at
 from ..restore_point import RestorePoint
 
 

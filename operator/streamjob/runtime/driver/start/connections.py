@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ... import job
-from ..query import edges
-from ..query.edges import Ends
-from ..query.task import Stage
-from ..startup.checks.neighbours import refuse_transactional_upstream
+from .... import job
+from ...query import edges
+from ...query.edges import Ends
+from ...query.task import Stage
+from ...startup.checks.neighbours import refuse_transactional_upstream
 
 
 class Connections:

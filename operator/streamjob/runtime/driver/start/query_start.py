@@ -5,36 +5,35 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...protocol.messages import DriverConfig, Problem
-from ...sinks.transactional import TransactionalSink
-from ..jvm import signals
-from ..query import edges
-from ..query.bounded_input import InputEnd
-from ..query.edges import Ends
-from ..query.likeness import Likeness
-from ..query.task import Engine, Stage, TaskName
-from ..query.transactions import Transactions, owner_of
-from ..spark.handles import java_query, query_manager
-from ..spark.session_conf import restarter, started
-from ..spark.stream_writer import Written, running_batch_function, written
-from ..startup import admission, naming
-from ..startup.admission import Entry
-from ..startup.checks import declarations, neighbours
-from ..startup.missing_stages import Missing, MissingStages
-from ..startup.sharding.declared_shards import DeclaredStages
-from ..startup.sharding.inherited_transactions import inherit
-from . import threads
+from ....protocol.messages import DriverConfig, Problem
+from ...jvm import signals
+from ...query import edges
+from ...query.bounded_input import InputEnd
+from ...query.edges import Ends
+from ...query.likeness import Likeness
+from ...query.task import Engine, Stage, TaskName
+from ...spark.handles import java_query, query_manager
+from ...spark.session_conf import restarter, started
+from ...spark.stream_writer import Written, running_batch_function, written
+from ...startup import admission, naming
+from ...startup.admission import Entry
+from ...startup.checks import neighbours
+from ...startup.missing_stages import MissingStages
+from ...startup.sharding.declared_shards import DeclaredStages
+from ...startup.sharding.inherited_transactions import inherit
+from .. import threads
+from ..event_loop import Loop
+from ..script.managed_query import EndedJvmQuery
 from .connections import Connections
 from .engines import Engines
-from .event_loop import Loop
-from .managed_query import EndedJvmQuery
+from .transactional_sink import transactions_of
 
 log = logging.getLogger("streamjob")
 
@@ -60,6 +59,8 @@ class Job(Protocol):
 
     def begins(self) -> None: ...
 
+    def script_is_called_back(self) -> None: ...
+
 
 class Starter:
     """Starts queries. Thread-safe.
@@ -74,12 +75,11 @@ class Starter:
         self._coordinator = loop.coordinator
         self._stages = loop.stages
         self._points = loop.work.restore_points
-        self._engines = Engines(self._first_engine)
-        self._connections = Connections(loop.stages)
-        self._missing = MissingStages(self._points, loop.stages)
+        self.engines = Engines(self._first_engine)
+        self.connections = Connections(loop.stages)
+        self.missing = MissingStages(self._points, loop.stages)
         self._lock = threading.RLock()
         self._names: set[str] = set()  # tasks that are about to start
-        self.calls_back = False  # Spark calls functions of the script, which could start a query
 
     @property
     def busy(self) -> bool:
@@ -96,11 +96,11 @@ class Starter:
 
         If no new data may be read, no Spark query is started: `Stage.query` is None.
 
-        :raises StreamJobError: see `Driver.start_query`.
+        :raises StreamJobError: see `ScriptSide.start_query`.
         :raises SystemExit: the job drains and has finished the stage.
         """
         began = time.monotonic()
-        engine = self._engines.of(writer)
+        engine = self.engines.of(writer)
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
@@ -156,11 +156,11 @@ class Starter:
             raise SystemExit(0)  # otherwise a script that starts its query in a loop would never end
         self._await_commit(task)
         restart = restarter(writer, original, args, kwargs)
-        upstream, readers = self._connections.neighbours(uid, found)
+        upstream, readers = self.connections.neighbours(uid, found)
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=True)  # only checks for cycles
             for reader in readers:
-                own = self._connections.has_own_sources(reader.uid, reader.ends, [(uid, found)])
+                own = self.connections.has_own_sources(reader.uid, reader.ends, [(uid, found)])
                 self._coordinator.reads(reader.task, uid, own_sources=own)
         _, sharded = self._job.declared.find(said.name) or (None, None)
         with self._loop.work.carried.lock:
@@ -175,12 +175,12 @@ class Starter:
                 upstream=upstream,
                 reads=self._may_read(said),
                 before=before,
-                missing=[] if before else [m for m in self._missing.uids(engine.files) if m != uid],
+                missing=[] if before else [m for m in self.missing.uids(engine.files) if m != uid],
             )
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
         self._job.warn(*entry.told)
-        transactions = self._transactions(name, said)
+        transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
             name,
             engine,
@@ -204,14 +204,15 @@ class Starter:
             sharded is not None,
             entry.volatile,
         )
-        sources = self._connections.started(upstream)
+        sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)
         neighbours.refuse_transactional_upstream(stage, sources, readers)
         if transactions is not None:
             inherit(self._config.job, name, sharded, transactions.sink)
-            recorded = self._loop.work.recorded.get(task, ()) if before else entry.transactions
+            recorded = self._loop.work.checkpoints.recorded.get(task, ()) if before else entry.transactions
             transactions.recover(entry.directory.latest_commit(), recorded)
-        self.calls_back = self.calls_back or (said.each_batch is not None and transactions is None)
+        if said.each_batch is not None and transactions is None:
+            self._job.script_is_called_back()
         return stage, entry, upstream
 
     def _may_read(self, said: Written) -> bool:
@@ -240,7 +241,7 @@ class Starter:
                 batch = stage.directory.latest_commit()
                 self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
                 return
-            own = self._connections.has_own_sources(stage.uid, stage.ends)
+            own = self.connections.has_own_sources(stage.uid, stage.ends)
             self._loop.take(
                 lambda: c.task_started(
                     task,
@@ -299,60 +300,9 @@ class Starter:
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:
         """As `Connections.edge_declared`."""
-        return self._connections.edge_declared(writer, reader)
-
-    # --- what the script has not started ----------------------------------------------------------------------
-
-    def left(self) -> Missing:
-        """The restored stages that the script has not started and that have something left.
-
-        :raises StreamJobError: as `missing_stages.sort_out`.
-        """
-        engine = self._engines.any()
-        return self._missing.left(engine.files) if engine is not None else Missing()
-
-    def left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
-        """The missing stages that the main thread will not start any more, see `missing_stages.left_out`.
-
-        Empty in another thread.
-        """
-        if threading.current_thread() is not threading.main_thread() or not waited:
-            return []
-        return self._missing.left_out(next(iter(waited)).files, missing, waited)
-
-    def refuse_unknown(self) -> None:
-        """Check that every declaration belongs to a started query.
-
-        :raises QueryNotStarted: a declaration names a query that the script has not started.
-        :raises StateNotKept: a state was declared after its query had started.
-        :raises ShardMissing: a declared shard has not started.
-        """
-        declarations.refuse_missing(self._job.declared, dict(self._stages))
-        started = list(self._stages.values())
-        declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
+        return self.connections.edge_declared(writer, reader)
 
     # --- transactions -----------------------------------------------------------------------------------------
-
-    def _transactions(self, name: TaskName, said: Written) -> Transactions | None:
-        """The transactions of the query, None if its sink is not transactional.
-
-        From here on, the runtime decides when the sink commits.
-
-        :raises SinkShared: another query writes to the same sink object.
-        """
-        sink = said.each_batch.given if said.each_batch else None
-        if said.each_batch is None or not isinstance(sink, TransactionalSink):
-            return None
-        neighbours.refuse_shared(sink, name, list(self._stages.values()))
-        said.each_batch.function = sink.write_batch
-        if not self._config.checkpointing.interval:
-            text = (
-                f"stage {name.task}: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
-                "only when it ends"
-            )
-            log.warning("%s", text)
-            self._job.warn(Problem("NoCheckpoints", text, "Set spec.checkpoint.interval"))
-        return Transactions(sink, owner_of(self._config.job, name.task))
 
     def _await_commit(self, task: str) -> None:
         """Wait until what the previous run pre-committed for durable checkpoints is committed.
