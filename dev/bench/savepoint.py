@@ -25,7 +25,8 @@ from dev.bench.session import session
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint, export
 from streamjob.runtime.savepoints.layout import verify_savepoint
-from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.savepoints.restore import restore
+from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.storage.hadoop import HadoopFiles
 

@@ -23,7 +23,8 @@ from dev.s3.server import CONNECTOR, S3
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint
 from streamjob.runtime.savepoints.layout import verify_savepoint
-from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.savepoints.restore import restore
+from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
 

@@ -18,7 +18,8 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.runtime.savepoints.write import restore, write_savepoint
+from streamjob.runtime.savepoints.restore import restore
+from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from tests.runtime.disks import Storage
 

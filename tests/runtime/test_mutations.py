@@ -18,6 +18,7 @@ BUGS = load(HERE / "mutations.txt")
 # Where a module's tests are not in the file of its name.
 TESTS = {
     "runtime.savepoints.write": ("write", "live_files", "shared_files"),
+    "runtime.savepoints.layout": ("write",),
     "runtime.savepoints.catalog": ("shared_files",),
     "runtime.savepoints.incomplete": ("expired",),
     "runtime.storage.executor_task": ("executor_copy",),
@@ -25,8 +26,8 @@ TESTS = {
 
 
 def files_for(module: str) -> list[Path]:
-    _, room, name = module.split(".")
-    return [HERE / room / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
+    _, *rooms, name = module.split(".")
+    return [HERE.joinpath(*rooms) / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
 
 
 @pytest.fixture(scope="module")

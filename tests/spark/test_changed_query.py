@@ -17,8 +17,8 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import Mode, Restore
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.startup.check_sources import QueryChanged
-from streamjob.runtime.startup.dry_run import refuse_changed
+from streamjob.runtime.startup.checks.dry_run import refuse_changed
+from streamjob.runtime.startup.checks.sources import QueryChanged
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, window

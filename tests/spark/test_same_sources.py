@@ -15,9 +15,9 @@ from streamjob.protocol.messages import Mode, Problem, Restore
 from streamjob.runtime.query import endpoints
 from streamjob.runtime.query.edges import Channel
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.spark.plan_sources import sources_of_plan
-from streamjob.runtime.startup.check_sources import QueryChanged
-from streamjob.runtime.startup.dry_run import refuse_changed
+from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
+from streamjob.runtime.startup.checks.dry_run import refuse_changed
+from streamjob.runtime.startup.checks.sources import QueryChanged
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .feeds import SCHEMA, Feed, eventually

@@ -18,13 +18,15 @@ from streamjob.protocol.manifest import FileEntry, Manifest
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint
 from streamjob.runtime.savepoints.layout import (
+    MARKER,
     SavepointBroken,
     SavepointExists,
     SavepointIncomplete,
     read_manifest,
     verify_savepoint,
 )
-from streamjob.runtime.savepoints.write import MARKER, TargetNotEmpty, restore, write_savepoint
+from streamjob.runtime.savepoints.restore import TargetNotEmpty, restore
+from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.spark.max_watermark import run_max_watermark_batch, write_max_watermark

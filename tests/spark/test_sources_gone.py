@@ -16,10 +16,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from dev.broker import Kafka
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages import Mode, Problem
-from streamjob.runtime.spark import kafka_offsets
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.spark.plan_sources import sources_of_plan
-from streamjob.runtime.startup.check_data_loss import SourceGone, refuse_gone
+from streamjob.runtime.spark.sources import kafka_offsets
+from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
+from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows

@@ -26,10 +26,11 @@ from streamjob.protocol.messages import (
     TerminationRequest,
     report,
 )
-from streamjob.runtime.driver.event_loop import OF_SINK, expected
+from streamjob.runtime.driver.event_loop import OF_SINK
 from streamjob.runtime.driver.status import Notes, phase, stage_statuses, termination_status
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
+from streamjob.runtime.startup.restore_point import unfinished_tasks
 
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
@@ -58,7 +59,7 @@ class Driver:
         self.coordinator = world.product.coordinator.Coordinator(
             config.next_checkpoint,
             Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
-            expected(config),
+            unfinished_tasks(config),
         )
         self.queries: dict[str, Query] = {}
         self.notes = Notes()

@@ -12,7 +12,7 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import OperatorKind, OperatorRecord
 from streamjob.protocol.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.driver.driver import HURRY
+from streamjob.runtime.driver.early_requests import HURRY
 
 from .plan import Scripted
 from .query import BATCH, Figures, Query

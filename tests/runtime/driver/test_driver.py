@@ -52,7 +52,7 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
         return take(request)
 
     monkeypatch.setattr(driver._loop.coordinator, "termination_requested", termination_requested)
-    driver._settle()
+    driver.settle()
     with driver._loop.changed:
         assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)
     assert seen == [True]

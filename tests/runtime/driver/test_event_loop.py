@@ -18,7 +18,7 @@ from streamjob.protocol.messages import (
     TerminationRequest,
 )
 from streamjob.protocol.records import CheckpointRecord, JobRef
-from streamjob.runtime.driver.effects import RETRY_SECONDS
+from streamjob.runtime.driver.checkpoints import RETRY_SECONDS
 from streamjob.runtime.driver.event_loop import Loop
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.driver.threads import script_threads
@@ -131,7 +131,7 @@ def test_a_final_checkpoint_is_tried_again_soon_whatever_came_before(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("streamjob.runtime.driver.effects.time.sleep", waits.append)
+    monkeypatch.setattr("streamjob.runtime.driver.checkpoints.time.sleep", waits.append)
     run = start(loop)
     run.may_read.set()
     for number in range(1, 4):  # periodic ones, which cannot be written
@@ -160,7 +160,7 @@ def ended_run(loop: Loop) -> Run:
     """Its script has ended, its input too; its final checkpoint is about to be in the index, and its sink has to commit."""
     run = start(loop)
     run.transactions = Transactions()  # type: ignore[assignment]
-    loop.work._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
+    loop.work.checkpoints._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
     loop.take(loop.coordinator.script_ended)
     loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.STOP, None)))
     with loop.changed:
@@ -231,7 +231,7 @@ def test_a_snapshot_reads_the_graph_while_no_query_can_start(
 
     monkeypatch.setattr(loop.coordinator, "downstream_first", downstream_first)
     with pytest.raises(StorageError):  # what `Run.record` raises: the graph has been read by then
-        loop.work._stages_of(fx.StoreCheckpoint(1, frozenset()))
+        loop.work.checkpoints._stages_of(fx.StoreCheckpoint(1, frozenset()))
     assert held == [False]
 
 
@@ -258,7 +258,7 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
     """The script starts the query again at the moment when a drain begins: the drain must come to its end."""
     stopping, go_on = threading.Event(), threading.Event()
     first = start(loop)
-    loop.work._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
+    loop.work.checkpoints._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
     loop.take(lambda: loop.coordinator.run_ended("a", exhausted=True))
 
     def stop_at_boundary(on_wait: Any) -> int:

@@ -14,7 +14,7 @@ from streamjob.runtime.query import driver_state
 from streamjob.runtime.query.driver_state import StateKeeper, StateNotKept, StateTooLarge
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.stream_writer import BatchFunction
-from streamjob.runtime.startup.check_declarations import QueryNotStarted, refuse_unknown
+from streamjob.runtime.startup.checks.declarations import QueryNotStarted, refuse_unknown
 from streamjob.runtime.storage.hadoop import FileExists, FileInfo, NotFound, StorageError
 
 ROOT = "file:/checkpoint"

@@ -23,7 +23,8 @@ from streamjob.protocol.records import (
 from streamjob.protocol.recovery import Start
 from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.query.transactions import Transactions, owner_of
-from streamjob.runtime.startup import admission
+from streamjob.runtime.startup.restore_point import RestorePoints
+from streamjob.runtime.startup.sharding.inherited_transactions import inherit
 from streamjob.sinks.transactional import SinkFailed, Transaction, TransactionalSink
 
 from ..localfiles import LocalFiles
@@ -185,9 +186,11 @@ class Redistributed:
             "in", tuple(tasks), (OperatorRecord("splits", OperatorKind.LIST, "splits", False),)
         )
         record = CheckpointRecord(1, 1, None, None, None, "2026-01-01T00:00:00Z", (stage,))
-        self.config = DriverConfig(JOB, 2, Application(file="a.py"), f"file:{home}", restore=Restore(record))
+        config = DriverConfig(JOB, 2, Application(file="a.py"), f"file:{home}", restore=Restore(record))
         plan = SimpleNamespace(tasks=[SimpleNamespace(start=Start.REDISTRIBUTED)] * 2)
-        self.stage: Any = SimpleNamespace(plan=plan, parallelism=2, location=self.location)
+        files: Any = self.files
+        point = RestorePoints(config).of(files, "in")
+        self.stage: Any = SimpleNamespace(point=point, plan=plan, parallelism=2, location=self.location)
         for index in range(2):
             self.commit(self.location(index), 0, 1)  # they begin behind the old ones
 
@@ -201,9 +204,7 @@ class Redistributed:
     def begin(self, index: int, batch: int) -> Transactions:
         """A task, which goes on after a batch."""
         new = Transactions(Sink(self.place), owner_of(JOB, f"in/{index}"))
-        admission.inherit(
-            self.files, self.config, TaskName("in", f"in/{index}", index, 2), self.stage, new.sink
-        )
+        inherit(JOB, TaskName("in", f"in/{index}", index, 2), self.stage, new.sink)
         new.recover(batch, ())
         return new
 

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from streamjob.runtime.storage.errors import LinkFound
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.runtime.storage.file_systems import FileSystems
+from streamjob.runtime.storage.listing import Listing
 
 
 @pytest.fixture
-def files() -> Any:
-    return object.__new__(HadoopFiles)
+def listing() -> Listing:
+    return Listing(FileSystems(MagicMock(), None))
 
 
 @pytest.mark.parametrize("to", ["/var/run/streamjob", "/etc/passwd", "nowhere", "."])
 @pytest.mark.parametrize("where", ["0", "state/0/1.delta"])
-def test_a_link_is_refused_by_its_name(files: Any, tmp_path: Path, where: str, to: str) -> None:
+def test_a_link_is_refused_by_its_name(listing: Listing, tmp_path: Path, where: str, to: str) -> None:
     link = tmp_path / where
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(to)
     with pytest.raises(LinkFound, match=f"{link.name} is a link"):
-        files.list(f"file:{tmp_path}", recursive=True)
+        listing.of(f"file:{tmp_path}", recursive=True)
 
 
-def test_the_way_to_a_directory_may_be_one(files: Any, tmp_path: Path) -> None:
+def test_the_way_to_a_directory_may_be_one(listing: Listing, tmp_path: Path) -> None:
     """It is the user who says where state is."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "0").write_text("v1")
     (tmp_path / "data").symlink_to("real")
-    assert [f.path for f in files.list(f"file:{tmp_path}/data", recursive=True)] == ["0"]
+    assert [f.path for f in listing.of(f"file:{tmp_path}/data", recursive=True)] == ["0"]

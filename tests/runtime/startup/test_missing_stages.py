@@ -20,7 +20,7 @@ from streamjob.protocol.records import (
 from streamjob.protocol.recovery import AlreadyDrained
 from streamjob.runtime.startup.carried_stages import CarriedStages, at_the_end
 from streamjob.runtime.startup.missing_stages import Missing, sort_out
-from streamjob.runtime.startup.restore_point import restored
+from streamjob.runtime.startup.restore_point import RestorePoints
 
 from ..localfiles import LocalFiles
 
@@ -55,7 +55,7 @@ class Job:
         return DriverConfig(JobRef("n", "j", "u"), 2, application, self.root, restore=restores)
 
     def missing(self) -> Missing:
-        return sort_out(FILES, self.config(), [s.uid for s in self.stages])
+        return sort_out(FILES, RestorePoints(self.config()), [s.uid for s in self.stages])
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def test_a_backfill_that_is_done_need_not_be_started(job: Job) -> None:
     job.stage("counts", exhausted=True, state={"counts": ("a",)})
     job.stage("rows", exhausted=True, transactions=("rows@0.1",))
     assert job.missing() == Missing(("live", "rows"), ("windows", "counts"))
-    assert sort_out(FILES, job.config(), []) == Missing()
+    assert sort_out(FILES, RestorePoints(job.config()), []) == Missing()
 
 
 @pytest.mark.parametrize("committed", [False, True])
 def test_a_backfill_that_ran_again_and_died_has_to_be_started(job: Job, committed: bool) -> None:
     """Its record is older than that run."""
     job.stage("history", exhausted=True)
-    carried = CarriedStages(job.config())
+    carried = CarriedStages(RestorePoints(job.config()))
     (record,) = carried.records(FILES, ["live"])
     assert record.exhausted
     job.log("history", "offsets", 1)
@@ -109,7 +109,7 @@ def test_a_backfill_that_is_done_has_finished_when_all_else_has(job: Job) -> Non
 def test_a_drained_job_is_refused_however_often_it_is_started(job: Job, exact: bool) -> None:
     job.stages = list(at_the_end((job.stage("history", exhausted=True),)))
     with pytest.raises(AlreadyDrained):
-        restored(FILES, job.config(Scenario.END_OF_INPUT, exact=exact))
+        RestorePoints(job.config(Scenario.END_OF_INPUT, exact=exact)).checkpoint(FILES)
     for allowed in ({"again": True}, {"allow_drained": True}):
         config = job.config(Scenario.END_OF_INPUT, exact=exact, **allowed)
-        assert restored(FILES, config) == config.restore.latest
+        assert RestorePoints(config).checkpoint(FILES) == config.restore.latest

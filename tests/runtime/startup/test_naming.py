@@ -15,9 +15,10 @@ from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.likeness import Likeness
 from streamjob.runtime.query.task import Engine, TaskName
 from streamjob.runtime.spark.stream_writer import Written
-from streamjob.runtime.startup.admission import ShardMissing, refuse_missing
-from streamjob.runtime.startup.declared_shards import DeclaredStages
+from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
 from streamjob.runtime.startup.naming import DuplicateStage, UnnamedStage, refuse_shards, task_name
+from streamjob.runtime.startup.restore_point import RestorePoints
+from streamjob.runtime.startup.sharding.declared_shards import DeclaredStages
 from streamjob.shards import BadShards
 
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
@@ -27,7 +28,7 @@ ORDERS, CLICKS = (Ends((Channel("files", frozenset({name})),)) for name in ("ord
 
 
 def declared(**stages: int) -> DeclaredStages:
-    found = DeclaredStages(CONFIG, lambda uid, parallelism: None)
+    found = DeclaredStages(RestorePoints(CONFIG), lambda uid, parallelism: None)
     for uid, parallelism in stages.items():
         found.declare(uid, parallelism)
     return found

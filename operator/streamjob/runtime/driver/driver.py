@@ -1,4 +1,4 @@
-"""The job as its script and its controller see it: queries run, the script waits, terminations are requested.
+"""The job as its controller sees it: what is requested of it, and how it ends.
 
 The job is the script: it ends when the script and all queries that it started have ended. The end of a query
 is the end of one run, and another run may follow.
@@ -7,42 +7,28 @@ is the end of one run, and another run may follow.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
-
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ... import job
 from ...protocol.coordinator import TerminationConflict
 from ...protocol.effects import Effect
-from ...protocol.errors import StreamJobError
 from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..query.task import Stage
-from ..spark.stream_writer import running_batch_function
-from ..startup import missing_stages, naming
-from ..startup.declared_shards import DeclaredStages
+from ..startup import naming
+from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
+from .dead_queries import DeadQueries
+from .early_requests import EarlyRequests
 from .event_loop import Loop
-from .job_stopped import BatchEndedByStop, JobStopped
-from .managed_query import ManagedJvmQuery, in_callback
-from .query_start import Starter
-from .sessions import Sessions
+from .script.waits import Waits
+from .script_side import ScriptSide
+from .start.query_start import Starter
+from .start.unstarted import Unstarted
 from .status_board import StatusBoard
-from .waits import Waits
 
 log = logging.getLogger("streamjob")
-
-# Seconds. A script that never waits for a query without a timeout does not show that it has started all its
-# queries. It counts as having done so when it has started no new query for this long. A request that came
-# early is carried out then, or this long after it came (after the first query, if that starts later).
-PATIENCE = 30.0
-# Seconds. The same, when the job is asked to end and all stages of its checkpoint have started. Also the time
-# that a drain waits for the script to start a failed query again.
-HURRY = 5.0
 
 
 class Driver:
@@ -54,27 +40,30 @@ class Driver:
         self._loop = Loop(config, board)
         self._coordinator = self._loop.coordinator
         self.stages = self._loop.stages
-        self.declared = DeclaredStages(config, self._expect)
+        self.declared = DeclaredStages(self._loop.work.restore_points, self._expect)
         self.terminated = self._loop.terminated
-        self.durable = self._loop.work.durable
-        self.sessions = Sessions()
-        self.waits = Waits(self._loop.changed)
+        self.durable = self._loop.work.checkpoints.durable
+        self._waits = Waits(self._loop.changed)
         self._starter = Starter(self, self._loop)
-        self._loop.on_over = self.waits.over
+        self._unstarted = Unstarted(
+            self.stages,
+            self.declared,
+            self._starter.missing,
+            self._starter.engines,
+            self._waits.only_main_thread,
+            self.warn,
+        )
+        self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
+        self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
-        # A termination that an earlier epoch did not finish, or that comes while the script still starts its
-        # queries. It is carried out when all have started: until then the edges are not all known, and a
-        # query that is drained too early never reads what its upstream has left.
-        self._early = config.termination and replace(config.termination, epoch=config.epoch)
-        if self._early:
+        unfinished = config.termination and replace(config.termination, epoch=config.epoch)
+        self._early = EarlyRequests(unfinished)
+        if unfinished:
             self._coordinator.termination_announced()
-        self._early_savepoint: SavepointRequest | None = None
-        self._early_since: float | None = None  # on the clock of time.monotonic()
-        self._settled = False
+        self._dead = DeadQueries(self._loop)
         self._script_ended = False
-        self._dead_since: float | None = None
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
         self.requested_at: float | None = None  # on the clock of time.monotonic()
         # Ends the script's main thread where it is, after a stop that another thread of the script waited for.
@@ -88,12 +77,7 @@ class Driver:
         :raises TerminationConflict: another termination is in progress.
         """
         with self._loop.lock:
-            if self._early is not None and self._early.request_id != request.request_id:
-                raise TerminationConflict(
-                    f"termination {self._early.request_id} comes first", remedy="Wait for it"
-                )
-            if not self._settled:
-                self._early = request
+            if self._early.keep_termination(request):
                 self._loop.take(self._coordinator.termination_announced)
                 return
         self._terminate(request)
@@ -109,14 +93,8 @@ class Driver:
         :raises TerminationConflict: the job is ending, with a savepoint of its own.
         """
         with self._loop.lock:
-            if self._early is not None:
-                raise TerminationConflict(
-                    f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
-                )
-            if not self._settled:
-                # A savepoint without the queries that have yet to start would not be one of the whole job.
-                self._early_savepoint = request
-                self._loop.work.asked.begin(request.request_id)
+            if self._early.keep_savepoint(request):
+                self._loop.work.checkpoints.asked.begin(request.request_id)
                 return
             self._loop.take(lambda: self._savepoint(request))
 
@@ -125,7 +103,7 @@ class Driver:
             request.request_id, request.savepoint, request.timeout
         )
         log.info("savepoint requested: %s", request.request_id)
-        self._loop.work.asked.begin(request.request_id)
+        self._loop.work.checkpoints.asked.begin(request.request_id)
         return effects
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
@@ -167,26 +145,7 @@ class Driver:
         except TerminationConflict as e:
             log.info("SIGTERM: %s", e.message)
 
-    # --- what the script does: start --------------------------------------------------------------------------
-
-    def start_query(
-        self,
-        writer: DataStreamWriter,
-        original: Callable[..., StreamingQuery],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> StreamingQuery:
-        """Start the writer's query as a run of a stage of this job.
-
-        :raises StreamJobError: the query is refused, or the state to start from cannot be restored.
-        :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
-        """
-        if self.stops and in_callback():
-            raise BatchEndedByStop
-        if self.stops and self.terminated.is_set():
-            raise JobStopped(0)
-        stage = self._starter.start(writer, original, args, kwargs)
-        return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
+    # --- what the start of a query tells ----------------------------------------------------------------------
 
     @property
     def has_begun(self) -> bool:
@@ -194,8 +153,8 @@ class Driver:
         return bool(self.stages) or self._starter.busy
 
     def script_is_called_back(self) -> None:
-        """Note that Spark calls functions of the script, which could start queries."""
-        self._starter.calls_back = True
+        """As `ScriptSide.script_is_called_back`."""
+        self.script.script_is_called_back()
 
     def begins(self) -> None:
         """A query has been admitted. From now on this epoch may change the checkpoint directories."""
@@ -221,222 +180,65 @@ class Driver:
 
         :raises StreamJobError: the edge is refused.
         """
-        own = self._starter.edge_declared(writer, reader)
+        own = self._starter.connections.edge_declared(writer, reader)
         if own is not None:
             self._loop.take(lambda: self._coordinator.edge_declared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
-
-    # --- what the script does: stop and wait ------------------------------------------------------------------
 
     def runs(self) -> list[Stage]:
         """The last run of each task."""
         return list(self.stages.values())  # at once: other threads start queries
 
-    def script_stops(self, *stages: Stage) -> None:
-        """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
+    # --- when the script has started all its queries ----------------------------------------------------------
 
-        Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
-        once.
-        """
-        for stage in stages:
-            with self._loop.lock:
-                if self.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
-        if not in_callback():
-            self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
-        elif (caller := running_batch_function()) is not None:
-            # The caller's own query ends only after this batch.
-            others = [s for s in stages if s.each_batch is not caller]
-            self._await_in_batch(lambda: all(s.over.is_set() for s in others), None)
-
-    def spark_stops(self, really: Callable[[], None]) -> None:
-        """The script calls spark.stop(): its queries first end at their boundaries.
-
-        Queries that may still have to be flushed need the session. Its end is then put off until the script
-        is over or makes another session.
-
-        :param really: pyspark's own stop().
-        """
-        self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
-        if in_callback() or self.sessions.ending:
-            really()
-        elif self._coordinator.may_flush:
-            log.info("the Spark session ends when the script has: its queries may have to be flushed")
-            self.sessions.put_off(really)
-        else:
-            self.sessions.end(really)
-
-    def new_session(self) -> None:
-        """The script is about to create or get a session: end the session whose end was put off.
-
-        Queries that were to be flushed in that session are not flushed. They wait for another run or another
-        epoch.
-        """
-        if self.sessions.put_off_is_pending and not in_callback():
-            self._loop.take(self._coordinator.flush_nothing_exhausted)
-            self.sessions.end_put_off()
-
-    def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
-        """Wait for a run.
-
-        :param milliseconds: timeout, None to wait without one.
-        :returns: whether the run is over.
-        :raises StreamJobError: as `_script_waits`, if there is no timeout.
-        """
-        if running_batch_function() is not None:
-            return self._await_in_batch(
-                lambda: stage.over.is_set() and not stage.stopped_by_request, milliseconds
-            )
-        if milliseconds is None:
-            self._script_waits([stage], not stage.exhausts)
-        return self.waits.until(stage.over.is_set, milliseconds)
-
-    def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
-        """Wait in a function of foreachBatch.
-
-        A stop completes only after the batch, so the batch must not wait for what the stop completes.
-
-        :raises BatchEndedByStop: a stop was requested first.
-        """
-        ended = self.waits.until(lambda: over() or self.stops, milliseconds)
-        if ended and not over():
-            raise BatchEndedByStop
-        return ended
-
-    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
-        """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
-
-        :param mine: selects the runs of the session.
-        :param milliseconds: timeout, None to wait without one.
-        :returns: a run that has ended since the last `reset_terminated`, None after the timeout.
-        :raises StreamJobError: as `_script_waits`, if there is no timeout.
-        """
-        if milliseconds is None:
-            active = [s for s in self.runs() if not s.over.is_set()]
-            self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
-        self.waits.until(lambda: self.waits.terminated(mine) is not None, milliseconds)
-        return self.waits.terminated(mine)
-
-    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None:
-        self.waits.reset(mine)
-
-    def leave_if_stopped(self, stage: Stage) -> None:
-        """End the script if its job was stopped.
-
-        A stop is not the end of the data. What the script does after its wait must not run as if it were: it
-        may delete the input.
-
-        :raises JobStopped: the job was stopped, and this run with it.
-        """
-        stopped = stage.stopped_by_request or BatchEndedByStop.caused(stage.failure)
-        if stopped and self.stops and not in_callback():
-            log.info("stage %s was stopped with the job: its script ends here", stage.task)
-            if threading.current_thread() is not threading.main_thread():
-                self.end_main_thread()  # first: it may wait for what this thread does on its way out
-            raise JobStopped(0)
-
-    def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
-        """The script waits without a timeout: from now on it counts as having started all its queries.
-
-        :param waited: the runs of which the script awaits one.
-        :param for_good: the script waits for queries that do not end by themselves.
-        :raises QueryNotStarted: the script has declared something for a query that it has not started.
-        :raises StateNotKept: a state was declared after its query had started.
-        :raises ShardMissing: a declared shard has not started.
-        :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
-        """
-        if not self.ending and self.failure is None:
-            self._starter.refuse_unknown()
-            if for_good:
-                self._refuse_gone(waited)
-        self._settle()
-
-    def _refuse_gone(self, waited: list[Stage]) -> None:
-        gone = self._starter.left()
-        only_main = self.waits.only_main_thread() and not self._starter.calls_back
-        if never := gone.live if only_main else self._starter.left_out(gone.live, waited):
-            raise missing_stages.not_started(never, [s.name.name for s in self.runs()])
-        if gone.stages:
-            self.warn(missing_stages.warning(gone.stages))
-
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """The script has started all its queries: carry out the requests that came early."""
         with self._loop.lock:
-            self._settled = True
             self._loop.take(self._coordinator.all_started)
-            early, self._early = self._early, None
-            savepoint, self._early_savepoint = self._early_savepoint, None
-            if early is not None:
-                self._terminate(early)
+            termination, savepoint = self._early.settle()
+            if termination is not None:
+                self._terminate(termination)
             if savepoint is not None:
                 try:
                     self.savepoint(savepoint)
                 except TerminationConflict as e:
-                    self._loop.work.asked.give_up(savepoint.request_id, e.message)
+                    self._loop.work.checkpoints.asked.give_up(savepoint.request_id, e.message)
 
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
-        patience = HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
-        if self._early and self._early_since is None and self.stages:
-            self._early_since = time.monotonic()
-        waited = time.monotonic() - self._early_since if self._early_since else 0.0
-        if not self._settled and (self._loop.since_last_start > patience or waited > PATIENCE):
-            try:  # the script does not wait without a timeout, so there is no caller to raise it to
-                self._starter.refuse_unknown()
-            except StreamJobError as e:
-                log.warning("%s", e)
-            if gone := self._starter.left().stages:
-                self.warn(missing_stages.warning(gone))
-            self._settle()
+        over = self._early.patience_is_over(
+            self._loop.since_last_start,
+            has_started=bool(self.stages),
+            awaits_tasks=self._coordinator.awaits_tasks,
+        )
+        if over:
+            self._unstarted.warn()
+            self.settle()
         with self._loop.lock:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
-            if not ends_by_itself and not self._starter.calls_back and self.waits.script_is_blocked():
+            if not ends_by_itself and not self._unstarted.calls_back and self._waits.script_is_blocked():
                 self._loop.take(self._coordinator.script_blocked)
-        self._give_up_a_drain_of_the_dead()
-
-    def _give_up_a_drain_of_the_dead(self) -> None:
-        """Fail the job if a drain waits for a failed query that the script does not start again.
-
-        A drain needs every query. When all others have ended, wait HURRY seconds, then leave it to the next
-        epoch.
-        """
-        dead = bool(self._coordinator.failed) and self.drains and self.only_script_left
-        if not dead:
-            self._dead_since = None
-        elif self._dead_since is None:
-            self._dead_since = time.monotonic()
-        elif time.monotonic() - self._dead_since > HURRY and self.failure is None:
-            self._loop.fail_job(self._failure_of_runs())
-
-    def _failure_of_runs(self) -> Exception:
-        failures = (s.failure for s in self.runs() if s.failure is not None)
-        return next(failures, RuntimeError("a query failed"))
+        self._dead.give_up_a_drain(
+            awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
+        )
 
     # --- the end ----------------------------------------------------------------------------------------------
 
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
-        self._settle()
+        self.settle()
         self._script_ended = True
         self._loop.take(self._coordinator.script_ended)
         with self._loop.changed:
-            self._loop.changed.wait_for(lambda: self.terminated.is_set() or self._is_dead())
+            self._loop.changed.wait_for(
+                lambda: self.terminated.is_set() or self._dead.end_the_job(self.stops)
+            )
         if not self.terminated.is_set() and self.failure is None:
-            self._loop.fail_job(self._failure_of_runs())
-
-    def _is_dead(self) -> bool:
-        """Whether a failed query keeps the job from ending: the script has ended and cannot restart it.
-
-        A stop does not need the failed query. A failed job is dead once all its runs are over.
-        """
-        if self.failure is not None:
-            return all(s.over.is_set() for s in self.stages.values())
-        return bool(self._coordinator.failed) and not self.stops
+            self._loop.fail_job(self._dead.failure())
 
     def dead_query(self) -> Problem | None:
         """Why a query failed that the script has not started again, None if there is none."""
-        with self._loop.lock:
-            failed = self._loop.notes.failed
-            return next((failed[task] for task in self._coordinator.failed if task in failed), None)
+        return self._dead.problem()
 
     def abandon(self, error: Exception) -> None:
         """Fail the job, because the script has failed. Its queries resume in the next epoch."""
@@ -466,8 +268,8 @@ class Driver:
     @property
     def request(self) -> TerminationRequest | None:
         """The termination that was requested, in progress or not, None if there is none."""
-        with self._loop.lock:  # `_settle` hands it to the coordinator: at no moment is there none
-            return self._coordinator.request or self._early
+        with self._loop.lock:  # `settle` hands it to the coordinator: at no moment is there none
+            return self._coordinator.request or self._early.termination
 
     @property
     def stops(self) -> bool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from ... import job
@@ -16,32 +14,19 @@ from ...protocol import effects as fx
 from ...protocol.coordinator import Coordinator
 from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
-from ...protocol.graph import task_id
-from ...protocol.messages import AbortedCheckpoint, DriverConfig, Problem
-from ...protocol.records import CheckpointRecord, StageRecord
+from ...protocol.messages import DriverConfig
 from ..jvm.errors import one_line
-from ..query.task import Stage, stage_record
-from ..savepoints.catalog import delete_savepoint
+from ..query.task import Stage
 from ..savepoints.expired import delete_retired
-from ..savepoints.incomplete import delete_half_written
 from ..savepoints.recover_records import known_records
-from ..savepoints.write import write_savepoint
-from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.max_watermark import endless
-from ..startup.carried_stages import CarriedStages, at_the_end
-from ..storage.clock import now
-from ..storage.hadoop import HadoopFiles
-from .live_savepoints import AskedSavepoints
+from ..startup.carried_stages import CarriedStages
+from ..startup.restore_point import RestorePoints
+from .checkpoints import RETRY_SECONDS, Checkpoints, Event
 from .status import Notes, problem_of
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
-
-Event = Callable[[], "list[Effect]"]
-
-# Between attempts to write a checkpoint, where the last one repeats; and to commit or abort transactions,
-# where it does not.
-RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)
 
 
 class HookFailed(StreamJobError):
@@ -74,18 +59,11 @@ class Work:
         self._notes = notes
         self._board = board
         self._publish = publish
-        self._lock = lock  # of the coordinator: held for single reads of its graph only
-        self._records: dict[int, CheckpointRecord] = {}
-        self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
-        self.asked = AskedSavepoints(board)
-        self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
-        self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
-        self.carried = CarriedStages(config)
-        self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
-        self._retries = 0  # retries in a row; a periodic checkpoint is not tried again
-        self._announcing = threading.Lock()
-        self._newest = 0  # number of the newest announced checkpoint
-        self.durable = threading.Event()  # the final checkpoint is written, in the index or not
+        self.restore_points = RestorePoints(config)
+        self.carried = CarriedStages(self.restore_points)
+        self.checkpoints = Checkpoints(
+            config, coordinator, stages, notes, board, self.carried, self._say, lock
+        )
         self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
@@ -95,11 +73,11 @@ class Work:
             fx.Cancel: self._cancel,
         }
         self._of_job: dict[type[Any], Callable[[Any], Event]] = {
-            fx.Snapshot: self._snapshot,
-            fx.StoreCheckpoint: self._store,
-            fx.RetryLater: self._wait,
-            fx.AnnounceCheckpoint: self._announce,
-            fx.AbortCheckpoint: self._abort,
+            fx.Snapshot: self.checkpoints.snapshot,
+            fx.StoreCheckpoint: self.checkpoints.store,
+            fx.RetryLater: self.checkpoints.wait,
+            fx.AnnounceCheckpoint: self.checkpoints.announce,
+            fx.AbortCheckpoint: self.checkpoints.abort,
             fx.NotifyComplete: self._commit,
             fx.AbortTransactions: self._abort_transactions,
         }
@@ -175,220 +153,6 @@ class Work:
         run.interrupt()
         return list
 
-    # --- checkpoints ------------------------------------------------------------------------------------------
-
-    def _snapshot(self, effect: fx.Snapshot) -> Event:
-        """Take the task's snapshot. The query is not paused for it, see `_stages_of`."""
-        self._begun.setdefault(effect.number, time.monotonic())
-        stage = self._stages[effect.task]
-        batch = stage.directory.latest_commit()
-        if stage.transactions is not None:
-            stage.transactions.pre_commit(effect.number, batch)
-        return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
-
-    def _store(self, effect: fx.StoreCheckpoint) -> Event:
-        if effect.scenario is None and effect.savepoint is not None:
-            return self._store_beside(effect, effect.savepoint)
-        number = effect.number
-        begun = self._begun.setdefault(number, time.monotonic())
-        try:
-            self._pre_commit(effect)
-            self._records[number] = self._write(effect)
-        except StreamJobError as e:
-            # Nothing is lost. Report the problem and try again, unless it is a periodic checkpoint. In a
-            # stop, the queries stand at their boundaries: giving up would throw away a job that only waits
-            # for disk space.
-            log.warning("checkpoint %d: %s", number, e)
-            self._causes[number] = e.message  # reported if a periodic one is aborted
-            if effect.scenario is not None:
-                self._notes.stuck = problem_of(e)
-            return lambda: self._coordinator.checkpoint_failed(number)
-        self._notes.stuck, self._retries = None, 0
-        self._begun.pop(number, None)
-        log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
-
-    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
-        """Write an on-demand savepoint. No failure of it fails the job."""
-        number, request_id = effect.number, effect.request_id or ""
-        begun = self._begun.setdefault(number, time.monotonic())
-        self._targets[number] = target
-        problem: Problem | None = None
-        try:
-            self.asked.enter(number)
-            delete_half_written(self._files, self._config.job, target)
-            self._pre_commit(effect)
-            self._records[number] = self._write(effect)
-        except Exception as e:
-            log.warning("savepoint %s: %s", request_id, e)
-            problem = problem_of(e, "it could not be written")
-        if self.asked.leave(number):
-            if self.asked.is_over(request_id):  # else another attempt is about to use the same URI
-                self._discard(number)
-            return list
-        if problem is not None:
-            self.asked.stuck(request_id, problem)
-            return lambda: self._coordinator.checkpoint_failed(number)
-        self._retries = 0
-        log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
-
-    def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
-        for task, of in effect.pre_commit.items():
-            stage = self._stages[task]
-            if stage.transactions is not None:
-                failed = task not in effect.batches
-                batch = stage.directory.latest_commit() if failed else effect.batches[task]
-                stage.transactions.pre_commit(of, batch)
-
-    def _give_up(self, number: int, request_id: str, reason: str) -> Event:
-        self.asked.give_up(request_id, reason[:1000])
-        if self.asked.drop(number):
-            self._discard(number)
-        return list
-
-    def _discard(self, number: int) -> None:
-        """Delete an aborted savepoint, which was never reported.
-
-        If it cannot be deleted now, it is listed as incomplete and deleted with the next savepoint.
-        """
-        self._records.pop(number, None)
-        target = self._targets.pop(number, None)
-        if target is None:
-            return
-        try:
-            delete_savepoint(self._files, target)
-        except StreamJobError as e:
-            log.warning("savepoint %s was given up and is not deleted: %s", target, e)
-
-    def delete(self, savepoints: tuple[str, ...]) -> None:
-        """Delete expired savepoints and list the deleted ones in the status.
-
-        Failures are only logged: the controller asks the next driver to delete the rest.
-        """
-        for savepoint in savepoints:
-            try:
-                delete_retired(self._files, self._config.job, savepoint)
-            except StreamJobError as e:
-                log.warning("%s", e)
-                continue
-            self._board.change(
-                lambda status, savepoint=savepoint: {  # type: ignore[misc]
-                    "deleted": (*(s for s in status.deleted if s != savepoint), savepoint)[-100:]
-                }
-            )
-
-    def tell_records(self, reached: int) -> None:
-        try:
-            own = self._board.status.durable
-            self._board.update(known=known_records(self._files, self._config, reached, own))
-        except (StreamJobError, StopIteration) as e:
-            log.warning("the checkpoints that are known cannot be told: %s", e)
-
-    def _wait(self, effect: fx.RetryLater) -> Event:
-        wait = RETRY_SECONDS[min(self._retries, len(RETRY_SECONDS) - 1)]
-        self._retries += 1
-        log.info("the next attempt follows in %.0f s", wait)
-        time.sleep(wait)
-        return self._coordinator.retry
-
-    def _abort(self, effect: fx.AbortCheckpoint) -> Event:
-        self._begun.pop(effect.number, None)
-        cause = self._causes.pop(effect.number, None)
-        reason = f"{effect.reason}: {cause}" if cause else effect.reason
-        if effect.again:
-            log.info("checkpoint %d is taken again: %s", effect.number, reason)
-            self.asked.drop(effect.number)
-        else:
-            log.warning("checkpoint %d is given up: %s", effect.number, reason)
-            if effect.request_id is not None:
-                return self._give_up(effect.number, effect.request_id, reason)
-            self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
-        return list
-
-    def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
-        target = effect.savepoint
-        record = CheckpointRecord(
-            checkpoint=effect.number,
-            epoch=self._config.epoch,
-            scenario=effect.scenario,
-            request_id=effect.request_id,
-            savepoint=target,
-            completed_at=now(),
-            stages=self._stages_of(effect),
-        )
-        if target is None:
-            return record
-        directories = {
-            (stage.uid, task.index): CheckpointDir(self._files, task.location)
-            for stage in record.stages
-            for task in stage.tasks
-        }
-        ended = {(s.uid, s.name.index) for s in list(self._stages.values()) if s.failure is None}
-        live, number = effect.scenario is None, effect.number
-        manifest = write_savepoint(
-            self._files,
-            self._config.job,
-            record,
-            directories,
-            target,
-            live=live,
-            unsettled=directories.keys() - ended,
-            check=lambda: self.asked.refuse_unwanted(number),
-            progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
-        )
-        log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
-        # An earlier attempt or an earlier epoch may have written the manifest for the same request and died.
-        # That savepoint counts, but it is this epoch that commits it to the index.
-        return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
-
-    def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
-        """The records of all stages, as one consistent snapshot, read downstream first.
-
-        When the batch of a stage is read, the upstream batches that it was made from are already committed.
-        So the snapshot contains nothing that results from data outside it. Upstream may be ahead: the data
-        between two stages is durable (files, a topic) and is read after a restore. So no query has to be
-        paused.
-        """
-        by_uid: dict[str, list[Stage]] = {}
-        with self._lock:  # a query that starts at this moment changes the graph
-            order = list(self._coordinator.downstream_first())
-            for stage in self._stages.values():
-                by_uid.setdefault(stage.uid, []).append(stage)
-        records = {uid: stage_record(by_uid[uid], effect) for uid in order if uid in by_uid}
-        started = tuple(records[uid] for uid in by_uid if uid in records)
-        carried = self.carried.records(self._files, by_uid)
-        drains = effect.scenario is not None and effect.scenario.is_drain
-        return started + (at_the_end(carried) if drains and all(s.finished for s in started) else carried)
-
-    def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
-        with self._announcing:  # several checkpoints may become durable at the same time
-            return self._announce_in_order(effect.number)
-
-    def _announce_in_order(self, number: int) -> Event:
-        record = self._records.pop(number)
-        if number > self._newest:
-            self._newest = number
-            for stage in record.stages:
-                for task in stage.tasks:
-                    self.recorded[task_id(stage.uid, task.index, len(stage.tasks))] = task.transactions
-        if record.request_id is not None:
-            self.asked.completed(record.request_id, record)
-        if record.scenario is None and record.savepoint is not None:
-            # It has its own field in the status: no later checkpoint replaces it before the index has it.
-            return list
-        told = self._board.status.completed
-        if told is None or told.checkpoint < number:
-            self._board.update(completed=record)
-        if record.scenario is not None:
-            self._say("")("waiting for the checkpoint index")
-            self.durable.set()  # after the update: whoever waits for it reports the board's status
-        return list
-
-    @property
-    def _files(self) -> HadoopFiles:
-        return next(iter(self._stages.values())).files
-
     # --- transactions -----------------------------------------------------------------------------------------
 
     def _commit(self, effect: fx.NotifyComplete) -> Event:
@@ -423,6 +187,32 @@ class Work:
                 self._notes.stuck = None
                 return
         step()
+
+    # --- savepoints of earlier checkpoints --------------------------------------------------------------------
+
+    def delete(self, savepoints: tuple[str, ...]) -> None:
+        """Delete expired savepoints and list the deleted ones in the status.
+
+        Failures are only logged: the controller asks the next driver to delete the rest.
+        """
+        for savepoint in savepoints:
+            try:
+                delete_retired(self.checkpoints.files, self._config.job, savepoint)
+            except StreamJobError as e:
+                log.warning("%s", e)
+                continue
+            self._board.change(
+                lambda status, savepoint=savepoint: {  # type: ignore[misc]
+                    "deleted": (*(s for s in status.deleted if s != savepoint), savepoint)[-100:]
+                }
+            )
+
+    def tell_records(self, reached: int) -> None:
+        try:
+            own = self._board.status.durable
+            self._board.update(known=known_records(self.checkpoints.files, self._config, reached, own))
+        except (StreamJobError, StopIteration) as e:
+            log.warning("the checkpoints that are known cannot be told: %s", e)
 
     def _say(self, task: str) -> Callable[[str], None]:
         def say(progress: str) -> None:

@@ -29,15 +29,15 @@ from ...protocol.effects import (
     Terminated,
 )
 from ...protocol.errors import StreamJobError
-from ...protocol.graph import task_id
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages import DriverConfig, Mode
 from ..jvm import process as jvm_process
 from ..query.task import Stage
+from ..startup.restore_point import unfinished_tasks
 from ..storage.hadoop import StorageError
 from . import threads
 from .effects import Work
-from .job_stopped import BatchEndedByStop
+from .script.job_stopped import BatchEndedByStop
 from .status import Notes, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
 
@@ -76,7 +76,7 @@ class Loop:
         self.coordinator = Coordinator(
             config.next_checkpoint,
             Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
-            expected(config),
+            unfinished_tasks(config),
         )
         self.work = Work(config, self.coordinator, self.stages, self.notes, board, self.publish, self.lock)
         self.on_over: Callable[[Stage], None] = lambda stage: None
@@ -359,16 +359,3 @@ class Loop:
             return False
         run = self.stages.get(effect.task)
         return run is None or stage is None or not run.continues(stage)
-
-
-def expected(config: DriverConfig) -> list[str]:
-    """Unfinished tasks of the restored checkpoint. What reads from them does not end before they start."""
-    latest = config.restore.latest
-    if latest is None:
-        return []
-    return [
-        task_id(stage.uid, task.index, len(stage.tasks))
-        for stage in latest.stages
-        for task in stage.tasks
-        if not task.finished
-    ]

@@ -19,8 +19,8 @@ from typing import NoReturn
 from ...protocol.errors import StreamJobError
 from ...protocol.messages import DriverConfig, DriverPhase, DriverStatus, Mode, Problem
 from ..driver.driver import Driver
-from ..driver.job_stopped import JobStopped, end_joiners, has_met
-from ..driver.sessions import stop_spark
+from ..driver.script.job_stopped import JobStopped, end_joiners, has_met
+from ..driver.script.sessions import stop_spark
 from ..driver.status import problem_of
 from ..driver.status_board import StatusBoard
 from ..driver.threads import script_threads
@@ -263,7 +263,7 @@ class Exit:
         """The last atexit handler: it runs after those of the script."""
         if os.getpid() != self._process:
             return  # a forked child is not the driver
-        self._driver.sessions.end_put_off()
+        self._driver.script.sessions.end_put_off()
         stop_spark(SPARK_STOPS)
         script.flush()
         self._signals.ignore()

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ... import shards
 from ...protocol.errors import StreamJobError
-from ..driver.managed_query import ManagedJvmManager
+from ..driver.script.managed_query import ManagedJvmManager
 from ..spark.stream_writer import remember
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _wrap_start(name: str, driver: Driver) -> None:
                 "a query is started in a process that the script has forked: nobody could stop it, or resume it",
                 remedy="Start it in the script's own process; it may be in a thread",
             )
-        return driver.start_query(writer, original, args, kwargs)
+        return driver.script.start_query(writer, original, args, kwargs)
 
     setattr(DataStreamWriter, name, start)
 
@@ -107,7 +107,7 @@ def _check_trigger() -> None:
 def _wrap_manager(driver: Driver) -> None:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(manager: StreamingQueryManager, jsqm: Any) -> None:  # noqa: N807
-            original(manager, ManagedJvmManager(jsqm, driver, lambda stage: stage.of_manager(jsqm)))
+            original(manager, ManagedJvmManager(jsqm, driver.script, lambda stage: stage.of_manager(jsqm)))
 
         return __init__
 
@@ -117,7 +117,7 @@ def _wrap_manager(driver: Driver) -> None:
 def _wrap_stop(driver: Driver) -> None:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def stop(owner: Any) -> None:
-            driver.spark_stops(lambda: original(owner))
+            driver.script.spark_stops(lambda: original(owner))
 
         return stop
 
@@ -130,7 +130,7 @@ def _wrap_stop(driver: Driver) -> None:
 def _wrap_new_context(driver: Driver) -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def before(*args: Any, **kwargs: Any) -> Any:
-            driver.new_session()
+            driver.script.new_session()
             return original(*args, **kwargs)
 
         return before

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...sinks.files import FileSink
 from ..spark.handles import Table, analyzed_plan, table_of
-from ..spark.plan_sources import KNOWN, options_of, table_read
+from ..spark.sources.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
 
 GLOB = re.compile(r"[*?\[\]{}\\]")  # as SparkHadoopUtil.isGlobPath

@@ -17,7 +17,7 @@ from ...protocol import codec
 from ...protocol.errors import FormatError
 from ...protocol.manifest import check_version
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.plan_sources import Source
+from ..spark.sources.plan_sources import Source
 from ..storage.hadoop import NotFound
 from .edges import Channel
 

@@ -22,7 +22,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
-from ..spark.source_log import left_at
+from ..spark.sources.source_log import left_at
 from ..spark.stream_writer import BatchFunction
 from ..storage.hadoop import HadoopFiles
 from .bounded_input import InputEnd

@@ -1,4 +1,7 @@
-"""Reads and verifies what lies at a savepoint's URI. `protocol/manifest.py` defines where its files are."""
+"""What lies at a savepoint's URI, and in the checkpoint directories that savepoints are made from.
+
+`protocol/manifest.py` defines where the files of a savepoint are.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from ...protocol import manifest as manifests
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.manifest import Begun, FileEntry, Manifest
 from ...protocol.records import CheckpointRecord, JobRef
+from ..spark.checkpoint_dir import NotAtBoundary, is_temporary
 from ..storage.clock import now
-from ..storage.hadoop import HadoopFiles, NotFound, StorageError
+from ..storage.hadoop import FileInfo, HadoopFiles, NotFound, StorageError
 from ..storage.parallel import THREADS, Counter, Progress, each
+
+MARKER = "streamjob-restore.json"  # in a restored directory: what it was restored from, the query's new id
 
 
 class SavepointExists(StreamJobError):
@@ -93,6 +99,25 @@ def verify_savepoint(
 
     counter = Counter("checked", len(manifest.files), progress)
     return [p for p in each(check, manifest.files, threads, counter) if p is not None]
+
+
+def content(files: HadoopFiles, root: str) -> list[FileInfo]:
+    """The files that belong to a checkpoint directory; empty if there is no such directory.
+
+    `.NAME.crc` files belong to Hadoop's local file system and are left out: a copy has none. `NAME.crc` files
+    (since Spark 4.1) belong to the state store.
+
+    :raises NotAtBoundary: a folder in it vanished during the listing.
+    """
+    try:
+        found = files.list(root, recursive=True)
+    except NotFound as e:
+        if files.exists(root):
+            raise NotAtBoundary(
+                f"{root} has changed while it was listed: {e.cause}", remedy="It is tried again"
+            ) from e
+        return []
+    return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
 
 
 def copy_entry(files: HadoopFiles, savepoint: str, entry: FileEntry, target: str) -> str | None:

@@ -9,11 +9,15 @@ only some of them in the offset log. With other settings the query might not eve
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from .handles import session_of
 
 
 class _Starts:
@@ -94,3 +98,19 @@ class Settings:
                 self._spark.conf.set(key, settings[key])
             else:
                 self._spark.conf.unset(key)
+
+
+def restarter(
+    writer: DataStreamWriter,
+    original: Callable[..., StreamingQuery],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Callable[..., StreamingQuery]:
+    """A function that starts the same writer again with another trigger. The location is set by then."""
+    settings = Settings(session_of(writer))
+
+    def restart(**trigger: Any) -> StreamingQuery:
+        with settings.in_force():
+            return original(writer.trigger(**trigger), *args, **kwargs)
+
+    return restart

@@ -12,20 +12,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ...protocol import finished
-from ...protocol.messages import DriverConfig
 from ...protocol.records import StageRecord, TaskRecord
-from ..savepoints.write import adopt, restore
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.undrain import reopen
 from ..storage.hadoop import HadoopFiles
-from .restore_point import (
-    adopted_directory,
-    as_exhausted,
-    from_savepoint,
-    restored,
-    root_of,
-    stage_to_restore,
-)
+from .begin_from import copy_foreign
+from .restore_point import RestorePoint, RestorePoints, as_exhausted
 
 log = logging.getLogger("streamjob")
 
@@ -38,21 +29,10 @@ class CarriedStages:
     time.
     """
 
-    def __init__(self, config: DriverConfig) -> None:
+    def __init__(self, points: RestorePoints) -> None:
         self.lock = threading.RLock()
-        self._config = config
+        self._points = points
         self._own: dict[str, StageRecord] = {}  # stages whose directories are already the job's own
-
-    def uids(self, files: HadoopFiles) -> list[str]:
-        """All stages that the job resumes, started or not.
-
-        :raises StreamJobError: as `restored`.
-        """
-        config = self._config
-        if config.restore.latest is None and config.restore.checkpoints:
-            return list(config.restore.checkpoints)
-        record = restored(files, config)
-        return [stage.uid for stage in record.stages] if record else []
 
     def records(self, files: HadoopFiles, started: Collection[str]) -> tuple[StageRecord, ...]:
         """Records of the stages that have not started. Empty if the job may leave non-restored state behind.
@@ -60,31 +40,18 @@ class CarriedStages:
         :param started: uids of the stages that have started.
         :raises StreamJobError: a stage cannot be brought into a directory of the job's own.
         """
-        if self._config.restore.allow_non_restored_state:
+        if self._points.config.restore.allow_non_restored_state:
             return ()
         with self.lock:
-            return tuple(self._of(files, uid) for uid in self.uids(files) if uid not in started)
+            return tuple(self._of(files, uid) for uid in self._points.uids(files) if uid not in started)
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:
-            stage = stage_to_restore(files, self._config, uid)
-            assert stage is not None
-            self._own[uid] = replace(stage, tasks=tuple(self._task(files, uid, t) for t in stage.tasks))
+            point = self._points.of(files, uid)
+            assert point.record is not None
+            self._own[uid] = replace(point.record, tasks=tuple(_own(point, t) for t in point.record.tasks))
         stage = self._own[uid]
         return replace(stage, tasks=tuple(_as_of_now(files, t) for t in stage.tasks))
-
-    def _task(self, files: HadoopFiles, uid: str, task: TaskRecord) -> TaskRecord:
-        """The task with a directory of the job's own: savepoints and other jobs' directories never change."""
-        savepoint, target = from_savepoint(self._config), f"{root_of(self._config, uid)}/{task.index}"
-        source = adopted_directory(files, self._config, uid)
-        if source is not None:
-            adopt(files, source, target, amend=reopen)
-        elif savepoint is not None:
-            restore(files, savepoint, uid, task.index, target, amend=reopen)
-        else:
-            return task
-        log.info("stage %s: copied to %s, though the script has not started it yet", uid, target)
-        return replace(task, location=target)
 
 
 def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
@@ -96,6 +63,16 @@ def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
     if not all(s.finished or (s.exhausted and not s.has_state) for s in stages):
         return stages
     return tuple(finished.flagged(s, [t.index for t in s.tasks]) for s in stages)
+
+
+def _own(point: RestorePoint, task: TaskRecord) -> TaskRecord:
+    """The task with a directory of the job's own: savepoints and other jobs' directories never change."""
+    if not point.is_foreign:
+        return task
+    target = f"{point.folder}/{task.index}"
+    copy_foreign(point, task.index, target)
+    log.info("stage %s: copied to %s, though the script has not started it yet", point.uid, target)
+    return replace(task, location=target)
 
 
 def _as_of_now(files: HadoopFiles, task: TaskRecord) -> TaskRecord:

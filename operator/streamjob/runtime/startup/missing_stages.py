@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from ...protocol.messages import DriverConfig, Problem
+from ...protocol.messages import Problem
 from ...protocol.records import StageRecord
 from ...protocol.recovery import NonRestoredState
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage
 from ..storage.hadoop import HadoopFiles
-from .restore_point import as_exhausted, directory_of, restored, stage_of, stage_to_restore
+from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (
     "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the state of the "
@@ -36,36 +36,71 @@ class Missing:
         return self.live + self.exhausted
 
 
-def sort_out(files: HadoopFiles, config: DriverConfig, missing: Collection[str]) -> Missing:
+class MissingStages:
+    """The stages of the restored checkpoint that the script has not started yet. Thread-safe.
+
+    :param stages: the last run of each task.
+    """
+
+    def __init__(self, points: RestorePoints, stages: Mapping[str, Stage]) -> None:
+        self._points = points
+        self._stages = stages
+
+    def uids(self, files: HadoopFiles) -> list[str]:
+        """Uids of the missing stages that have not finished.
+
+        :raises StreamJobError: as `RestorePoints.checkpoint`.
+        """
+        started = {stage.uid for stage in list(self._stages.values())}
+        latest = self._points.config.restore.latest
+        finished = {s.uid for s in latest.stages if s.finished} if latest else set()
+        return [u for u in self._points.uids(files) if u not in started and u not in finished]
+
+    def left(self, files: HadoopFiles) -> Missing:
+        """The missing stages that have something left. Empty if the job may leave it behind.
+
+        :raises StreamJobError: as `sort_out`.
+        """
+        if self._points.config.restore.allow_non_restored_state:
+            return Missing()
+        return sort_out(files, self._points, self.uids(files))
+
+    def left_out(self, files: HadoopFiles, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+        """Those of `missing` that the main thread will not start any more, see the function `left_out`."""
+        record = self._points.checkpoint(files)
+        gone = [s for uid in missing if (s := stage_of(record, uid)) is not None]
+        return left_out(gone, waited, lambda uid: stage_of(record, uid))
+
+
+def sort_out(files: HadoopFiles, points: RestorePoints, missing: Collection[str]) -> Missing:
     """Say what the missing stages have left.
 
     A stage that had consumed its input and has no state is left out: a script whose backfill is done has no
     need to start it again.
 
     :param missing: uids of unfinished stages that have not started.
-    :raises StreamJobError: as `restored`.
+    :raises StreamJobError: as `RestorePoints.checkpoint`.
     """
-    record = restored(files, config) if missing else None
+    record = points.checkpoint(files) if missing else None
     live, exhausted = [], []
     for uid in missing:
         stage = stage_of(record, uid)
-        if stage is None or not _is_exhausted(files, config, stage):
+        if stage is None or not _is_exhausted(files, points, stage):
             live.append(uid)
         elif stage.has_state:
             exhausted.append(uid)
     return Missing(tuple(live), tuple(exhausted))
 
 
-def _is_exhausted(files: HadoopFiles, config: DriverConfig, stage: StageRecord) -> bool:
+def _is_exhausted(files: HadoopFiles, points: RestorePoints, stage: StageRecord) -> bool:
     return stage.exhausted and all(
-        task.finished or as_exhausted(directory_of(files, config, stage.uid, task), task)
-        for task in stage.tasks
+        task.finished or as_exhausted(points.directory(files, stage.uid, task), task) for task in stage.tasks
     )
 
 
 def refuse_renamed(
     files: HadoopFiles,
-    config: DriverConfig,
+    points: RestorePoints,
     uid: str,
     ends: NotedEnds | None,
     missing: Collection[str],
@@ -78,15 +113,12 @@ def refuse_renamed(
     :raises NonRestoredState: the stage is probably a missing one under another name, and would start from
         nothing.
     """
-    if config.restore.allow_non_restored_state or ends is None:
+    if points.config.restore.allow_non_restored_state or ends is None:
         return
     for other in missing:
-        stage = stage_to_restore(files, config, other)
-        before = (
-            [endpoints.noted(directory_of(files, config, other, task)) for task in stage.tasks]
-            if stage
-            else []
-        )
+        point = points.of(files, other)
+        tasks = point.record.tasks if point.record else ()
+        before = [endpoints.noted(point.directory(task)) for task in tasks]
         if any(theirs is not None and theirs.same_as(ends) for theirs in before):
             raise NonRestoredState(
                 f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the checkpoint has state "

@@ -13,7 +13,7 @@ from ..query.edges import Ends
 from ..query.likeness import Likeness
 from ..query.task import Engine, Stage, TaskName
 from ..spark.stream_writer import Written
-from .declared_shards import DeclaredStages
+from .sharding.declared_shards import DeclaredStages
 
 REMEDY = "Give each query a queryName of its own, or stop the other one first"
 

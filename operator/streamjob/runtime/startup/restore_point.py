@@ -1,12 +1,14 @@
-"""What the job resumes from: the record of a checkpoint, and the directories of its tasks."""
+"""What a stage starts from: the restored checkpoint's record of it, and the directories of its tasks."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import threading
+from dataclasses import dataclass, replace
 
 from ...protocol import finished, manifest
 from ...protocol.adoption import adopted_stage
 from ...protocol.errors import StreamJobError
+from ...protocol.graph import task_id
 from ...protocol.messages import DriverConfig
 from ...protocol.records import CheckpointRecord, StageRecord, TaskRecord
 from ...protocol.recovery import AlreadyDrained
@@ -32,97 +34,209 @@ class NothingToAdopt(StreamJobError):
     reason = "CheckpointNotAdopted"
 
 
-def adopted_directory(files: HadoopFiles, config: DriverConfig, uid: str) -> CheckpointDir | None:
-    """The checkpoint directory of a plain PySpark job that the stage adopts.
+@dataclass(frozen=True)
+class RestorePoint:
+    """What one stage starts from.
 
-    None if the job has a checkpoint of its own, or does not start with `restoreFrom.checkpoints`.
-
-    :raises NothingToAdopt: the job adopts directories, and none is named for this stage.
+    :param uid: the stage's uid.
+    :param folder: the folder of the checkpoint directories of its tasks.
+    :param files: the file system of the session that the stage starts in.
+    :param checkpoint: the record of the checkpoint that the job resumes from. None if there is none, as in a
+        job that adopts directories.
+    :param record: what the stage resumes from, None if it starts from nothing.
+    :param savepoint: the savepoint that the job starts from, None if it starts from none.
+    :param adopted: the checkpoint directory of a plain PySpark job that the stage adopts, None if it adopts
+        none.
+    :param exact: no driver of the job has run since the checkpoint.
     """
-    directories = config.restore.checkpoints
-    if config.restore.latest is not None or not directories:
-        return None
-    if uid not in directories:
-        raise NothingToAdopt(
-            f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has {', '.join(directories)}",
-            remedy="Name its checkpoint directory there, or start without restoreFrom",
-        )
-    return CheckpointDir(files, files.qualify(directories[uid]))
+
+    uid: str
+    folder: str
+    files: HadoopFiles
+    checkpoint: CheckpointRecord | None = None
+    record: StageRecord | None = None
+    savepoint: str | None = None
+    adopted: CheckpointDir | None = None
+    exact: bool = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the job starts from files that are not its own. They are copied and never change."""
+        return self.savepoint is not None or self.adopted is not None
+
+    def directory(self, task: TaskRecord) -> CheckpointDir:
+        """The directory with a task's files, in the savepoint if there is one. For reading only."""
+        return _directory(self.files, self.savepoint, self.uid, task)
+
+    def directories_of_others(self) -> list[CheckpointDir]:
+        """The directories of the tasks of all other stages. For reading only."""
+        others = [s for s in (self.checkpoint.stages if self.checkpoint else ()) if s.uid != self.uid]
+        return [_directory(self.files, self.savepoint, s.uid, task) for s in others for task in s.tasks]
+
+    def refuse_other(self, directory: CheckpointDir, task: TaskRecord, found: int | None) -> None:
+        """Check a task's directory against the checkpoint of this job that it resumes from.
+
+        :param task: the task's record in that checkpoint.
+        :param found: the last committed batch in the directory, None if there is none.
+        :raises CheckpointLost: the directory is behind the checkpoint.
+        :raises CheckpointMoved: the directory is ahead, although no driver of the job has run since the
+            checkpoint.
+        """
+        assert self.checkpoint is not None
+        number = self.checkpoint.checkpoint
+        if task.batch is None:
+            return
+        if found is None or found < task.batch:
+            raise CheckpointLost(
+                f"{directory.uri} should hold batch {task.batch} of checkpoint {number} and holds "
+                + ("none" if found is None else f"only batch {found}"),
+                remedy="Put the directory back, or make a new StreamJob with spec.restoreFrom.savepoint",
+            )
+        if self.exact and found > task.batch:
+            raise CheckpointMoved(
+                f"{directory.uri} is at batch {found}, checkpoint {number} ended at {task.batch}: "
+                "somebody else ran this query from it",
+                remedy="Stop that query; then make a new StreamJob, or restore a savepoint into one",
+            )
 
 
-def from_savepoint(config: DriverConfig) -> str | None:
-    """The savepoint that the job starts from. None if it has none, or has a checkpoint of its own."""
-    return config.restore.savepoint if config.restore.latest is None else None
+class RestorePoints:
+    """The restore points of the job's stages. Thread-safe.
 
-
-def restored(files: HadoopFiles, config: DriverConfig) -> CheckpointRecord | None:
-    """The record that the job resumes from: its latest checkpoint, or at the first start its savepoint's.
-
-    None if the job starts from nothing.
-
-    :raises AlreadyDrained: nothing is left to resume (row 14).
-    :raises StreamJobError: as `read_manifest`.
+    The record of the savepoint that the job starts from is read once and kept: a savepoint never changes. Its
+    list of files is not kept, because it may be long.
     """
-    latest, savepoint = config.restore.latest, from_savepoint(config)
-    # A drained checkpoint with uncommitted transactions is restored only to commit them.
-    over = latest is not None and latest.drained and not latest.uncommitted and not config.restore.again
-    if latest is not None and over and not config.restore.allow_drained:
-        raise AlreadyDrained(
-            f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
-            remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
+
+    def __init__(self, config: DriverConfig) -> None:
+        self.config = config
+        # None if the job has none, or has a checkpoint of its own.
+        self.savepoint = config.restore.savepoint if config.restore.latest is None else None
+        self._lock = threading.Lock()
+        self._of_savepoint: CheckpointRecord | None = None
+
+    def of(self, files: HadoopFiles, uid: str) -> RestorePoint:
+        """What a stage starts from.
+
+        :raises StageNotInSavepoint: the job starts from a savepoint that does not contain the stage.
+        :raises StreamJobError: as `checkpoint`, `_adopted` and `adoption.adopted_stage`.
+        """
+        adopted = self._adopted(files, uid)
+        if adopted is not None:
+            folder, found = root_of(self.config, uid), self._adopted_record(adopted, uid)
+            return RestorePoint(uid, folder, files, record=found, adopted=adopted)
+        point = self.nothing(files, uid)
+        record = stage_of(point.checkpoint, uid)
+        allowed = self.config.restore.allow_non_restored_state
+        if record is None and point.checkpoint and self.savepoint and not allowed:
+            raise StageNotInSavepoint(
+                f"the script's query {uid!r} is not in {self.savepoint}, which holds "
+                f"{', '.join(s.uid for s in point.checkpoint.stages)}",
+                remedy="Give the query the name it had, or start without restoreFrom",
+            )
+        return replace(point, record=record)
+
+    def nothing(self, files: HadoopFiles, uid: str) -> RestorePoint:
+        """The restore point of a stage that the restored checkpoint has nothing for.
+
+        Also that of another run in the same epoch, which starts from the stage's own directory.
+
+        :raises StreamJobError: as `checkpoint`.
+        """
+        return RestorePoint(
+            uid,
+            root_of(self.config, uid),
+            files,
+            self.checkpoint(files),
+            savepoint=self.savepoint,
+            exact=self.config.restore.exact,
         )
-    if savepoint is None:
-        return latest
-    record = read_manifest(files, savepoint).checkpoint
-    if not record.drained:
-        return record
-    if not config.restore.allow_drained:
-        raise AlreadyDrained(
-            f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
-            remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
-        )
-    # Clear the finished flags: every stage resumes, with empty windows.
-    return replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
+
+    def checkpoint(self, files: HadoopFiles) -> CheckpointRecord | None:
+        """The record that the job resumes from: its latest checkpoint, or at the first start its savepoint's.
+
+        None if the job starts from nothing, or adopts directories.
+
+        :raises AlreadyDrained: nothing is left to resume (row 14).
+        :raises StreamJobError: as `read_manifest`.
+        """
+        restore = self.config.restore
+        latest = restore.latest
+        # A drained checkpoint with uncommitted transactions is restored only to commit them.
+        over = latest is not None and latest.drained and not latest.uncommitted and not restore.again
+        if latest is not None and over and not restore.allow_drained:
+            raise AlreadyDrained(
+                f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
+                remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
+            )
+        if self.savepoint is None:
+            return latest
+        with self._lock:
+            if self._of_savepoint is None:
+                self._of_savepoint = self._read(files, self.savepoint)
+            return self._of_savepoint
+
+    def uids(self, files: HadoopFiles) -> list[str]:
+        """All stages that the job resumes, started or not.
+
+        :raises StreamJobError: as `checkpoint`.
+        """
+        restore = self.config.restore
+        if restore.latest is None and restore.checkpoints:
+            return list(restore.checkpoints)
+        record = self.checkpoint(files)
+        return [stage.uid for stage in record.stages] if record else []
+
+    def locations(self, files: HadoopFiles) -> dict[str, str]:
+        """The checkpoint locations of the restored stages by uid, without those of a savepoint."""
+        latest = self.config.restore.latest
+        if latest is None:
+            return {uid: files.qualify(at) for uid, at in self.config.restore.checkpoints.items()}
+        return {s.uid: s.tasks[0].location for s in latest.stages if s.tasks}
+
+    def directory(self, files: HadoopFiles, uid: str, task: TaskRecord) -> CheckpointDir:
+        """As `RestorePoint.directory`."""
+        return _directory(files, self.savepoint, uid, task)
+
+    def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
+        record = read_manifest(files, savepoint).checkpoint
+        if not record.drained:
+            return record
+        if not self.config.restore.allow_drained:
+            raise AlreadyDrained(
+                f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
+                remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
+            )
+        # Clear the finished flags: every stage resumes, with empty windows.
+        return replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
+
+    def _adopted(self, files: HadoopFiles, uid: str) -> CheckpointDir | None:
+        """The checkpoint directory of a plain PySpark job that the stage adopts.
+
+        None if the job has a checkpoint of its own, or does not start with `restoreFrom.checkpoints`.
+
+        :raises NothingToAdopt: the job adopts directories, and none is named for this stage.
+        """
+        directories = self.config.restore.checkpoints
+        if self.config.restore.latest is not None or not directories:
+            return None
+        if uid not in directories:
+            raise NothingToAdopt(
+                f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has {', '.join(directories)}",
+                remedy="Name its checkpoint directory there, or start without restoreFrom",
+            )
+        return CheckpointDir(files, files.qualify(directories[uid]))
+
+    def _adopted_record(self, directory: CheckpointDir, uid: str) -> StageRecord:
+        if directory.is_drained() and not self.config.restore.allow_drained:
+            raise AlreadyDrained(
+                f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
+                remedy="Take over another one, or set spec.restoreFrom.allowDrained to true",
+            )
+        return adopted_stage(bare_directory(directory, uid))
 
 
 def stage_of(record: CheckpointRecord | None, uid: str) -> StageRecord | None:
     return next((s for s in record.stages if s.uid == uid), None) if record else None
-
-
-def stage_to_restore(files: HadoopFiles, config: DriverConfig, uid: str) -> StageRecord | None:
-    """The record that one stage resumes from, None if it starts from nothing.
-
-    :raises StageNotInSavepoint: the job starts from a savepoint that does not contain the stage.
-    :raises StreamJobError: as `restored`, `adopted_directory` and `adoption.adopt`.
-    """
-    directory = adopted_directory(files, config, uid)
-    if directory is not None:
-        return _adopted(directory, uid, allow_drained=config.restore.allow_drained)
-    record, savepoint = restored(files, config), from_savepoint(config)
-    stage = stage_of(record, uid)
-    if stage is None and record and savepoint and not config.restore.allow_non_restored_state:
-        raise StageNotInSavepoint(
-            f"the script's query {uid!r} is not in {savepoint}, which holds {', '.join(s.uid for s in record.stages)}",
-            remedy="Give the query the name it had, or start without restoreFrom",
-        )
-    return stage
-
-
-def _adopted(directory: CheckpointDir, uid: str, *, allow_drained: bool) -> StageRecord:
-    if directory.is_drained() and not allow_drained:
-        raise AlreadyDrained(
-            f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
-            remedy="Take over another one, or set spec.restoreFrom.allowDrained to true",
-        )
-    return adopted_stage(bare_directory(directory, uid))
-
-
-def directory_of(files: HadoopFiles, config: DriverConfig, uid: str, task: TaskRecord) -> CheckpointDir:
-    """The directory with a task's files, in the savepoint if the job starts from one. For reading only."""
-    savepoint = from_savepoint(config)
-    if savepoint is not None:
-        return CheckpointDir(files, f"{savepoint.rstrip('/')}/{manifest.stage_root(uid, task.index)}")
-    return CheckpointDir(files, task.location)
 
 
 def as_exhausted(directory: CheckpointDir, task: TaskRecord) -> bool:
@@ -135,31 +249,17 @@ def as_exhausted(directory: CheckpointDir, task: TaskRecord) -> bool:
     return task.exhausted and task.batch == directory.latest_offset() == directory.latest_commit()
 
 
-def refuse_other(config: DriverConfig, directory: CheckpointDir, task: TaskRecord, found: int | None) -> None:
-    """Check a task's directory against the job's latest checkpoint.
-
-    :param task: the task's record in that checkpoint.
-    :param found: the last committed batch in the directory, None if there is none.
-    :raises CheckpointLost: the directory is behind the checkpoint.
-    :raises CheckpointMoved: the directory is ahead, although no driver of the job has run since the
-        checkpoint.
-    """
-    record = config.restore.latest
-    assert record is not None
-    if task.batch is None:
-        return
-    if found is None or found < task.batch:
-        raise CheckpointLost(
-            f"{directory.uri} should hold batch {task.batch} of checkpoint {record.checkpoint} and holds "
-            + ("none" if found is None else f"only batch {found}"),
-            remedy="Put the directory back, or make a new StreamJob with spec.restoreFrom.savepoint",
-        )
-    if config.restore.exact and found > task.batch:
-        raise CheckpointMoved(
-            f"{directory.uri} is at batch {found}, checkpoint {record.checkpoint} ended at {task.batch}: "
-            "somebody else ran this query from it",
-            remedy="Stop that query; then make a new StreamJob, or restore a savepoint into one",
-        )
+def unfinished_tasks(config: DriverConfig) -> list[str]:
+    """Unfinished tasks of the job's latest checkpoint. What reads from them does not end before they start."""
+    latest = config.restore.latest
+    if latest is None:
+        return []
+    return [
+        task_id(stage.uid, task.index, len(stage.tasks))
+        for stage in latest.stages
+        for task in stage.tasks
+        if not task.finished
+    ]
 
 
 def root_of(config: DriverConfig, uid: str) -> str:
@@ -170,3 +270,9 @@ def root_of(config: DriverConfig, uid: str) -> str:
     """
     name = manifest.folder_name(uid.replace("%", "%25").replace("/", "%2F"), uid)
     return f"{config.checkpoints.rstrip('/')}/{name}"
+
+
+def _directory(files: HadoopFiles, savepoint: str | None, uid: str, task: TaskRecord) -> CheckpointDir:
+    if savepoint is not None:
+        return CheckpointDir(files, f"{savepoint.rstrip('/')}/{manifest.stage_root(uid, task.index)}")
+    return CheckpointDir(files, task.location)

@@ -7,12 +7,11 @@ py4j gives each thread its own connection.
 
 from __future__ import annotations
 
-import re
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,6 +33,8 @@ from .errors import (
     storage_error,
     translated,
 )
+from .file_systems import FileSystems
+from .listing import FileInfo, Listing
 from .local_disk import path_of
 from .s3_copy import StoreCopies
 
@@ -60,29 +61,6 @@ OBJECT_LIMIT = 256 << 20  # bytes of a file that is written in one piece
 # the option.
 CONDITIONAL = "fs.option.create.conditional.overwrite"
 
-# org.apache.hadoop.fs.FileStatus.toString: two calls list thousands of files, instead of four calls for each
-# file.
-_STATUS = re.compile(
-    r"\w*\{path=(.+?); isDirectory="
-    r"(?:(true); modification_time|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
-)
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """An entry of a listing.
-
-    :param path: relative to the listed directory.
-    :param size: bytes, 0 for a directory.
-    :param modified: milliseconds since 1970 by the storage's clock, in whole seconds on S3; 0 for a
-        directory.
-    """
-
-    path: str
-    size: int
-    is_dir: bool
-    modified: int = 0
-
 
 @dataclass(frozen=True)
 class CopiedFile:
@@ -107,20 +85,21 @@ class HadoopFiles:
     """
 
     spark: SparkSession
-    _gateway: Any
-    _conf: Any
 
     def __init__(self, spark: SparkSession | SmallJvm) -> None:
         self.has_session = not isinstance(spark, SmallJvm)
         if isinstance(spark, SmallJvm):
-            self._gateway, self._conf = spark.gateway, spark.hadoop_conf()
+            gateway, conf = spark.gateway, spark.hadoop_conf()
         else:
             self.spark = spark
-            self._gateway = spark.sparkContext._gateway
-            self._conf = spark._jsparkSession.sessionState().newHadoopConf()
-        jvm: Any = self._gateway.jvm
-        # Look these up once: py4j asks the JVM about every part of a dotted name, each time.
-        self._path: Any = jvm.org.apache.hadoop.fs.Path
+            gateway = spark.sparkContext._gateway
+            conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self._systems = systems = FileSystems(gateway, conf)
+        self._listing = Listing(systems)
+        self._system, self._path = systems.of, systems.path
+        self._scheme, self._is_local = systems.scheme, systems.is_local
+        # Looked up once, as in `FileSystems`.
+        jvm: Any = systems.gateway.jvm
         self._contexts: Any = jvm.org.apache.hadoop.fs.FileContext
         self._rename_options: Any = getattr(jvm.org.apache.hadoop.fs, "Options$Rename")
         self._copy_bytes: Any = jvm.org.apache.hadoop.io.IOUtils.copyBytes
@@ -128,9 +107,6 @@ class HadoopFiles:
         self._digests: Any = jvm.java.security.MessageDigest
         self._digest_stream: Any = jvm.java.security.DigestInputStream
         self._sha256_hex: Any = jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex
-        self._iterators: Any = jvm.org.apache.hadoop.util.functional.RemoteIterators
-        self._text: Any = jvm.scala.runtime.ScalaRunTime.stringOf
-        self._systems: dict[tuple[str, str], Any] = {}
         self._stores: dict[str, StoreCopies] = {}  # by bucket
         self._lock = threading.Lock()
 
@@ -141,23 +117,8 @@ class HadoopFiles:
             return bool(self._system(uri).exists(self._path(uri)))
 
     def list(self, uri: str, recursive: bool = False) -> FileInfos:
-        """List a directory, in no particular order.
-
-        :param recursive: false: what lies directly in the directory; true: every file below it, and no
-            directory.
-        :raises NotFound: there is no such directory.
-        :raises LinkFound: there is a link below it, on a local disk with `recursive`.
-        """
-        if not recursive:
-            return self._list(uri, links=True)
-        if not self._is_local(uri):
-            return self._list_all(uri)
-        found = self._list(uri, links=False)
-        files = [f for f in found if not f.is_dir]
-        for directory in (f for f in found if f.is_dir):
-            below = self.list(f"{uri.rstrip('/')}/{directory.path}", recursive=True)
-            files += [replace(f, path=f"{directory.path}/{f.path}") for f in below]
-        return files
+        """As `Listing.of`."""
+        return self._listing.of(uri, recursive)
 
     def read_bytes(self, uri: str, limit: int = 1 << 20) -> bytes:
         """Read a whole file.
@@ -283,61 +244,6 @@ class HadoopFiles:
         copied = self._stores[at.netloc].copy(self._path(source), self._path(target))
         return None if copied is None else CopiedFile(*copied)
 
-    def _system(self, uri: str) -> Any:
-        parts = urlsplit(uri)
-        key = (parts.scheme, parts.netloc)
-        if key not in self._systems:
-            self._systems[key] = self._path(uri).getFileSystem(self._conf)
-        return self._systems[key]
-
-    def _scheme(self, uri: str) -> str:
-        return urlsplit(uri).scheme or str(self._system(uri).getUri().getScheme())
-
-    def _is_local(self, uri: str) -> bool:
-        return self._scheme(uri) == "file"
-
-    def _list(self, uri: str, links: bool) -> FileInfos:
-        with translated(uri, "list"):
-            if self._is_local(uri):
-                return [
-                    FileInfo(name, 0, True)
-                    if is_dir
-                    else FileInfo(name, stat.st_size, False, stat.st_mtime_ns // 1_000_000)
-                    for name, is_dir, stat in local_disk.entries(path_of(uri), links=links)
-                ]
-            statuses = self._system(uri).listStatus(self._path(uri))
-            folder = "/" + uri.rstrip("/").rsplit("/", 1)[-1]
-            found = self._parsed(statuses)
-            if found is None or not all(p.rpartition("/")[0].endswith(folder) for p, *_ in found):
-                # A file system formats its status differently, such as viewfs, which returns null.
-                return [_file_info(status, str(status.getPath().getName())) for status in statuses]
-        return [
-            FileInfo(p.rsplit("/", 1)[-1], int(size or 0), bool(is_dir), int(modified or 0))
-            for p, is_dir, size, modified in found
-        ]
-
-    def _list_all(self, uri: str) -> FileInfos:
-        """Every file below a directory. An object store returns a thousand per response, in all folders."""
-        with translated(uri, "list"):
-            root = f"{self._system(uri).makeQualified(self._path(uri)).toString()}".rstrip("/") + "/"
-            statuses = self._iterators.toList(self._system(uri).listFiles(self._path(uri), True))
-            found = self._parsed(statuses)
-            if found is None or not all(p.startswith(root) for p, *_ in found):
-                return [_file_info(s, str(s.getPath().toString())[len(root) :]) for s in statuses]
-        return [
-            FileInfo(p[len(root) :], int(size or 0), False, int(modified or 0))
-            for p, _, size, modified in found
-        ]
-
-    def _parsed(self, statuses: Any) -> Sequence[tuple[str, str, str, str]] | None:
-        """Parse the statuses from their text.
-
-        :returns: path, directory flag, size and time of each; None if a status has another format.
-        """
-        expected = len(statuses)
-        found = _STATUS.findall(str(self._text(statuses))) if expected else []
-        return found if len(found) == expected else None
-
     def _write_object(self, uri: str, data: bytes) -> None:
         builder = self._system(uri).createFile(self._path(uri)).overwrite(False).recursive()
         stream = builder.opt(CONDITIONAL, "true").build()
@@ -402,13 +308,7 @@ class HadoopFiles:
 
         FileContext's rename refuses an existing target. On a local disk, `FileSystem.rename` does not.
         """
-        options = self._gateway.new_array(self._rename_options, 1)
+        options = self._systems.gateway.new_array(self._rename_options, 1)
         options[0] = self._rename_options.NONE
-        context = self._contexts.getFileContext(system.getUri(), self._conf)
+        context = self._contexts.getFileContext(system.getUri(), self._systems.conf)
         context.rename(source, target, options)
-
-
-def _file_info(status: Any, name: str) -> FileInfo:
-    if status.isDirectory():
-        return FileInfo(name, 0, True)
-    return FileInfo(name, int(status.getLen()), False, int(status.getModificationTime()))

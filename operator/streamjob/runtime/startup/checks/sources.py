@@ -18,12 +18,12 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 
-from ...protocol.errors import StreamJobError
-from ...protocol.messages import Problem
-from ..query.endpoints import Place, noted
-from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.plan_sources import Source, kafka_positions, kind_of_position
-from ..spark.source_log import newest_files
+from ....protocol.errors import StreamJobError
+from ....protocol.messages import Problem
+from ...query.endpoints import Place, noted
+from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.sources.plan_sources import Source, kafka_positions, kind_of_position
+from ...spark.sources.source_log import newest_files
 
 log = logging.getLogger("streamjob")
 

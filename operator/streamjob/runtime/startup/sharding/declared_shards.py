@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...protocol.messages import DriverConfig
-from ...shards import BadShards, Entries, Shard, hadoop_files
+from ....shards import BadShards, Entries, Shard, hadoop_files
+from ..restore_point import RestorePoints
 from .split_assignment import ShardedStage
 
 
@@ -16,8 +16,8 @@ class DeclaredStages:
         stage by raising.
     """
 
-    def __init__(self, config: DriverConfig, expect: Callable[[str, int], None]) -> None:
-        self._config = config
+    def __init__(self, points: RestorePoints, expect: Callable[[str, int], None]) -> None:
+        self._points = points
         self._expect = expect
         self._stages: dict[str, ShardedStage] = {}
         self._names: dict[str, Shard] = {}  # by query name
@@ -40,7 +40,7 @@ class DeclaredStages:
         if known is None:
             self._expect(uid, parallelism)
             self._stages[uid] = ShardedStage(
-                self._config, uid, parallelism, lambda: hadoop_files(f"what stage {uid} has left to read")
+                self._points, uid, parallelism, lambda: hadoop_files(f"what stage {uid} has left to read")
             )
             shards = [Shard(uid, index, parallelism) for index in range(parallelism)]
             self._names.update({shard.name: shard for shard in shards})
@@ -56,6 +56,14 @@ class DeclaredStages:
         """The shard and the stage of the query with this name. None if the query is a stage of its own."""
         shard = self._names.get(name or "")
         return (shard, self._stages[shard.uid]) if shard else None
+
+    def prepare(self, name: str | None) -> None:
+        """Store the assignment of the stage that the query is a shard of. Does nothing for other queries.
+
+        The query has been admitted and starts next.
+        """
+        if (found := self.find(name)) is not None:
+            found[1].prepare()
 
     def shards(self) -> list[Shard]:
         """All declared shards, started or not."""

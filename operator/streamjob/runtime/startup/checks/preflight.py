@@ -9,18 +9,18 @@ from functools import cached_property
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...protocol.messages import DriverConfig, Problem
-from ..query import endpoints
-from ..query.edges import Channel
-from ..query.endpoints import NotedEnds
-from ..query.task import Engine
-from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.handles import analyzed_plan
-from ..spark.plan_sources import Source, sources_of_plan
-from ..spark.stream_writer import Written
-from .check_data_loss import refuse_gone
+from ....protocol.messages import Problem
+from ...query import endpoints
+from ...query.edges import Channel
+from ...query.endpoints import NotedEnds
+from ...query.task import Engine
+from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.handles import analyzed_plan
+from ...spark.sources.plan_sources import Source, sources_of_plan
+from ...spark.stream_writer import Written
+from ..restore_point import RestorePoint
+from .data_loss import refuse_gone
 from .dry_run import refuse_changed
-from .restore_point import directory_of, restored
 
 log = logging.getLogger("streamjob")
 
@@ -29,15 +29,15 @@ log = logging.getLogger("streamjob")
 class Going:
     """The preflight checks of one query.
 
+    :param point: what the query's stage starts from.
     :param written: what the script set on the writer.
     :param sink: where the query writes, None if that is not known.
     :param upstream: stages that write what the query reads.
     :param dealt: the query is a shard: its input is a share of its stage's input.
     """
 
+    point: RestorePoint
     engine: Engine
-    config: DriverConfig
-    uid: str
     directory: CheckpointDir
     writer: DataStreamWriter
     written: Written
@@ -60,7 +60,7 @@ class Going:
         )
 
     def refuse(self, *, reads: bool) -> list[Problem]:
-        """Run the checks of `dry_run` and `check_data_loss`.
+        """Run the checks of `dry_run` and `data_loss`.
 
         :param reads: the query is going to read new data, because the job is not asked to end.
         :returns: warnings for the user.
@@ -99,8 +99,5 @@ class Going:
         """Whether another stage writes what this query reads, or wrote to `folder`, which it read before."""
         if self.upstream:
             return True
-        files, record = self.engine.files, restored(self.engine.files, self.config)
-        others = [s for s in (record.stages if record else ()) if s.uid != self.uid]
-        directories = (directory_of(files, self.config, s.uid, task) for s in others for task in s.tasks)
-        found = (endpoints.noted(directory) for directory in directories)
+        found = (endpoints.noted(directory) for directory in self.point.directories_of_others())
         return any(e is not None and e.sink is not None and e.sink.at == folder for e in found)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...protocol import splits
-from ..storage.hadoop import NotFound
-from .checkpoint_dir import CheckpointDir, MalformedCheckpoint
+from ....protocol import splits
+from ...storage.hadoop import NotFound
+from ..checkpoint_dir import CheckpointDir, MalformedCheckpoint
 
 COMPACT = ".compact"
 LIMIT = 256 << 20  # bytes of an entry; a compacted one has a line for each file of the folder

@@ -7,115 +7,165 @@
         KEY.json                                the shares, a list for each task
 
 A restarted task must get the same share again, even if no checkpoint contains it yet and the input folder has
-changed.
+changed. So the assignment is stored before the first task starts, by `ShardedStage.prepare`.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
-from ...protocol import finished, splits
-from ...protocol.messages import DriverConfig
-from ...protocol.recovery import StagePlan, Start, StateCannotMove, TaskPlan, stage_plan
-from ...shards import BadShards, Entries
-from ..spark.checkpoint_dir import CheckpointDir
-from ..storage.hadoop import HadoopFiles, NotFound
+from ....protocol import finished, splits
+from ....protocol.recovery import StagePlan, Start, StateCannotMove, TaskPlan, stage_plan
+from ....shards import BadShards, Entries
+from ...spark.checkpoint_dir import CheckpointDir
+from ...storage.hadoop import HadoopFiles, NotFound
+from ..restore_point import RestorePoint, RestorePoints
 from .remaining_splits import as_of_now
-from .restore_point import from_savepoint, root_of, stage_of, stage_to_restore
 
 NAMES = "names"
 LIMIT = 64 << 20  # bytes of a KEY.json
 Shares = Sequence[Entries]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where the tasks of a stage start.
+
+    :param plan: how each task starts.
+    :param like: new tasks start after the batches of this directory, None if they start from nothing.
+    :param stored: the parallelism of the stored assignment, None if there is none.
+    """
+
+    plan: StagePlan
+    like: CheckpointDir | None
+    stored: int | None
+
+
 class ShardedStage:
     """A stage that the script has declared. Its plan is fixed when the first split is requested.
 
-    :param files: opens the file system; called when the plan is made, for which a Spark session must exist.
+    Storage is only read, until `prepare`.
+
+    :param files: opens the file system; called for the restore point, for which a Spark session must exist.
     """
 
     def __init__(
-        self, config: DriverConfig, uid: str, parallelism: int, files: Callable[[], HadoopFiles]
+        self, points: RestorePoints, uid: str, parallelism: int, files: Callable[[], HadoopFiles]
     ) -> None:
         self.uid = uid
         self.parallelism = parallelism
-        self.like: CheckpointDir | None = None  # new tasks start after the batches of this one
-        self._config = config
+        self._points = points
         self._open = files
         self._dealt: dict[str, Shares] = {}
         self._taken: set[tuple[int, str]] = set()
         self._begun: set[int] = set()
-        self._root = root_of(config, uid)
+        self._to_store: dict[str, Shares] = {}  # those of `_dealt` that are new
+        self._prepared = False
+        self._preparing = threading.Lock()  # shards may start at the same time
 
-    # --- where the tasks start from ---------------------------------------------------------------------------
+    # --- where the tasks start --------------------------------------------------------------------------------
 
     @cached_property
+    def point(self) -> RestorePoint:
+        """What the stage starts from."""
+        return self._points.of(self._open(), self.uid)
+
+    @property
     def plan(self) -> StagePlan:
-        """Where each task starts. The first access reads the restored record, and may write and delete files.
+        """How each task starts.
 
         :raises StateCannotMove: the stage cannot have this parallelism.
         :raises AlreadyDrained: nothing is left to resume.
         """
-        stage = stage_to_restore(self._files, self._config, self.uid)
+        return self._origin.plan
+
+    @property
+    def like(self) -> CheckpointDir | None:
+        """New tasks start after the batches of this directory. None if they start from nothing."""
+        return self._origin.like
+
+    @cached_property
+    def _origin(self) -> Origin:
+        stage, like = self.point.record, None
         plan = stage_plan(self.uid, self.parallelism, stage)
         if stage is not None and any(t.start is Start.REDISTRIBUTED for t in plan.tasks):
-            now, self.like = as_of_now(self._files, self._config, stage)
+            now, like = as_of_now(self.point, stage)
             plan = stage_plan(self.uid, self.parallelism, now)
-        self._agree(plan)
-        return plan
+        return Origin(plan, like, self._stored_parallelism())
 
     def location(self, index: int) -> str:
         """The URI of a task's checkpoint directory."""
         task = self.plan.tasks[index]
-        if task.record is not None and from_savepoint(self._config) is None:
+        if task.record is not None and not self.point.is_foreign:
             return task.record.location
         return self._directory(index, self.parallelism)
 
-    @cached_property
-    def _files(self) -> HadoopFiles:
-        return self._open()
+    def prepare(self) -> None:
+        """Store the assignment. Called for each task, before its query starts.
 
-    @cached_property
-    def _origin(self) -> str:
-        latest = self._config.restore.latest
-        return (
-            "start" if latest is None or stage_of(latest, self.uid) is None else f"from-{latest.checkpoint}"
-        )
+        The parallelism is stored unless a task continues in the directory of a checkpoint. A stored
+        assignment with another parallelism is deleted: none of its tasks has run.
+        """
+        with self._preparing:
+            if self._prepared:
+                return
+            stored = self._origin.stored
+            if stored not in (None, self.parallelism):
+                self._files.delete(self._folder)
+                stored = None
+            if stored is None and (self.point.is_foreign or all(t.record is None for t in self.plan.tasks)):
+                self._files.write_new(f"{self._folder}/parallelism", str(self.parallelism).encode())
+            for key, shares in self._to_store.items():
+                self._files.write_new(self._stored_at(key), json.dumps(shares).encode())
+            self._prepared = True
+
+    @property
+    def _files(self) -> HadoopFiles:
+        return self.point.files
+
+    @property
+    def _from(self) -> str:
+        """The checkpoint that the assignment belongs to: `start` before the first one of this job."""
+        point = self.point
+        if point.is_foreign or point.record is None or point.checkpoint is None:
+            return "start"
+        return f"from-{point.checkpoint.checkpoint}"
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.point.folder}/splits/{self._from}"
+
+    def _stored_at(self, key: str) -> str:
+        return f"{self._folder}/{quote(key, safe='')}.json"
 
     def _directory(self, index: int, parallelism: int) -> str:
-        name = str(index) if self._origin == "start" else f"{index}-of-{parallelism}-{self._origin}"
-        return f"{self._root}/{name}"
+        name = str(index) if self._from == "start" else f"{index}-of-{parallelism}-{self._from}"
+        return f"{self.point.folder}/{name}"
 
-    def _agree(self, plan: StagePlan) -> None:
-        """Compare the parallelism with the stored one.
-
-        It is stored if none is stored yet and no task continues in the directory of a checkpoint. A stored
-        assignment with another parallelism is deleted if none of its tasks has run.
+    def _stored_parallelism(self) -> int | None:
+        """The parallelism of the stored assignment, None if there is none.
 
         :raises StateCannotMove: the stage ran with another parallelism, and no checkpoint has completed
             since.
         """
-        folder = f"{self._root}/splits/{self._origin}"
         try:
-            before = int(self._files.read_bytes(f"{folder}/parallelism"))
+            before = int(self._files.read_bytes(f"{self._folder}/parallelism"))
         except NotFound:
-            before = None
-        if before not in (None, self.parallelism):
-            assert before is not None
-            if any(self._has_run(self._directory(index, before)) for index in range(before)):
-                raise StateCannotMove(
-                    f"stage {self.uid!r} has {self.parallelism} tasks now and ran with {before}, and no checkpoint has "
-                    "completed since then that says how far",
-                    remedy=f"Give it parallelism {before} until a checkpoint has completed",
-                )
-            self._files.delete(folder)
-            before = None
-        begins = from_savepoint(self._config) is not None or all(t.record is None for t in plan.tasks)
-        if begins and before is None:
-            self._files.write_new(f"{folder}/parallelism", str(self.parallelism).encode())
+            return None
+        if before == self.parallelism:
+            return before
+        if any(self._has_run(self._directory(index, before)) for index in range(before)):
+            raise StateCannotMove(
+                f"stage {self.uid!r} has {self.parallelism} tasks now and ran with {before}, and no checkpoint has "
+                "completed since then that says how far",
+                remedy=f"Give it parallelism {before} until a checkpoint has completed",
+            )
+        return before
 
     def _has_run(self, uri: str) -> bool:
         """Whether a query has committed a batch there that read something.
@@ -124,7 +174,7 @@ class ShardedStage:
         the same directories.
         """
         directory = CheckpointDir(self._files, uri)
-        batch = directory.latest_offset() if self._origin == "start" else directory.latest_commit()
+        batch = directory.latest_offset() if self._from == "start" else directory.latest_commit()
         return batch is not None and any(line != "-" for line in directory.source_offsets(batch))
 
     # --- shares -----------------------------------------------------------------------------------------------
@@ -193,18 +243,19 @@ class ShardedStage:
         return [_of(key, task, more) for task, more in zip(tasks, self._more(key, all_of), strict=True)]
 
     def _remembered(self, key: str, all_of: Callable[[], Entries]) -> Shares:
-        """The stored shares, which no checkpoint contains yet. If there are none, assign evenly and store.
+        """The stored shares, which no checkpoint contains yet. If there are none, assign evenly.
 
         :raises BadShards: there are splits that the stored shares do not contain.
         """
-        where = f"{self._root}/splits/{self._origin}/{quote(key, safe='')}.json"
-        try:
-            found: Shares = json.loads(self._files.read_bytes(where, LIMIT))
-        except NotFound:
-            found = finished.redistribute([all_of()], self.parallelism)
-            self._files.write_new(where, json.dumps(found).encode())
-            return found
-        return found if key == "files" else self._same(key, found, all_of())
+        if self._origin.stored in (None, self.parallelism):
+            try:
+                found: Shares = json.loads(self._files.read_bytes(self._stored_at(key), LIMIT))
+            except NotFound:
+                pass
+            else:
+                return found if key == "files" else self._same(key, found, all_of())
+        self._to_store[key] = finished.redistribute([all_of()], self.parallelism)
+        return self._to_store[key]
 
     def _more(self, key: str, all_of: Callable[[], Entries]) -> Shares:
         """Shares of the partitions that a topic has gained since the record was made.
@@ -220,10 +271,10 @@ class ShardedStage:
             raise self._changed(f"{len(fresh)} more partitions of {key}")
         return finished.redistribute([fresh], self.parallelism)
 
-    @cached_property
+    @property
     def _known(self) -> list[str]:
         """All entries of the restored record, including those of finished tasks."""
-        stage = stage_to_restore(self._files, self._config, self.uid)
+        stage = self.point.record
         return [e for t in stage.tasks for e in t.state.get(splits.OPERATOR, ())] if stage else []
 
     def _same(self, key: str, shares: Shares, now: Entries) -> Shares:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.spark.plan_sources import Source, kafka_positions, kind_of_position
+from streamjob.runtime.spark.sources.plan_sources import Source, kafka_positions, kind_of_position
 
 
 @pytest.mark.parametrize(

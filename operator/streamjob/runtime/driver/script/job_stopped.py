@@ -12,7 +12,7 @@ from multiprocessing.pool import AsyncResult, ThreadPool
 from queue import SimpleQueue
 from typing import Any
 
-from ...protocol.errors import StreamJobError
+from ....protocol.errors import StreamJobError
 
 _told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which JobStopped has been raised
 

@@ -20,13 +20,13 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...protocol.messages import Problem
-from ..jvm.errors import LONGEST, java_causes, one_line
-from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.handles import analyzed_plan, jvm, session_of
-from ..spark.internals import Internals
-from ..spark.plan_sources import sources_of_plan
-from .check_sources import changed, refuse_other_sources
+from ....protocol.messages import Problem
+from ...jvm.errors import LONGEST, java_causes, one_line
+from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.handles import analyzed_plan, jvm, session_of
+from ...spark.internals import Internals
+from ...spark.sources.plan_sources import sources_of_plan
+from .sources import changed, refuse_other_sources
 
 log = logging.getLogger("streamjob")
 

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..query.task import Stage
+from ...query.task import Stage
 
 FOREVER = None
 
 
 class Job(Protocol):
-    """What the stand-ins need of the job. `driver.Driver` implements it."""
+    """What the stand-ins need of the job. `script_side.ScriptSide` implements it."""
 
     @property
     def stops(self) -> bool: ...
@@ -56,8 +56,8 @@ class ManagedJvmQuery:
 
         :raises StreamingQueryException: the run's own query failed.
         :raises Exception: the run failed with another query or with the job; it is that failure.
-        :raises StreamJobError: see `Driver.await_run`.
-        :raises SystemExit: see `Driver.leave_if_stopped`.
+        :raises StreamJobError: see `ScriptSide.await_run`.
+        :raises SystemExit: see `ScriptSide.leave_if_stopped`.
         """
         ended = self._job.await_run(self._stage, milliseconds)
         if ended:

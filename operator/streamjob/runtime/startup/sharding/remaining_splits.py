@@ -10,35 +10,31 @@ import json
 import uuid
 from dataclasses import replace
 
-from ...protocol import splits
-from ...protocol.messages import DriverConfig
-from ...protocol.records import StageRecord, TaskRecord
-from ...protocol.recovery import StateCannotMove
-from ..spark.checkpoint_dir import METADATA, CheckpointDir
-from ..spark.source_log import left_at
-from ..storage.hadoop import HadoopFiles
-from .restore_point import directory_of, from_savepoint, refuse_other
+from ....protocol import splits
+from ....protocol.records import StageRecord, TaskRecord
+from ....protocol.recovery import StateCannotMove
+from ...spark.checkpoint_dir import METADATA, CheckpointDir
+from ...spark.sources.source_log import left_at
+from ..restore_point import RestorePoint
 
 
-def as_of_now(
-    files: HadoopFiles, config: DriverConfig, stage: StageRecord
-) -> tuple[StageRecord, CheckpointDir | None]:
+def as_of_now(point: RestorePoint, stage: StageRecord) -> tuple[StageRecord, CheckpointDir | None]:
     """The current remaining splits of a stage.
 
+    :param stage: the record that `point` has of the stage.
     :returns: the record with its remaining splits, and the directory of the task with the highest committed
         batch, None if no task has committed one.
     :raises StateCannotMove: a task has an uncommitted batch, which only that task can run again.
-    :raises CheckpointLost: as `refuse_other`.
-    :raises CheckpointMoved: as `refuse_other`.
+    :raises CheckpointLost: as `RestorePoint.refuse_other`.
+    :raises CheckpointMoved: as `RestorePoint.refuse_other`.
     """
-    own = from_savepoint(config) is None  # a savepoint never changes
     tasks: list[TaskRecord] = []
     highest: tuple[int, CheckpointDir] | None = None
     for task in stage.tasks:
-        directory = directory_of(files, config, stage.uid, task)
+        directory = point.directory(task)
         planned, batch = directory.latest_offset(), directory.latest_commit()
-        if own:
-            refuse_other(config, directory, task, batch)
+        if not point.is_foreign:
+            point.refuse_other(directory, task, batch)
         if planned != batch and not task.finished:
             raise StateCannotMove(
                 f"stage {stage.uid!r} has batch {planned} of its task {task.index} half done, and a task of another "
@@ -48,7 +44,7 @@ def as_of_now(
         if batch is not None and (highest is None or batch > highest[0]):
             highest = batch, directory
         entries = task.state.get(splits.OPERATOR)
-        if own and entries is not None and not task.finished:
+        if not point.is_foreign and entries is not None and not task.finished:
             now = {**task.state, splits.OPERATOR: left_at(directory, entries, batch)}
             tasks.append(replace(task, state=now))
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from ..query.task import Stage
-from .threads import script_threads
+from ...query.task import Stage
+from ..threads import script_threads
 
 Until = Callable[[], bool]
 

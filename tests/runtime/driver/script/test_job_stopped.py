@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = """
 import threading
-from streamjob.runtime.driver.job_stopped import JobStopped, end_joiners
+from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners
 
 end_joiners()
 
@@ -53,7 +53,7 @@ def test_who_joins_a_thread_that_was_stopped_is_stopped() -> None:
 POOLS = """
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
-from streamjob.runtime.driver.job_stopped import JobStopped, end_joiners
+from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners
 
 end_joiners()
 
@@ -91,7 +91,7 @@ def test_who_waits_for_a_pool_is_stopped(kind: str) -> None:
 
 ASYNCIO = """
 import asyncio
-from streamjob.runtime.driver.job_stopped import JobStopped, end_joiners
+from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners
 
 end_joiners()
 
@@ -120,7 +120,7 @@ def test_asyncio_comes_to_its_end() -> None:
 THREAD_POOLS = """
 import threading
 from multiprocessing.pool import ThreadPool
-from streamjob.runtime.driver.job_stopped import JobStopped, end_joiners
+from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners
 
 end_joiners()
 pool = ThreadPool(2)

@@ -21,13 +21,13 @@ from streamjob.protocol.records import (
 )
 from streamjob.protocol.recovery import Start, StateCannotMove
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint
-from streamjob.runtime.spark.source_log import files_read
-from streamjob.runtime.startup.remaining_splits import begin_behind
-from streamjob.runtime.startup.restore_point import CheckpointLost, CheckpointMoved
-from streamjob.runtime.startup.split_assignment import ShardedStage
+from streamjob.runtime.spark.sources.source_log import files_read
+from streamjob.runtime.startup.restore_point import CheckpointLost, CheckpointMoved, RestorePoints
+from streamjob.runtime.startup.sharding.remaining_splits import begin_behind
+from streamjob.runtime.startup.sharding.split_assignment import ShardedStage
 from streamjob.shards import Alone, BadShards, Shard
 
-from ..localfiles import LocalFiles
+from ...localfiles import LocalFiles
 
 
 class Job:
@@ -46,7 +46,7 @@ class Job:
             self.root,
             restore=Restore(self.record, exact and self.record is not None),
         )
-        return ShardedStage(config, "in", parallelism, lambda: self.files)
+        return ShardedStage(RestorePoints(config), "in", parallelism, lambda: self.files)
 
     def runs(self, stage: ShardedStage, index: int, batch: int, *lines: str, committed: bool = True) -> None:
         metadata = json.dumps({"batchWatermarkMs": 5, "conf": {}})
@@ -87,9 +87,11 @@ def topic(partitions: int) -> list[str]:
 
 
 def kafka(stage: ShardedStage, partitions: int) -> list[list[list[object]]]:
-    """The entries of each task."""
+    """The entries of each task, as its query is about to start with them."""
     every = range(stage.parallelism)
-    return [[json.loads(e) for e in stage.deal(i, "kafka:t", lambda: topic(partitions))] for i in every]
+    found = [[json.loads(e) for e in stage.deal(i, "kafka:t", lambda: topic(partitions))] for i in every]
+    stage.prepare()
+    return found
 
 
 def starts(stage: ShardedStage) -> list[Start]:
@@ -99,6 +101,8 @@ def starts(stage: ShardedStage) -> list[Start]:
 def test_row9_a_new_stage_is_dealt_evenly_and_the_deal_is_remembered(job: Job) -> None:
     first = job.stage(2)
     assert [list(first.deal(i, "files", lambda: ["a", "b", "c"])) for i in range(2)] == [["a", "b"], ["c"]]
+    assert not job.files.exists(f"{job.root}/in"), "nothing is written before a query starts"
+    first.prepare()
     again = job.stage(2)
     assert list(again.deal(0, "files", lambda: ["0", "a", "b", "c"])) == ["a", "b"], "other files by now"
     assert starts(again) == [Start.NEW, Start.NEW]
@@ -155,7 +159,9 @@ def test_row9_without_a_checkpoint_since_the_parallelism_stays(job: Job) -> None
     kafka(three, 4)
     assert three.like is not None
     begin_behind(CheckpointDir(job.files, three.location(0)), three.like)
-    assert starts(job.stage(2)) == [Start.RESUME] * 2, "three were tried and have read nothing"
+    two = job.stage(2)
+    assert starts(two) == [Start.RESUME] * 2, "three were tried and have read nothing"
+    two.prepare()
     job.runs(three, 0, 1, '{"t":{"0":2}}')
     for other in (2, 4):
         job.files.write_new(f"{job.root}/in/splits/from-1/other-{other}", b"")

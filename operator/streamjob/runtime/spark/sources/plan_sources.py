@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .handles import full_name
+from ..handles import full_name
 
 Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 

@@ -6,18 +6,24 @@ early, state lost. So it is an error as soon as the script has started all its q
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
-from ... import bounds, job, state
-from ...protocol.errors import StreamJobError
-from ..query.driver_state import StateNotKept
+from .... import bounds, job, state
+from ....protocol.errors import StreamJobError
+from ...query.driver_state import StateNotKept
+from ...query.task import Stage
+from ..sharding.declared_shards import DeclaredStages
 
 
 class QueryNotStarted(StreamJobError):
     """The script names a query that it has not started."""
 
     reason: ClassVar[str] = "QueryNotStarted"
+
+
+class ShardMissing(StreamJobError):
+    reason = "ShardMissing"
 
 
 def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
@@ -52,4 +58,18 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
             raise StateNotKept(
                 f"state {one.name!r} was declared when its query {one.query!r} had started",
                 remedy="Declare it before the query starts",
+            )
+
+
+def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> None:
+    """Check that the script has started every declared shard.
+
+    :raises ShardMissing: it has not, so no query would read that shard's share.
+    """
+    started = {stage.name.name for stage in stages.values()}
+    for shard in declared.shards():
+        if shard.name not in started:
+            raise ShardMissing(
+                f"shard {shard.index} of stage {shard.uid!r} was not started: nobody would read its share",
+                remedy=f"Start a query with the name {shard.name!r}, as for each shard that job.shards() gives",
             )

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from . import threads
+from .. import threads
 
 
 class Sessions:

@@ -1,0 +1,52 @@
+"""Failed queries that the script has not started again, and when they fail the job."""
+
+from __future__ import annotations
+
+import time
+
+from ...protocol.messages import Problem
+from .early_requests import HURRY
+from .event_loop import Loop
+
+
+class DeadQueries:
+    """Called by the script's main thread and by the thread that samples the queries."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._since: float | None = None  # when a drain began to wait, on the clock of time.monotonic()
+
+    def problem(self) -> Problem | None:
+        """Why one of them failed, None if there is none."""
+        with self._loop.lock:
+            failed = self._loop.notes.failed
+            return next((failed[task] for task in self._loop.coordinator.failed if task in failed), None)
+
+    def failure(self) -> Exception:
+        """The exception with which the first of them failed."""
+        runs = list(self._loop.stages.values())
+        return next((s.failure for s in runs if s.failure is not None), RuntimeError("a query failed"))
+
+    def end_the_job(self, stops: bool) -> bool:
+        """Whether a failed query keeps the job from ending: the script has ended and cannot restart it.
+
+        A stop does not need the failed query. A failed job is dead once all its runs are over.
+        """
+        if self._loop.notes.failure is not None:
+            return all(s.over.is_set() for s in self._loop.stages.values())
+        return bool(self._loop.coordinator.failed) and not stops
+
+    def give_up_a_drain(self, *, awaited: bool) -> None:
+        """Fail the job if a drain waits for a failed query that the script does not start again.
+
+        A drain needs every query. When all others have ended, wait HURRY seconds, then leave it to the next
+        epoch.
+
+        :param awaited: a drain is requested, a query has failed, and nothing but the script is left.
+        """
+        if not awaited:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > HURRY and self._loop.notes.failure is None:
+            self._loop.fail_job(self.failure())

@@ -1,0 +1,208 @@
+"""What the script calls: it starts and stops queries, and waits for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ...protocol.messages import Problem
+from ..query.task import Stage
+from ..spark.stream_writer import running_batch_function
+from .event_loop import Loop
+from .script.job_stopped import BatchEndedByStop, JobStopped
+from .script.managed_query import ManagedJvmQuery, in_callback
+from .script.sessions import Sessions
+from .script.waits import Waits
+from .start.query_start import Starter
+from .start.unstarted import Unstarted
+
+log = logging.getLogger("streamjob")
+
+
+class Job(Protocol):
+    """What the script's side needs of the job. `driver.Driver` implements it."""
+
+    end_main_thread: Callable[[], None]
+
+    @property
+    def stops(self) -> bool: ...
+
+    @property
+    def ending(self) -> bool: ...
+
+    @property
+    def failure(self) -> Problem | None: ...
+
+    def runs(self) -> list[Stage]: ...
+
+    def settle(self) -> None: ...
+
+
+class ScriptSide:
+    """The job as its script sees it. Thread-safe. Implements `managed_query.Job`."""
+
+    def __init__(self, job: Job, loop: Loop, starter: Starter, unstarted: Unstarted, waits: Waits) -> None:
+        self._job = job
+        self._loop = loop
+        self._starter = starter
+        self._unstarted = unstarted
+        self._waits = waits
+        self.sessions = Sessions()
+
+    @property
+    def stops(self) -> bool:
+        return self._job.stops
+
+    def runs(self) -> list[Stage]:
+        return self._job.runs()
+
+    # --- start and stop ---------------------------------------------------------------------------------------
+
+    def start_query(
+        self,
+        writer: DataStreamWriter,
+        original: Callable[..., StreamingQuery],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> StreamingQuery:
+        """Start the writer's query as a run of a stage of this job.
+
+        :raises StreamJobError: the query is refused, or the state to start from cannot be restored.
+        :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
+        """
+        if self._job.stops and in_callback():
+            raise BatchEndedByStop
+        if self._job.stops and self._loop.terminated.is_set():
+            raise JobStopped(0)
+        stage = self._starter.start(writer, original, args, kwargs)
+        return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
+
+    def script_is_called_back(self) -> None:
+        """Note that Spark calls functions of the script, which could start queries."""
+        self._unstarted.calls_back = True
+
+    def script_stops(self, *stages: Stage) -> None:
+        """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
+
+        Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
+        once.
+        """
+        for stage in stages:
+            with self._loop.lock:
+                if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
+                    self._loop.take(lambda task=stage.task: self._loop.coordinator.script_stopped(task))  # type: ignore[misc]
+        if not in_callback():
+            self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
+        elif (caller := running_batch_function()) is not None:
+            # The caller's own query ends only after this batch.
+            others = [s for s in stages if s.each_batch is not caller]
+            self._await_in_batch(lambda: all(s.over.is_set() for s in others), None)
+
+    def spark_stops(self, really: Callable[[], None]) -> None:
+        """The script calls spark.stop(): its queries first end at their boundaries.
+
+        Queries that may still have to be flushed need the session. Its end is then put off until the script
+        is over or makes another session.
+
+        :param really: pyspark's own stop().
+        """
+        self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
+        if in_callback() or self.sessions.ending:
+            really()
+        elif self._loop.coordinator.may_flush:
+            log.info("the Spark session ends when the script has: its queries may have to be flushed")
+            self.sessions.put_off(really)
+        else:
+            self.sessions.end(really)
+
+    def new_session(self) -> None:
+        """The script is about to create or get a session: end the session whose end was put off.
+
+        Queries that were to be flushed in that session are not flushed. They wait for another run or another
+        epoch.
+        """
+        if self.sessions.put_off_is_pending and not in_callback():
+            self._loop.take(self._loop.coordinator.flush_nothing_exhausted)
+            self.sessions.end_put_off()
+
+    # --- wait -------------------------------------------------------------------------------------------------
+
+    def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
+        """Wait for a run.
+
+        :param milliseconds: timeout, None to wait without one.
+        :returns: whether the run is over.
+        :raises StreamJobError: as `_script_waits`, if there is no timeout.
+        """
+        if running_batch_function() is not None:
+            return self._await_in_batch(
+                lambda: stage.over.is_set() and not stage.stopped_by_request, milliseconds
+            )
+        if milliseconds is None:
+            self._script_waits([stage], not stage.exhausts)
+        return self._waits.until(stage.over.is_set, milliseconds)
+
+    def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
+        """Wait in a function of foreachBatch.
+
+        A stop completes only after the batch, so the batch must not wait for what the stop completes.
+
+        :raises BatchEndedByStop: a stop was requested first.
+        """
+        ended = self._waits.until(lambda: over() or self._job.stops, milliseconds)
+        if ended and not over():
+            raise BatchEndedByStop
+        return ended
+
+    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
+        """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
+
+        :param mine: selects the runs of the session.
+        :param milliseconds: timeout, None to wait without one.
+        :returns: a run that has ended since the last `reset_terminated`, None after the timeout.
+        :raises StreamJobError: as `_script_waits`, if there is no timeout.
+        """
+        if milliseconds is None:
+            active = [s for s in self.runs() if not s.over.is_set()]
+            self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
+        self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
+        return self._waits.terminated(mine)
+
+    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None:
+        self._waits.reset(mine)
+
+    def leave_if_stopped(self, stage: Stage) -> None:
+        """End the script if its job was stopped.
+
+        A stop is not the end of the data. What the script does after its wait must not run as if it were: it
+        may delete the input.
+
+        :raises JobStopped: the job was stopped, and this run with it.
+        """
+        stopped = stage.stopped_by_request or BatchEndedByStop.caused(stage.failure)
+        if stopped and self._job.stops and not in_callback():
+            log.info("stage %s was stopped with the job: its script ends here", stage.task)
+            if threading.current_thread() is not threading.main_thread():
+                self._job.end_main_thread()  # first: it may wait for what this thread does on its way out
+            raise JobStopped(0)
+
+    def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
+        """The script waits without a timeout: from now on it counts as having started all its queries.
+
+        :param waited: the runs of which the script awaits one.
+        :param for_good: the script waits for queries that do not end by themselves.
+        :raises QueryNotStarted: the script has declared something for a query that it has not started.
+        :raises StateNotKept: a state was declared after its query had started.
+        :raises ShardMissing: a declared shard has not started.
+        :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
+        """
+        if not self._job.ending and self._job.failure is None:
+            self._unstarted.refuse_unknown()
+            if for_good:
+                self._unstarted.refuse_missing(waited)
+        self._job.settle()

@@ -1,0 +1,66 @@
+"""What the job's queries are connected with: which stage reads what another one writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .... import job
+from ...query import edges
+from ...query.edges import Ends
+from ...query.task import Stage
+from ...startup.checks.neighbours import refuse_transactional_upstream
+
+
+class Connections:
+    """Thread-safe: the runs may change at any time.
+
+    :param stages: the last run of each task.
+    """
+
+    def __init__(self, stages: Mapping[str, Stage]) -> None:
+        self._stages = stages
+
+    def neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Stage]]:
+        """The stages that `uid` reads from, and the runs that read from it.
+
+        Upstream includes stages of declared edges that have not started.
+        """
+        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
+        upstream, readers = edges.neighbours(uid, found, others, job.edges())
+        return upstream, self.started(readers)
+
+    def has_own_sources(
+        self,
+        uid: str,
+        found: Ends,
+        about_to_start: Iterable[tuple[str, Ends]] = (),
+        about_to_declare: Iterable[tuple[str, str]] = (),
+    ) -> bool:
+        """Whether the stage reads something that no other stage of the job writes.
+
+        Each shard of another stage counts with a sink of its own.
+
+        :param about_to_start: uid and ends of stages that are not yet among the runs.
+        :param about_to_declare: edges that are not yet among the declared ones, as (writer, reader).
+        """
+        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
+        others += about_to_start
+        pairs = [*job.edges(), *about_to_declare]
+        shown = {other for other, ends in others if found.read(ends)}
+        declared = {writer for writer, reader in pairs if reader == uid and writer not in shown}
+        return found.has_own_sources([ends for _, ends in others], len(declared))
+
+    def started(self, uids: list[str]) -> list[Stage]:
+        return [s for s in list(self._stages.values()) if s.uid in uids]
+
+    def edge_declared(self, writer: str, reader: str) -> bool | None:
+        """Check an edge that is about to be declared.
+
+        :returns: whether the reader also reads something that no stage writes; None if it has not started.
+        :raises TransactionalUpstream: the reader has started, and the writer has a transactional sink.
+        """
+        found = self.started([reader])
+        if not found:
+            return None
+        refuse_transactional_upstream(found[0], self.started([writer]), [])
+        return self.has_own_sources(reader, found[0].ends, about_to_declare=[(writer, reader)])

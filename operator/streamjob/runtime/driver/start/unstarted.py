@@ -1,0 +1,88 @@
+"""What the script has to start and has not: queries that it declared, and stages of the restored checkpoint."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from ....protocol.errors import StreamJobError
+from ....protocol.messages import Problem
+from ...query.task import Stage
+from ...startup import missing_stages
+from ...startup.checks import declarations
+from ...startup.missing_stages import Missing, MissingStages
+from ...startup.sharding.declared_shards import DeclaredStages
+from .engines import Engines
+
+log = logging.getLogger("streamjob")
+
+
+class Unstarted:
+    """Asked when the script has started all its queries, or counts as having done so. Thread-safe.
+
+    :param stages: the last run of each task.
+    :param only_main_thread: whether the script has no thread but the main one.
+    :param warn: adds warnings for the user to the status.
+    """
+
+    def __init__(
+        self,
+        stages: Mapping[str, Stage],
+        declared: DeclaredStages,
+        missing: MissingStages,
+        engines: Engines,
+        only_main_thread: Callable[[], bool],
+        warn: Callable[[Problem], None],
+    ) -> None:
+        self._stages = stages
+        self._declared = declared
+        self._missing = missing
+        self._engines = engines
+        self._only_main_thread = only_main_thread
+        self._warn = warn
+        self.calls_back = False  # Spark calls functions of the script, which could start a query
+
+    def refuse_unknown(self) -> None:
+        """Check that every declaration belongs to a started query.
+
+        :raises QueryNotStarted: a declaration names a query that the script has not started.
+        :raises StateNotKept: a state was declared after its query had started.
+        :raises ShardMissing: a declared shard has not started.
+        """
+        declarations.refuse_missing(self._declared, dict(self._stages))
+        started = list(self._stages.values())
+        declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
+
+    def refuse_missing(self, waited: Collection[Stage]) -> None:
+        """Check that the script can still start every stage of the restored checkpoint that has input left.
+
+        :param waited: the runs of which the script awaits one, without end.
+        :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
+        """
+        missing = self._left()
+        nothing_else_starts = self._only_main_thread() and not self.calls_back
+        if never := missing.live if nothing_else_starts else self._left_out(missing.live, waited):
+            started = [s.name.name for s in list(self._stages.values())]
+            raise missing_stages.not_started(never, started)
+        if missing.stages:
+            self._warn(missing_stages.warning(missing.stages))
+
+    def warn(self) -> None:
+        """As `refuse_unknown` and `refuse_missing`, where there is no caller to raise an error to."""
+        try:
+            self.refuse_unknown()
+        except StreamJobError as e:
+            log.warning("%s", e)
+        if missing := self._left().stages:
+            self._warn(missing_stages.warning(missing))
+
+    def _left(self) -> Missing:
+        engine = self._engines.any()
+        return self._missing.left(engine.files) if engine is not None else Missing()
+
+    def _left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+        """The missing stages that the main thread will not start any more. Empty in another thread."""
+        if threading.current_thread() is not threading.main_thread() or not waited:
+            return []
+        return self._missing.left_out(next(iter(waited)).files, missing, waited)

@@ -1,0 +1,76 @@
+"""Brings a task's checkpoint directory to the batch that the task begins from."""
+
+from __future__ import annotations
+
+from ...protocol.records import TaskRecord
+from ...protocol.recovery import Start, StateCannotMove, TaskPlan, stage_plan
+from ..savepoints.restore import adopt, restore
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.undrain import reopen
+from .restore_point import RestorePoint
+
+
+def plan_of_only_task(point: RestorePoint) -> TaskPlan:
+    """How the task of a stage without shards starts.
+
+    :raises StateCannotMove: the stage had several tasks.
+    """
+    plan = stage_plan(point.uid, 1, point.record).tasks[0]
+    if plan.start is Start.REDISTRIBUTED and point.record is not None:
+        raise StateCannotMove(
+            f"stage {point.uid!r} had {len(point.record.tasks)} tasks and is one query now, which would read all of its input "
+            "again",
+            remedy=f"Declare it with job.shards({point.uid!r}, 1), or give the query another name",
+        )
+    return plan
+
+
+def begin_from(point: RestorePoint, index: int, plan: TaskPlan, directory: CheckpointDir) -> str:
+    """Bring the directory of a task to the point where the task starts. May be repeated.
+
+    :param index: the task's index in its stage.
+    :returns: where the task starts, in words.
+    :raises CheckpointLost: as `RestorePoint.refuse_other`.
+    :raises CheckpointMoved: as `RestorePoint.refuse_other`.
+    :raises StreamJobError: as `restore` and `adopt`.
+    """
+    if plan.record is None:
+        latest = directory.latest_offset()
+        if plan.start is Start.REDISTRIBUTED:
+            assert point.checkpoint is not None
+            return f"what is left of {point.savepoint or f'checkpoint {point.checkpoint.checkpoint}'}"
+        return "nothing" if latest is None else f"batch {latest} of {directory.uri}"
+    if point.is_foreign:
+        copy_foreign(point, index, directory.uri)
+        return f"a copy of {point.adopted.uri}" if point.adopted else f"savepoint {point.savepoint}"
+    return _resume(point, index, directory, plan.record)
+
+
+def copy_foreign(point: RestorePoint, index: int, target: str) -> None:
+    """Copy what a task starts from, which is not the job's own, into a directory of the job. May be repeated.
+
+    :param index: the task's index in its stage.
+    :raises StreamJobError: as `restore` and `adopt`.
+    """
+    if point.adopted is not None:
+        adopt(point.files, point.adopted, target, amend=reopen)
+    else:
+        assert point.savepoint is not None
+        restore(point.files, point.savepoint, point.uid, index, target, amend=reopen)
+
+
+def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected: TaskRecord) -> str:
+    """Resume in the directory of the latest checkpoint, which has its batch or, after a crash, a later one.
+
+    If the directory is lost and the job ended with that checkpoint, restore it from the checkpoint's
+    savepoint, if there is one.
+    """
+    record, found = point.checkpoint, directory.latest_commit()
+    assert record is not None
+    if expected.batch is None:
+        return "nothing"
+    if point.exact and record.savepoint is not None and found is None:
+        restore(directory.files, record.savepoint, point.uid, index, directory.uri)
+        return f"savepoint {record.savepoint}: its checkpoint directory was gone"
+    point.refuse_other(directory, expected, found)
+    return f"batch {found} of {directory.uri}"

@@ -1,0 +1,65 @@
+"""Checks of a query against the job's other queries: what it reads from them, and what it shares with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....protocol.errors import StreamJobError
+from ....protocol.recovery import unfinished_before_finished
+from ....sinks.transactional import TransactionalSink
+from ...query.task import Stage, TaskName
+
+
+class TransactionalUpstream(StreamJobError):
+    """A stage reads the output of a transactional sink of the same job.
+
+    The sink's last rows become visible only with the checkpoint that also ends the reader, which would never
+    read them.
+    """
+
+    reason = "TransactionalUpstream"
+
+
+class SinkShared(StreamJobError):
+    reason = "SinkShared"
+
+
+def refuse_unfinished_before_finished(
+    stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]
+) -> None:
+    """Check that no unfinished stage feeds a finished one.
+
+    :raises UnfinishedBeforeFinished: a finished stage would never read what the other one produces (row 10).
+    """
+    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+        if reader.all_finished and not source.all_finished:
+            raise unfinished_before_finished(source.uid, reader.uid)
+
+
+def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]) -> None:
+    """Check that no stage reads what another stage of the job writes to a transactional sink.
+
+    :raises TransactionalUpstream: one does.
+    """
+    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+        if source.transactions is not None:
+            raise TransactionalUpstream(
+                f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its last rows become "
+                f"visible with the checkpoint that ends both, and {reader.uid!r} would never read them",
+                remedy=f"Give {source.uid!r} a sink that is durable at each batch, such as Spark's own for files or Kafka",
+            )
+
+
+def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stage]) -> None:
+    """Check that the sink object belongs to one query.
+
+    :raises SinkShared: another query writes to the same object, which keeps the transactions of one query
+        only.
+    """
+    for other in stages:
+        if other.transactions is not None and other.transactions.sink is sink and other.task != task.task:
+            raise SinkShared(
+                f"queries {other.name.name!r} and {task.name!r} write to one {type(sink).__name__} object, which keeps the "
+                "transactions of one query",
+                remedy="Make a sink for each query; several may write to the same place",
+            )

@@ -1,0 +1,84 @@
+"""What a stage starts from, and how often the savepoint is read for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.protocol import manifest as manifests
+from streamjob.protocol.messages import Application, DriverConfig, Restore
+from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.runtime.startup.carried_stages import CarriedStages
+from streamjob.runtime.startup.missing_stages import MissingStages
+from streamjob.runtime.startup.restore_point import RestorePoints, StageNotInSavepoint
+
+from ..localfiles import LocalFiles
+
+JOB = JobRef("shop", "orders", "uid-1")
+
+
+class CountingFiles(LocalFiles):
+    def __init__(self) -> None:
+        self.reads = 0  # of manifests
+
+    def read_bytes(self, uri: str, limit: int = 1 << 20) -> bytes:
+        self.reads += uri.endswith(manifests.NAME)
+        return super().read_bytes(uri, limit)
+
+
+@pytest.fixture
+def files() -> Any:
+    return CountingFiles()
+
+
+def config(home: Path, **restore: Any) -> DriverConfig:
+    return DriverConfig(JOB, 1, Application("app.py"), f"file:{home}/checkpoints", restore=Restore(**restore))
+
+
+def record(home: Path, *uids: str) -> CheckpointRecord:
+    stages = (StageRecord(uid, (TaskRecord(0, f"file:{home}/old/{uid}/0", None),), ()) for uid in uids)
+    return CheckpointRecord(3, 1, None, None, None, "2026-01-01T00:00:00Z", tuple(stages))
+
+
+def savepoint(files: Any, home: Path, *uids: str) -> str:
+    uri = f"file:{home}/savepoint"
+    manifest = manifests.new(JOB, "4.1.4", record(home, *uids), ())
+    files.write_new(f"{uri}/{manifests.NAME}", manifests.dumps(manifest))
+    return uri
+
+
+def test_the_record_of_a_savepoint_is_read_once(files: Any, tmp_path: Path) -> None:
+    points = RestorePoints(config(tmp_path, savepoint=savepoint(files, tmp_path, "a", "b")))
+    missing, carried = MissingStages(points, {}), CarriedStages(points)
+    for uid in ("a", "b"):
+        assert missing.uids(files) == ["a", "b"]
+        point = points.of(files, uid)
+        assert point.record is not None
+        assert point.is_foreign
+        assert point.directory(point.record.tasks[0]).uri == f"file:{tmp_path}/savepoint/stages/{uid}/0"
+    assert missing.left(files).live == ("a", "b")
+    assert files.reads == 1
+    for _ in range(2):
+        assert [s.uid for s in carried.records(files, ["a"])] == ["b"]
+    assert files.reads == 2, "for the list of the files that are copied"
+
+
+def test_of_a_stage_that_the_savepoint_does_not_have(files: Any, tmp_path: Path) -> None:
+    uri = savepoint(files, tmp_path, "a")
+    with pytest.raises(StageNotInSavepoint, match="'b' is not in"):
+        RestorePoints(config(tmp_path, savepoint=uri)).of(files, "b")
+    allowed = RestorePoints(config(tmp_path, savepoint=uri, allow_non_restored_state=True))
+    assert allowed.of(files, "b").record is None
+
+
+def test_a_job_with_a_checkpoint_of_its_own_reads_no_savepoint(files: Any, tmp_path: Path) -> None:
+    uri = savepoint(files, tmp_path, "a")
+    points = RestorePoints(config(tmp_path, savepoint=uri, latest=record(tmp_path, "a", "b")))
+    point = points.of(files, "b")
+    assert point.record is not None
+    assert not point.is_foreign
+    assert point.directory(point.record.tasks[0]).uri == f"file:{tmp_path}/old/b/0"
+    assert [d.uri for d in point.directories_of_others()] == [f"file:{tmp_path}/old/a/0"]
+    assert files.reads == 0
