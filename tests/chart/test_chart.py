@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dev.cluster.layout import HELM_VERSION, cache_folder
-from streamjob.controller import build
 from streamjob.controller.__main__ import arguments
+from streamjob.controller.objects import build
 from tests.controller.given import job
 
 ROOT = Path(__file__).parents[2]

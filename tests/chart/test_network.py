@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import build
+from streamjob.controller.objects import build
 from streamjob.protocol.messages import CONTROL_PORT
 from tests.controller.given import job
 

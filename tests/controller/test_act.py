@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller.act import SecretMissing, credentials
+from streamjob.controller.reconciler.act import SecretMissing, credentials
 
 
 class Secrets:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from streamjob.controller import build, certs, names
+from streamjob.controller.objects import build, certs, names
 from streamjob.protocol import codec, messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob.controller import build, names
-from streamjob.controller.actions import WriteIndex
-from streamjob.controller.charge import take_charge
+from streamjob.controller.objects import build, names
+from streamjob.controller.rules.actions import WriteIndex
+from streamjob.controller.rules.fencing import take_charge
 
 from .given import index, job, observed, ran, record
 

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from streamjob.controller.drivers import open_session
-from streamjob.controller.kube import Kube
-from streamjob.controller.reconciler import Reconciler
+from streamjob.controller.api_server.kube import Kube
+from streamjob.controller.drivers.connections import open_session
+from streamjob.controller.reconciler.reconciler import Reconciler
 from streamjob.protocol.messages import Mode
 from tests.world.process import Alone
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import ConfirmCheckpoint, CreateDriver, DeletePod, SendTermination
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.events import events
+from streamjob.controller.reports.events import events
+from streamjob.controller.rules.actions import ConfirmCheckpoint, CreateDriver, DeletePod, SendTermination
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import Mode, Step
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
+from streamjob.controller.rules.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
 from streamjob.protocol.messages import DriverPhase, Problem
 
 from .given import (

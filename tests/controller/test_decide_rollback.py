@@ -9,7 +9,8 @@ import pytest
 
 from streamjob.api import Phase, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.actions import (
+from streamjob.controller.reconciler.observe import Pod
+from streamjob.controller.rules.actions import (
     Action,
     CreateDriver,
     DeletePod,
@@ -17,7 +18,6 @@ from streamjob.controller.actions import (
     SendSavepoint,
     SendTermination,
 )
-from streamjob.controller.observe import Pod
 from streamjob.protocol.messages import DriverPhase
 
 from .given import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from streamjob.api import Phase
-from streamjob.controller.actions import (
+from streamjob.controller.drivers.connections import completed_token
+from streamjob.controller.rules.actions import (
     ConfirmCheckpoint,
     CreateDriver,
     DeletePod,
@@ -11,7 +12,6 @@ from streamjob.controller.actions import (
     SendTermination,
     WriteIndex,
 )
-from streamjob.controller.drivers import completed_token
 from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
 
 from .given import (

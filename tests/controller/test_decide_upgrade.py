@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamjob.api import ConditionType, Phase, Specification, UpgradeStep
-from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
-from streamjob.controller.decide import decide
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages import DriverPhase, Mode
 
 from .given import (

@@ -11,10 +11,11 @@ from datetime import datetime, timezone
 import pytest
 
 from dev import ports
-from streamjob.controller import certs, drivers, line
-from streamjob.controller.certs import Material
-from streamjob.controller.drivers import Drivers, completed_token
-from streamjob.controller.line import Credentials, DriverRefused, DriverUnreachable
+from streamjob.controller.drivers import connection, connections
+from streamjob.controller.drivers.connection import Credentials, DriverRefused, DriverUnreachable
+from streamjob.controller.drivers.connections import Drivers, completed_token
+from streamjob.controller.objects import certs
+from streamjob.controller.objects.certs import Material
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, TerminationRequest
 
 from .fake_driver import HOST, FakeDriver
@@ -47,7 +48,7 @@ class Control:
     def _changed(self, namespace: str, job: str) -> None:
         self.woken += 1
 
-    def follow(self, epoch: int = 1, uid: str = UID) -> line.View:
+    def follow(self, epoch: int = 1, uid: str = UID) -> connection.View:
         return self.drivers.follow(uid, "shop", "orders", f"orders-driver-{epoch}", HOST, epoch)
 
     async def status(self, seconds: float = PATIENCE) -> DriverStatus | None:
@@ -98,8 +99,8 @@ async def test_its_status_is_at_hand_and_news_wake_the_job(control: Control, dri
 async def test_figures_alone_are_looked_at_so_often_that_all_jobs_together_cost_little(
     rate: float, control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers, "FIGURES_RATE", rate)
-    monkeypatch.setattr(line, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "FIGURES_RATE", rate)
+    monkeypatch.setattr(connection, "POLL_SECONDS", 0.05)
     await control.status()
     await driver.change(phase=DriverPhase.RUNNING)
     assert await eventually(lambda: getattr(control.follow().status, "version", 0) == driver.status.version)
@@ -135,7 +136,7 @@ async def test_a_command_opens_no_connection(control: Control, driver: FakeDrive
 async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_command_opens_another_for_itself(
     control: Control, driver: FakeDriver
 ) -> None:
-    control.jobs = drivers.MANY + 1
+    control.jobs = connections.MANY + 1
     await control.status()
     (first,) = driver.connections
     for _ in range(3):
@@ -157,7 +158,7 @@ async def test_who_waits_for_the_first_word_is_not_woken_for_it(control: Control
 async def test_a_driver_that_says_nothing_is_not_waited_for_twice(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "FIRST_WORD", 0.1)
+    monkeypatch.setattr(connection, "FIRST_WORD", 0.1)
     driver.delay = 30
     control.follow()
     assert (await control.drivers.first_word(UID)).status is None
@@ -262,7 +263,7 @@ async def test_a_slow_driver_holds_up_nobody(
 async def test_a_dead_driver_is_reported_once_it_was_silent_for_long(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "SILENT_AFTER", 0.3)
+    monkeypatch.setattr(connection, "SILENT_AFTER", 0.3)
     await control.status()
     await driver.stop()
     before = control.woken
@@ -275,10 +276,10 @@ async def test_a_dead_driver_is_reported_once_it_was_silent_for_long(
 async def test_of_many_drivers_none_is_silent_because_it_is_asked_less_often(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(line, "POLL_SECONDS_OF_MANY", 2.0)
-    monkeypatch.setattr(line, "SILENT_AFTER", 0.2)
-    monkeypatch.setattr(drivers, "MANY", 0)
+    monkeypatch.setattr(connection, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "POLL_SECONDS_OF_MANY", 2.0)
+    monkeypatch.setattr(connection, "SILENT_AFTER", 0.2)
+    monkeypatch.setattr(connections, "MANY", 0)
     await control.status()
     assert not await eventually(lambda: control.follow().silent > 0, 0.5)
 

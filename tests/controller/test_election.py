@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from kubernetes.aio import client
 
-from streamjob.controller.lease import LAPSE, RENEW_EVERY
+from streamjob.controller.api_server.lease import LAPSE, RENEW_EVERY
 from streamjob.protocol.messages import Mode
 
 from .fake_driver import FakeDriver

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller import build
-from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret
-from streamjob.controller.observe import Observed, Pod
+from streamjob.controller.objects import build
+from streamjob.controller.reconciler.observe import Observed, Pod
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import kube, names
-from streamjob.controller.farewell import say_farewell
-from streamjob.controller.kube import Conflict, Forbidden, NamespaceTerminating
+from streamjob.controller.api_server import kube
+from streamjob.controller.api_server.finalizers import say_farewell
+from streamjob.controller.api_server.kube import Conflict, Forbidden, NamespaceTerminating
+from streamjob.controller.objects import names
 
 Obj = dict[str, Any]
 OTHERS = "example.org/theirs"

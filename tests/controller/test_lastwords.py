@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.api import ConditionType, Phase
-from streamjob.controller.lastwords import ALL, LINES, last_words, without_secrets
+from streamjob.controller.reports.log_redaction import ALL, LINES, last_words, without_secrets
 from streamjob.protocol.messages import DriverPhase, Problem
 
 from .given import driver, exited, failed, index, job, look, observed, ran

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import certs, logs
-from streamjob.controller.certs import Material
-from streamjob.controller.drivers import Drivers
-from streamjob.controller.line import Credentials
+from streamjob.controller.drivers.connection import Credentials
+from streamjob.controller.drivers.connections import Drivers
+from streamjob.controller.objects import certs
+from streamjob.controller.objects.certs import Material
+from streamjob.controller.process import logs
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.messages import Mode, TerminationRequest
 

@@ -8,8 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streamjob.api import Phase, Status
-from streamjob.controller import kube, metrics
-from streamjob.controller.metrics import REGISTRY, Jobs
+from streamjob.controller.api_server import kube
+from streamjob.controller.process import metrics
+from streamjob.controller.process.metrics import REGISTRY, Jobs
 
 from .given import MINUTE, NOW, asked, failed, job, ran
 

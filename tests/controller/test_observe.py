@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import names
-from streamjob.controller.observe import parse_pod, read_index
+from streamjob.controller.objects import names
+from streamjob.controller.reconciler.observe import parse_pod, read_index
 from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverPhase, report

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller import names
-from streamjob.controller.actions import DeletePod
-from streamjob.controller.case import SIDECAR_GRACE
-from streamjob.controller.decide import decide
-from streamjob.controller.observe import Pod, parse_pod
+from streamjob.controller.objects import names
+from streamjob.controller.reconciler.observe import Pod, parse_pod
+from streamjob.controller.rules.actions import DeletePod
+from streamjob.controller.rules.context import SIDECAR_GRACE
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol import messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase

@@ -8,9 +8,9 @@ import pytest
 
 from streamjob.api import ConditionType, Phase, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.events import event_object, events
-from streamjob.controller.status import fail, seen, settle
-from streamjob.controller.words import Event, sentence
+from streamjob.controller.reports.events import event_object, events
+from streamjob.controller.reports.messages import Event, sentence
+from streamjob.controller.rules.status import fail, seen, settle
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import AbortedCheckpoint, Problem
 from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller.actions import CreateDriver
-from streamjob.controller.kube import Forbidden
-from streamjob.controller.reconciler import REFUSALS, Reconciler, Task
-from streamjob.controller.status import NOT_MADE
+from streamjob.controller.api_server.kube import Forbidden
+from streamjob.controller.reconciler.reconciler import REFUSALS, Reconciler, Task
+from streamjob.controller.rules.actions import CreateDriver
+from streamjob.controller.rules.status import NOT_MADE
 
 from . import given
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.controller import build, names
+from streamjob.controller.objects import build, names
 from streamjob.runtime.process.config import write_spark_properties
 from tests.chart.test_chart import HELM, render
 from tests.controller.given import job

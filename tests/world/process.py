@@ -9,7 +9,9 @@ from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from streamjob.controller import kube, leader, names, reconciler
+from streamjob.controller.api_server import kube, leader
+from streamjob.controller.objects import names
+from streamjob.controller.reconciler import reconciler
 from streamjob.protocol import coordinator
 
 from .apiserver import Obj

@@ -24,39 +24,36 @@ MODULES = (
     *(
         f"controller.{m}"
         for m in (
-            "kube",
-            "names",
-            "certs",
-            "line",
-            "drivers",
-            "lastwords",
-            "words",
-            "observe",
-            "status",
-            "build",
-            "events",
-            "actions",
-        )
-    ),
-    *(
-        f"controller.{m}"
-        for m in (
-            "lease",
-            "leader",
-            "case",
-            "charge",
-            "faults",
-            "savepoints",
-            "retention",
-            "rebuild",
-            "upgrade",
-            "escalation",
-            "indexing",
-            "restarts",
-            "outcomes",
-            "decide",
-            "act",
-            "reconciler",
+            "api_server.kube",
+            "objects.names",
+            "api_server.finalizers",
+            "api_server.lease",
+            "api_server.leader",
+            "drivers.connection",
+            "drivers.connections",
+            "objects.certs",
+            "objects.merging",
+            "reports.log_redaction",
+            "reconciler.observe",
+            "reports.messages",
+            "rules.status",
+            "objects.build",
+            "rules.actions",
+            "rules.context",
+            "rules.policies.retention",
+            "reconciler.act",
+            "reports.events",
+            "rules.diagnosis",
+            "rules.policies.escalation",
+            "rules.policies.rebuild",
+            "rules.policies.indexing",
+            "rules.policies.upgrade",
+            "rules.policies.restarts",
+            "rules.policies.savepoints",
+            "rules.policies.terminal_states",
+            "rules.decide",
+            "rules.fencing",
+            "reconciler.reconciler",
         )
     ),
 )
@@ -65,7 +62,11 @@ RANDOM = range(30)
 
 def product(mutation: Mutation | None) -> Product:
     built = rebuilt(mutation, MODULES)
-    return Product(built["controller.reconciler"], built["controller.kube"], built["controller.leader"])
+    return Product(
+        built["controller.reconciler.reconciler"],
+        built["controller.api_server.kube"],
+        built["controller.api_server.leader"],
+    )
 
 
 @cache

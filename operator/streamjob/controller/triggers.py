@@ -12,8 +12,8 @@ from typing import Any, cast
 import kopf
 
 from ..api import GROUP, PLURAL, VERSION
-from . import names
-from .reconciler import Reconciler
+from .objects import names
+from .reconciler.reconciler import Reconciler
 
 
 def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
