@@ -8,10 +8,10 @@ from typing import Any
 from streamjob.api import ConditionType, Phase, StreamJob
 from streamjob.api.types import timestamp
 from streamjob.controller.objects import names
-from streamjob.controller.reconciler.observe import Exit, Observed, Pod, Unschedulable
 from streamjob.controller.rules.actions import Action
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Exit, Observed, Pod, Unschedulable
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario, TaskState

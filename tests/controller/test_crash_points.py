@@ -93,7 +93,7 @@ async def living(world: Cluster, term: int, life: Life) -> AsyncIterator[None]:
 
     async def wake() -> None:
         while True:
-            reconciler.wake(world.namespace, "orders")
+            reconciler.enqueue(world.namespace, "orders")
             await asyncio.sleep(EVERY)
 
     waking = asyncio.create_task(wake())

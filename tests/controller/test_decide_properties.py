@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.reconciler.observe import Observed, Pod
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed, Pod
 from streamjob.controller.rules.status import final
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario

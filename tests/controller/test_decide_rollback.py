@@ -9,7 +9,6 @@ import pytest
 
 from streamjob.api import Phase, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.reconciler.observe import Pod
 from streamjob.controller.rules.actions import (
     Action,
     CreateDriver,
@@ -18,6 +17,7 @@ from streamjob.controller.rules.actions import (
     SendSavepoint,
     SendTermination,
 )
+from streamjob.controller.rules.observed import Pod
 from streamjob.protocol.messages import DriverPhase
 
 from .given import (

@@ -10,12 +10,17 @@ import pytest
 
 from streamjob.api import Phase, SavepointCause, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.drivers.connections import completed_token
-from streamjob.controller.reconciler.observe import Observed
 from streamjob.controller.reports.events import events
-from streamjob.controller.rules.actions import ConfirmCheckpoint, CreateDriver, SendSavepoint, WriteIndex
+from streamjob.controller.rules.actions import (
+    ConfirmCheckpoint,
+    CreateDriver,
+    SendSavepoint,
+    WriteIndex,
+    completed_token,
+)
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
 from streamjob.protocol.records import CheckpointRecord

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from streamjob.api import Phase
-from streamjob.controller.drivers.connections import completed_token
 from streamjob.controller.rules.actions import (
     ConfirmCheckpoint,
     CreateDriver,
@@ -11,6 +10,7 @@ from streamjob.controller.rules.actions import (
     EnsureSecret,
     SendTermination,
     WriteIndex,
+    completed_token,
 )
 from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
 

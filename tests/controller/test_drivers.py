@@ -12,10 +12,12 @@ import pytest
 
 from dev import ports
 from streamjob.controller.drivers import connection, connections
-from streamjob.controller.drivers.connection import Credentials, DriverRefused, DriverUnreachable
-from streamjob.controller.drivers.connections import Drivers, completed_token
+from streamjob.controller.drivers.connection import DriverRefused, DriverUnreachable
+from streamjob.controller.drivers.connections import Drivers
+from streamjob.controller.drivers.credentials import Credentials
 from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
+from streamjob.controller.rules.actions import completed_token
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, TerminationRequest
 
 from .fake_driver import HOST, FakeDriver

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller.drivers.connection import Credentials
 from streamjob.controller.drivers.connections import Drivers
+from streamjob.controller.drivers.credentials import Credentials
 from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.process import logs

@@ -9,10 +9,11 @@ import pytest
 
 from streamjob.api import Phase
 from streamjob.controller.objects import names
-from streamjob.controller.reconciler.observe import Pod, parse_pod
 from streamjob.controller.rules.actions import DeletePod
 from streamjob.controller.rules.context import SIDECAR_GRACE
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Pod
+from streamjob.controller.rules.parse_pod import parse_pod
 from streamjob.protocol import messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase

@@ -113,9 +113,9 @@ class Controller:
         if self.dead or plural == self.world.plan.deaf:
             return
         if plural == "streamjobs":
-            self.reconciler.wake(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)
+            self.reconciler.enqueue(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)
         elif names.LABEL_JOB in meta.get("labels", {}):
-            self.reconciler.wake(NAMESPACE, meta["labels"][names.LABEL_JOB])
+            self.reconciler.enqueue(NAMESPACE, meta["labels"][names.LABEL_JOB])
 
     def crash(self) -> None:
         """Nothing that it has begun comes to anything any more: its calls never return."""

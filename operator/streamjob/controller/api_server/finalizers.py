@@ -12,7 +12,8 @@ import logging
 
 from ...protocol.errors import StreamJobError
 from ..objects import names
-from .kube import Conflict, Kube
+from .errors import Conflict
+from .kube import Kube
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,6 @@
 
 One method is one kind of call; a list takes one call per page and namespace. The chart's Roles list exactly
 these calls, and those of kopf.
-
-Objects are plain dictionaries: generated models cost memory and time, and would be converted back at once.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,66 +17,15 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from ...api import GROUP, KIND, PLURAL, VERSION
-from ...protocol.errors import StreamJobError
+from ..objects import Obj
 from ..process import metrics
+from . import paths
+from .errors import KubeError, NamespaceTerminating, NotFound, error_of
 
-Obj = dict[str, Any]
 TIMEOUT = 15.0
 # Objects per answer of a list: parsing thousands at once would block everything else.
 PAGE = 200
-PAUSE_MAX = 60.0  # seconds; the longest that a server's Retry-After keeps us waiting
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-
-
-class KubeError(StreamJobError):
-    """The API server refused the call or did not answer.
-
-    :param code: the HTTP status, or 0 if the server did not answer: the call may have been applied all the
-        same.
-    :param retry_after: the pause in seconds that the server has asked for, if any.
-    """
-
-    reason = "KubernetesError"
-    retryable = True
-
-    def __init__(
-        self, code: int, message: str, *, retry_after: float | None = None, remedy: str = ""
-    ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.code = code
-        self.retry_after = retry_after
-
-
-class NotFound(KubeError):
-    reason = "NotFound"
-
-
-class Conflict(KubeError):
-    """The object has changed since it was observed: observe again."""
-
-    reason = "Conflict"
-
-
-class AlreadyExists(KubeError):
-    reason = "AlreadyExists"
-
-
-class Forbidden(KubeError):
-    """Permissions, quota, pod security or admission; the message says which."""
-
-    reason = "Forbidden"
-
-
-class NamespaceTerminating(Forbidden):
-    """The namespace is being deleted for good: nothing can be created in it any more."""
-
-    reason = "NamespaceTerminating"
-
-
-class Refused(KubeError):
-    """The API server rejects the object as invalid."""
-
-    reason = "Invalid"
 
 
 class Kube:
@@ -110,7 +56,7 @@ class Kube:
     # --- StreamJobs: get, list, patch; status: update ------------------------------------------------------------
 
     async def get_job(self, namespace: str, name: str) -> Obj | None:
-        return await self._or_none(self._call("GET", _job(namespace, name)))
+        return await self._or_none(self._call("GET", paths.job(namespace, name)))
 
     async def list_jobs(self) -> list[Obj]:
         """List the jobs of the served namespaces; metadata only, enough to find what no event reported."""
@@ -135,7 +81,7 @@ class Kube:
             "metadata": {"name": name, "namespace": namespace, "resourceVersion": version},
             "status": status,
         }
-        answer = await self._call("PUT", f"{_job(namespace, name)}/status", body)
+        answer = await self._call("PUT", f"{paths.job(namespace, name)}/status", body)
         return str(answer["metadata"]["resourceVersion"])
 
     async def put_finalizers(self, namespace: str, name: str, version: str, finalizers: list[str]) -> None:
@@ -144,16 +90,16 @@ class Kube:
         :raises Conflict: the object is no longer at `version`.
         """
         body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
-        await self._call("PATCH", _job(namespace, name), body, content="application/merge-patch+json")
+        await self._call("PATCH", paths.job(namespace, name), body, content="application/merge-patch+json")
 
     # --- pods: get, list, create, delete ------------------------------------------------------------------------
 
     async def get_pod(self, namespace: str, name: str) -> Obj | None:
         """Answers at once, where `list_pods` takes up to a tenth of a second: see `observe.glance`."""
-        return await self._or_none(self._call("GET", _core(namespace, "pods", name)))
+        return await self._or_none(self._call("GET", paths.core(namespace, "pods", name)))
 
     async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
-        found = await self._call("GET", f"{_core(namespace, 'pods')}?labelSelector={quote(selector)}")
+        found = await self._call("GET", f"{paths.core(namespace, 'pods')}?labelSelector={quote(selector)}")
         return list(found["items"])
 
     async def list_all_pods(self, selector: str) -> list[Obj]:
@@ -162,7 +108,7 @@ class Kube:
 
     async def create_pod(self, namespace: str, pod: Obj) -> None:
         """:raises AlreadyExists:"""
-        await self._call("POST", _core(namespace, "pods"), pod)
+        await self._call("POST", paths.core(namespace, "pods"), pod)
 
     async def delete_pod(
         self, namespace: str, name: str, uid: str, version: str | None, grace: int | None
@@ -177,16 +123,16 @@ class Kube:
         body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
-        await self._call("DELETE", _core(namespace, "pods", name), body)
+        await self._call("DELETE", paths.core(namespace, "pods", name), body)
 
     # --- ConfigMaps: get, create, update ------------------------------------------------------------------------
 
     async def get_config_map(self, namespace: str, name: str) -> Obj | None:
-        return await self._or_none(self._call("GET", _core(namespace, "configmaps", name)))
+        return await self._or_none(self._call("GET", paths.core(namespace, "configmaps", name)))
 
     async def create_config_map(self, namespace: str, body: Obj) -> None:
         """:raises AlreadyExists:"""
-        await self._call("POST", _core(namespace, "configmaps"), body)
+        await self._call("POST", paths.core(namespace, "configmaps"), body)
 
     async def is_ending(self, namespace: str) -> bool:
         """Whether the namespace is being deleted.
@@ -196,7 +142,7 @@ class Kube:
         """
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "streamjob-"}}
         try:
-            await self._call("POST", f"{_core(namespace, 'configmaps')}?dryRun=All", body)
+            await self._call("POST", f"{paths.core(namespace, 'configmaps')}?dryRun=All", body)
         except NamespaceTerminating:
             return True
         return False
@@ -206,30 +152,30 @@ class Kube:
 
         :raises Conflict: it is no longer at the resourceVersion in `body`.
         """
-        await self._call("PUT", _core(namespace, "configmaps", body["metadata"]["name"]), body)
+        await self._call("PUT", paths.core(namespace, "configmaps", body["metadata"]["name"]), body)
 
     # --- Secrets: get, create -----------------------------------------------------------------------------------
 
     async def get_secret(self, namespace: str, name: str) -> Obj | None:
-        return await self._or_none(self._call("GET", _core(namespace, "secrets", name)))
+        return await self._or_none(self._call("GET", paths.core(namespace, "secrets", name)))
 
     async def create_secret(self, namespace: str, body: Obj) -> None:
         """:raises AlreadyExists:"""
-        await self._call("POST", _core(namespace, "secrets"), body)
+        await self._call("POST", paths.core(namespace, "secrets"), body)
 
     # --- Events: create -----------------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, body: Obj) -> None:
-        await self._call("POST", _core(namespace, "events"), body)
+        await self._call("POST", paths.core(namespace, "events"), body)
 
     # --- the Lease: get, create, update -------------------------------------------------------------------------
 
     async def get_lease(self, namespace: str, name: str) -> Obj | None:
-        return await self._or_none(self._call("GET", _lease(namespace, name)))
+        return await self._or_none(self._call("GET", paths.lease(namespace, name)))
 
     async def create_lease(self, namespace: str, body: Obj) -> Obj:
         """:raises AlreadyExists:"""
-        return await self._call("POST", _lease(namespace), body)
+        return await self._call("POST", paths.lease(namespace), body)
 
     async def put_lease(self, namespace: str, body: Obj) -> Obj:
         """Replace the Lease.
@@ -237,7 +183,7 @@ class Kube:
         :raises Conflict: it is no longer at the resourceVersion in `body`.
         :raises NotFound:
         """
-        return await self._call("PUT", _lease(namespace, body["metadata"]["name"]), body)
+        return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
     # --- the call -----------------------------------------------------------------------------------------------
 
@@ -287,9 +233,9 @@ class Kube:
         except KubeError as e:
             if e.retry_after is not None:
                 self._not_before = asyncio.get_running_loop().time() + e.retry_after
-            metrics.API_REQUESTS.labels(*what(method, path), e.code).inc()
+            metrics.API_REQUESTS.labels(*paths.verb_and_resource(method, path), e.code).inc()
             raise
-        metrics.API_REQUESTS.labels(*what(method, path), 200).inc()
+        metrics.API_REQUESTS.labels(*paths.verb_and_resource(method, path), 200).inc()
         return answer
 
     def _spare_it(self, path: str) -> None:
@@ -319,11 +265,11 @@ class Kube:
             )
             data = await response.read()
         except client.ApiException as e:
-            raise _error(e.status, e.body, e.headers or {}) from None
+            raise error_of(e.status, e.body, e.headers or {}) from None
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as e:
             raise KubeError(0, f"the API server does not answer: {type(e).__name__} {e}".rstrip()) from None
         if response.status >= 300:
-            raise _error(response.status, data, response.headers)
+            raise error_of(response.status, data, response.headers)
         parsed: Obj = json.loads(data)
         return parsed
 
@@ -331,51 +277,3 @@ class Kube:
 def _slim(item: Obj) -> Obj:
     meta = item["metadata"]
     return {"metadata": {k: meta[k] for k in ("namespace", "name", "resourceVersion", "labels") if k in meta}}
-
-
-def _error(code: int, data: bytes | str | None, headers: Any) -> KubeError:
-    """Turn an answer of the API server into the error that it means, with the server's own message."""
-    try:
-        status = json.loads(data or "{}")
-        reason, message = status.get("reason", ""), status.get("message", "")
-        causes = [cause.get("reason") for cause in (status.get("details") or {}).get("causes") or ()]
-    except ValueError:
-        reason, message, causes = "", str(data)[:200], []
-    message = message or f"the API server answered {code}"
-    if code == 404:
-        return NotFound(code, message)
-    if code == 409:
-        return (AlreadyExists if reason == "AlreadyExists" else Conflict)(code, message)
-    if code == 403 and NamespaceTerminating.reason in causes:
-        return NamespaceTerminating(code, message)
-    if code == 403:
-        return Forbidden(
-            code, message, remedy="Give the controller the right, or mend the policy or quota named here"
-        )
-    if code in (400, 422):
-        return Refused(code, message, remedy="Mend the field of the spec that the message names")
-    after = headers.get("Retry-After")
-    wait = min(float(after), PAUSE_MAX) if after and after.isdigit() else None
-    return KubeError(code, message, retry_after=wait)
-
-
-@lru_cache(maxsize=1024)
-def what(method: str, path: str) -> tuple[str, str]:
-    """Return verb and resource of a call, as a Role names them: ("update", "streamjobs/status")."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    after = parts.index("namespaces") + 2 if "namespaces" in parts else 2 if parts[0] == "api" else 3
-    plural, *rest = parts[after:]
-    verbs = {"GET": "get" if rest else "list", "POST": "create", "PUT": "update", "PATCH": "patch"}
-    return verbs.get(method, method.lower()), "/".join([plural, *rest[1:]])
-
-
-def _job(namespace: str, name: str) -> str:
-    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}"
-
-
-def _lease(namespace: str, name: str | None = None) -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
-
-
-def _core(namespace: str, plural: str, name: str | None = None) -> str:
-    return f"/api/v1/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")

@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timezone
 
 from ...protocol.errors import StreamJobError
-from .kube import AlreadyExists, Conflict, Kube, NotFound, Obj
+from ..objects import Obj
+from .errors import AlreadyExists, Conflict, NotFound
+from .kube import Kube
 from .lease import LAPSE, RENEW_EVERY, Candidate, Record
 
 log = logging.getLogger(__name__)

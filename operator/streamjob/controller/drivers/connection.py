@@ -14,14 +14,15 @@ import logging
 import math
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import aiohttp
 
 from ...protocol import codec
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.messages import TERM_HEADER, TLS_NAME, DriverStatus, Problem
-from ..api_server.kube import KubeError
+from ..api_server.errors import KubeError
+from .credentials import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +54,6 @@ class DriverRefused(StreamJobError):
         )
         self.code = code
         self.term = term
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """The job's Secret: the token that we show and the certificate (PEM) that we accept."""
-
-    token: str = field(repr=False)
-    certificate: str
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,10 @@ from ...protocol.messages import (
     SavepointRequest,
     TerminationRequest,
 )
+from ..rules.actions import completed_token
 from . import connection as lines
-from .connection import Credentials, DriverUnreachable, Line, View
+from .connection import DriverUnreachable, Line, View
+from .credentials import Credentials
 
 # Jobs per second that are reconciled only for their figures: each costs 3 reads and a write.
 FIGURES_RATE = 4.0
@@ -195,8 +197,3 @@ class Drivers:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
-
-
-def completed_token(checkpoint: int) -> str:
-    """The token of a confirmed checkpoint among the acknowledged commands."""
-    return f"checkpoint-{checkpoint}-completed"

@@ -6,32 +6,24 @@ observed is a `Conflict`: the next observation tells whose it is.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from datetime import datetime, timezone
 
 from ...api import StreamJob
 from ...protocol.errors import StreamJobError
-from ..api_server.kube import AlreadyExists, Conflict, Kube, NotFound, Obj
-from ..drivers.connection import Credentials
+from ..api_server.errors import AlreadyExists, Conflict, NotFound
+from ..api_server.kube import Kube
 from ..drivers.connections import Drivers
-from ..objects import build, certs, names
+from ..objects import Obj, certs, names, owned
+from ..objects.driver_pod import driver_pod
 from ..rules import actions
-from ..rules.actions import Action
-from ..rules.policies.retention import deletion_token
+from ..rules.actions import Action, deletion_token
 
 
 class NameTaken(StreamJobError):
     """An object with the name that we need exists and belongs to something else."""
 
     reason = "NameTaken"
-
-
-class SecretMissing(StreamJobError):
-    """The job's Secret was deleted or changed while its driver uses it."""
-
-    reason = "ControlSecretMissing"
-    retryable = True
 
 
 async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action: Action) -> None:
@@ -53,14 +45,14 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
             await _ensure_secret(kube, job)
         case actions.WriteIndex(index, None):
             try:
-                await kube.create_config_map(meta.namespace, build.config_map(job, index, None))
+                await kube.create_config_map(meta.namespace, owned.config_map(job, index, None))
             except AlreadyExists as e:
                 # Another controller of ours was faster, or the object is foreign: the next observation tells.
                 raise Conflict(e.code, e.message) from None
         case actions.WriteIndex(index, known):
-            await kube.put_config_map(meta.namespace, build.config_map(job, index, known))
+            await kube.put_config_map(meta.namespace, owned.config_map(job, index, known))
         case actions.CreateDriver(config, specification):
-            await _create_driver(kube, job, build.driver_pod(job.made_from(specification), config))
+            await _create_driver(kube, job, driver_pod(job.made_from(specification), config))
         case actions.DeletePod(name, uid, known, grace):
             with contextlib.suppress(NotFound):
                 await kube.delete_pod(meta.namespace, name, uid, known, grace)
@@ -83,30 +75,11 @@ async def _tell(drivers: Drivers, uid: str, action: Action) -> None:
             await drivers.complete(uid, checkpoint, epoch)
 
 
-async def credentials(kube: Kube, namespace: str, job: str) -> Credentials:
-    """Read the job's Secret.
-
-    :returns: the token and the certificate (PEM).
-    :raises SecretMissing: the Secret is missing, or one of the two cannot be read from it.
-    """
-    name = names.control_secret(job)
-    secret = await kube.get_secret(namespace, name)
-    try:
-        found = (secret or {}).get("data") or {}
-        data = {k: base64.b64decode(found[k]).decode() for k in (names.TOKEN_KEY, names.CERTIFICATE_KEY)}
-    except (KeyError, ValueError):
-        raise SecretMissing(
-            f"the Secret {name} is gone or has been changed",
-            remedy="Delete it if it is there, and the driver's pod: another epoch gets a new one",
-        ) from None
-    return Credentials(data[names.TOKEN_KEY].strip(), data[names.CERTIFICATE_KEY])
-
-
 async def _ensure_secret(kube: Kube, job: StreamJob) -> None:
     meta = job.metadata
     material = certs.new(datetime.now(timezone.utc))
     try:
-        await kube.create_secret(meta.namespace, build.secret(job, material))
+        await kube.create_secret(meta.namespace, owned.secret(job, material))
     except AlreadyExists:
         found = await kube.get_secret(meta.namespace, names.control_secret(meta.name))
         _check_owner(found, job, f"Secret {names.control_secret(meta.name)}")

@@ -110,3 +110,13 @@ Action = (
 )
 # The commands that carry a user's request. Sent twice, or to a driver that should not exist, they do no harm.
 COMMANDS = (SendTermination, SendSavepoint)
+
+
+def completed_token(checkpoint: int) -> str:
+    """The token of a confirmed checkpoint among the acknowledged commands."""
+    return f"checkpoint-{checkpoint}-completed"
+
+
+def deletion_token(savepoints: tuple[str, ...]) -> str:
+    """The token of a deletion among the acknowledged commands."""
+    return " ".join(("delete", *savepoints))

@@ -23,9 +23,9 @@ from ...api.policies import Termination
 from ...api.types import duration, moment, timestamp
 from ...protocol.messages import Mode, Problem, TerminationRequest
 from ..objects import names
-from ..reconciler.observe import Observed, Pod
 from ..reports.messages import sentence
 from .actions import Action, DeletePod
+from .observed import Observed, Pod
 from .status import drained, end_failed, ended_with_nothing_left, fail, final, settle
 
 CANCEL_GRACE = 1  # second

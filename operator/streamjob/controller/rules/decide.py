@@ -24,12 +24,13 @@ from ...api import DriverInfo, Phase, TerminationInfo
 from ...api.specification import digest
 from ...protocol import index as indices
 from ...protocol.messages import DriverPhase, Mode
-from ..objects import build, names
-from ..reconciler.observe import Observed
+from ..objects import names
 from ..reports.messages import sentence
 from . import actions, diagnosis
 from .actions import Action
 from .context import AT_ONCE_AGAIN, CANCEL_GRACE, RECHECK, Case, Decision, Goal, goal, kill, release, request
+from .driver_config import driver_config
+from .observed import Observed
 from .policies import escalation, indexing, restarts, retention, savepoints, terminal_states, upgrade
 from .status import degraded, fail, seconds_until, seen
 
@@ -195,7 +196,7 @@ def begin_an_epoch(c: Case) -> Decision:
     s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
     told = request(termination, epoch, c.o.job.spec.termination) if termination else None
     job = c.o.job.made_from(made_from)
-    config = build.driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
+    config = driver_config(job, c.o.index, epoch, c.s.started_epoch, told)
     new = c.o.index is None and c.o.index_problem is None
     index = (actions.WriteIndex(indices.empty(c.o.job.metadata.uid), None),) if new else ()
     do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))

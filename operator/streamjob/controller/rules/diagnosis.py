@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from ...api import StreamJob
 from ...protocol.messages import Problem
-from ..reconciler.observe import Exit, Observed, Pod
 from ..reports.log_redaction import without_secrets
+from .observed import Exit, Observed, Pod
 
 # Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")

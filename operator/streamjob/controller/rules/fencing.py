@@ -8,9 +8,9 @@ the new leader observe what it decides on.
 
 from __future__ import annotations
 
-from ..reconciler.observe import Observed
 from .actions import WriteIndex
 from .context import Decision
+from .observed import Observed
 
 
 def take_charge(o: Observed, term: int) -> Decision | None:

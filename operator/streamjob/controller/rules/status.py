@@ -30,9 +30,9 @@ from ...api.types import moment, timestamp
 from ...protocol.index import Index
 from ...protocol.messages import SAVEPOINT_ID, DriverPhase, DriverStatus, Problem, StageStatus
 from ...protocol.records import CheckpointRecord
-from ..reconciler.observe import Observed, Pod
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
+from .observed import Observed, Pod
 
 S = TypeVar("S")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....protocol import index as indices
 from ....protocol.errors import FormatError
 from ....protocol.messages import DriverPhase, Problem
-from ...drivers.connections import completed_token
 from .. import actions
+from ..actions import completed_token
 from ..context import RECHECK, Case, Decision, Goal
 from .rebuild import how_to_go_on, may_begin, rebuild
 

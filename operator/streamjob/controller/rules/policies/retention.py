@@ -19,9 +19,9 @@ from ....api.types import duration, moment, timestamp
 from ....protocol import index as indices
 from ....protocol.index import Index
 from ....protocol.messages import SAVEPOINT_ID, SavepointDeletion
-from ...reconciler.observe import Observed
-from ..actions import Action, DeleteSavepoints, WriteIndex
+from ..actions import Action, DeleteSavepoints, WriteIndex, deletion_token
 from ..context import Case
+from ..observed import Observed
 
 
 def tidy(c: Case) -> tuple[Action, ...]:
@@ -68,8 +68,3 @@ def surplus(index: Index, retained: Retained, now: datetime) -> list[str]:
 def _plain(savepoint: str) -> str:
     """Normalize the slashes after `file:` and at the end, so that the same location compares equal."""
     return re.sub(r"^file:/+", "file:/", savepoint).rstrip("/")
-
-
-def deletion_token(savepoints: tuple[str, ...]) -> str:
-    """The token of a deletion among the acknowledged commands."""
-    return " ".join(("delete", *savepoints))

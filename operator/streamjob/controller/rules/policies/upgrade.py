@@ -28,10 +28,10 @@ from ....api import (
 )
 from ....api.types import duration, moment, timestamp
 from ....protocol.messages import DriverPhase, Problem
-from ...reconciler.observe import Pod
 from ...reports.messages import ROLLED_BACK, how_it_went
 from .. import actions, diagnosis
 from ..context import Case, Decision, Goal
+from ..observed import Pod
 from ..status import NOT_MADE, fail
 
 ATTEMPTS = 2  # of a new specification; a single failure may be chance (an eviction, a broker that is down)

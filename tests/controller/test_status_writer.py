@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller.api_server.kube import Forbidden
-from streamjob.controller.reconciler.reconciler import REFUSALS, Reconciler, Task
+from streamjob.controller.api_server.errors import Forbidden
+from streamjob.controller.reconciler.status_writer import REFUSALS, StatusWriter
+from streamjob.controller.reconciler.work_queue import WorkItem
 from streamjob.controller.rules.actions import CreateDriver
 from streamjob.controller.rules.status import NOT_MADE
 
@@ -15,7 +16,7 @@ from . import given
 
 
 class Kube:
-    """The API server as far as `_tell` asks it."""
+    """The API server as far as `StatusWriter.report` asks it."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         self._job = given.job(status=status)
@@ -45,10 +46,10 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
 ) -> None:
     """A refused read shows nothing: an earlier controller may have created the pod, which may have run and gone."""
     kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
-    reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
+    writer = StatusWriter(kube, Leader(), lambda: given.NOW)  # type: ignore[arg-type]
     action = refused and object.__new__(refused)
-    task = Task(uid=given.UID, failures=REFUSALS)
-    await reconciler._tell("shop", "orders", Forbidden(403, "pods is forbidden"), task, action)
+    item = WorkItem("shop", "orders", uid=given.UID, failures=REFUSALS)
+    await writer.report(item, Forbidden(403, "pods is forbidden"), action)
     assert kube.written["lastError"]["reason"] == "Forbidden"
     assert kube.written["driver"].get("phase") == phase
 
@@ -65,7 +66,7 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
 async def test_a_refusal_is_reported_when_it_lasts(message: str, refusals: int, reported: bool) -> None:
     """An API server that has just started knows bindings before their roles."""
     kube = Kube({"phase": "Running", "epoch": 1, "startedEpoch": 1})
-    reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
-    task = Task(uid=given.UID, failures=refusals - 1)
-    await reconciler._tell("shop", "orders", Forbidden(403, message), task)
+    writer = StatusWriter(kube, Leader(), lambda: given.NOW)  # type: ignore[arg-type]
+    item = WorkItem("shop", "orders", uid=given.UID, failures=refusals - 1)
+    await writer.report(item, Forbidden(403, message))
     assert bool(kube.written) is reported

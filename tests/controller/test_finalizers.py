@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamjob.controller.api_server import kube
+from streamjob.controller.api_server.errors import Conflict, Forbidden, NamespaceTerminating, error_of
 from streamjob.controller.api_server.finalizers import say_farewell
-from streamjob.controller.api_server.kube import Conflict, Forbidden, NamespaceTerminating
 from streamjob.controller.objects import names
 
 Obj = dict[str, Any]
@@ -58,7 +58,7 @@ class Server(kube.Kube):
         if method == "POST":
             assert path.endswith("/configmaps?dryRun=All")
             if self.ending:
-                raise kube._error(403, json.dumps(REFUSAL), {})
+                raise error_of(403, json.dumps(REFUSAL), {})
             return {}
         if name == "streamjobs":
             found = [self._job(*key) for key in self.finalizers if key[0] == namespace]
@@ -96,8 +96,8 @@ async def test_otherwise_one_question_is_all_that_it_asks() -> None:
 
 
 def test_a_refusal_for_any_other_reason_is_another_error() -> None:
-    ending = kube._error(403, json.dumps(REFUSAL), {})
+    ending = error_of(403, json.dumps(REFUSAL), {})
     assert isinstance(ending, NamespaceTerminating)
-    other = kube._error(403, json.dumps(REFUSAL | {"details": {"name": "x"}}), {})
+    other = error_of(403, json.dumps(REFUSAL | {"details": {"name": "x"}}), {})
     assert isinstance(other, Forbidden)
     assert not isinstance(other, NamespaceTerminating)
