@@ -91,7 +91,7 @@ class TestDeletion:
             index=index(),
             says=terminating(),
         )
-        assert look(o)[3].wake == 540
+        assert look(o)[3].requeue_after == 540
 
     def test_past_its_timeout_it_cancels(self) -> None:
         status = ran(termination=asked(ago=11 * MINUTE))

@@ -208,7 +208,7 @@ class TestBeginning:
         o = observed(wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), says=driver(epoch=2))
         *_, d = look(o)
         assert step(d) is expected
-        assert d.wake == (1 if expected is UpgradeStep.STARTING else None)
+        assert d.requeue_after == (1 if expected is UpgradeStep.STARTING else None)
 
     def test_but_not_if_it_has_failed_while_nobody_looked(self) -> None:
         ready = {

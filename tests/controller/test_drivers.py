@@ -13,8 +13,8 @@ import pytest
 from dev import ports
 from streamjob.controller.drivers import connection, connections
 from streamjob.controller.drivers.connection import DriverRefused, DriverUnreachable
-from streamjob.controller.drivers.connections import Drivers
-from streamjob.controller.drivers.credentials import Credentials
+from streamjob.controller.drivers.connections import DriverConnections
+from streamjob.controller.drivers.credentials import DriverCredentials
 from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.rules.actions import completed_token
@@ -28,14 +28,14 @@ STOP = TerminationRequest("stop-1-1", 1, Mode.STOP, "file:///s")
 
 
 class Control:
-    """The controller's side: `Drivers` for one job, and how often it was woken."""
+    """The controller's side: `DriverConnections` for one job, and how often it was woken."""
 
     def __init__(self, material: Material, port: int) -> None:
         self.material = material
         self.woken = 0
         self.term = 1
         self.jobs = 1
-        self.drivers = Drivers(
+        self.drivers = DriverConnections(
             self._credentials,
             self._changed,
             jobs=lambda: self.jobs,
@@ -43,14 +43,14 @@ class Control:
             port=port,
         )
 
-    async def _credentials(self, namespace: str, job: str) -> Credentials:
+    async def _credentials(self, namespace: str, job: str) -> DriverCredentials:
         assert (namespace, job) == ("shop", "orders")
-        return Credentials(self.material.token, self.material.certificate)
+        return DriverCredentials(self.material.token, self.material.certificate)
 
     def _changed(self, namespace: str, job: str) -> None:
         self.woken += 1
 
-    def follow(self, epoch: int = 1, uid: str = UID) -> connection.View:
+    def follow(self, epoch: int = 1, uid: str = UID) -> connection.DriverView:
         return self.drivers.follow(uid, "shop", "orders", f"orders-driver-{epoch}", HOST, epoch)
 
     async def status(self, seconds: float = PATIENCE) -> DriverStatus | None:
@@ -150,7 +150,7 @@ async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_comma
 
 async def test_who_waits_for_the_first_word_is_not_woken_for_it(control: Control, driver: FakeDriver) -> None:
     assert control.follow().status is None
-    view = await control.drivers.first_word(UID)
+    view = await control.drivers.first_status(UID)
     assert view.status == driver.status
     assert control.woken == 0
     await driver.change(phase=DriverPhase.TERMINATING)
@@ -160,12 +160,12 @@ async def test_who_waits_for_the_first_word_is_not_woken_for_it(control: Control
 async def test_a_driver_that_says_nothing_is_not_waited_for_twice(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "FIRST_WORD", 0.1)
+    monkeypatch.setattr(connection, "FIRST_STATUS", 0.1)
     driver.delay = 30
     control.follow()
-    assert (await control.drivers.first_word(UID)).status is None
+    assert (await control.drivers.first_status(UID)).status is None
     begin = time.monotonic()
-    assert (await control.drivers.first_word(UID)).status is None
+    assert (await control.drivers.first_status(UID)).status is None
     assert time.monotonic() - begin < 0.1
 
 
@@ -306,13 +306,13 @@ async def test_no_address_no_command(control: Control) -> None:
 async def test_its_last_word_outlives_it(control: Control, driver: FakeDriver) -> None:
     await control.status()
     control.drivers.forget(UID)
-    assert control.drivers.last_word(UID, 1) == driver.status
-    assert control.drivers.last_word(UID, 2) is None
+    assert control.drivers.last_status(UID, 1) == driver.status
+    assert control.drivers.last_status(UID, 2) is None
     control.drivers.forget_job(UID)
-    assert control.drivers.last_word(UID, 1) is None
+    assert control.drivers.last_status(UID, 1) is None
 
 
 def test_no_secret_is_printed(material: Material) -> None:
-    shown = f"{material} {Credentials(material.token, material.certificate)}"
+    shown = f"{material} {DriverCredentials(material.token, material.certificate)}"
     assert material.token not in shown
     assert "PRIVATE KEY" not in shown

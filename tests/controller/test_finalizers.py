@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.controller.api_server import kube
 from streamjob.controller.api_server.errors import Conflict, Forbidden, NamespaceTerminating, error_of
-from streamjob.controller.api_server.finalizers import say_farewell
+from streamjob.controller.api_server.finalizers import remove_last_finalizers
 from streamjob.controller.objects import names
 
 Obj = dict[str, Any]
@@ -80,7 +80,7 @@ class Server(kube.Kube):
 @pytest.mark.parametrize("conflicts", [0, 3])
 async def test_it_lets_go_of_the_jobs_of_a_namespace_that_is_being_deleted(conflicts: int) -> None:
     server = Server(ending=True, conflicts=conflicts)
-    await say_farewell(server, "shop")
+    await remove_last_finalizers(server, "shop")
     assert server.finalizers == {
         ("shop", "orders"): [OTHERS],
         ("shop", "payments"): [OTHERS],
@@ -91,7 +91,7 @@ async def test_it_lets_go_of_the_jobs_of_a_namespace_that_is_being_deleted(confl
 async def test_otherwise_one_question_is_all_that_it_asks() -> None:
     """As when it is upgraded, or its node is drained."""
     server = Server(ending=False)
-    await say_farewell(server, "shop")
+    await remove_last_finalizers(server, "shop")
     assert server.calls == [("POST", "/api/v1/namespaces/shop/configmaps?dryRun=All")]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjob.api import ConditionType, Phase
-from streamjob.controller.reports.log_redaction import ALL, LINES, last_words, without_secrets
+from streamjob.controller.reports.log_redaction import ALL, LINES, end_of_log, without_secrets
 from streamjob.protocol.messages import DriverPhase, Problem
 
 from .given import driver, exited, failed, index, job, look, observed, ran
@@ -23,7 +23,7 @@ ModuleNotFoundError: No module named 'pandas'
 
 
 def test_a_job_that_backs_off_has_the_end_of_its_log() -> None:
-    end = exited(1, tail=last_words(TRACEBACK))
+    end = exited(1, tail=end_of_log(TRACEBACK))
     phase, reason, _, d = look(observed(job(status=ran()), pods=[end], index=index()))
     assert (phase, reason) == (Phase.RESTARTING, "DriverExited")
     for kind in ConditionType.READY, ConditionType.RECONCILING:
@@ -35,7 +35,7 @@ def test_a_job_that_backs_off_has_the_end_of_its_log() -> None:
 
 
 def test_so_has_one_that_is_given_up() -> None:
-    end = exited(1, 2, tail=last_words(TRACEBACK))
+    end = exited(1, 2, tail=end_of_log(TRACEBACK))
     o = observed(
         job(status=ran(2, restarts=failed(count=3)), restart={"limit": 3}), pods=[end], index=index()
     )
@@ -72,7 +72,7 @@ def test_what_a_script_raises_is_read_as_critically() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_blotted_out(line: str) -> None:
-    said = last_words(f"before\n{line}\nafter")
+    said = end_of_log(f"before\n{line}\nafter")
     assert SECRET not in said
     assert "before" in said or "PRIVATE" in line
 
@@ -94,12 +94,12 @@ def test_also_by_its_own_form(text: str) -> None:
     ],
 )
 def test_what_does_not_stays_as_it_is(line: str) -> None:
-    assert last_words(line) == line
+    assert end_of_log(line) == line
 
 
 @given(st.text(max_size=5000))
 def test_it_is_short(log: str) -> None:
-    said = last_words(log)
+    said = end_of_log(log)
     assert len(said) <= ALL
     assert len(said.splitlines()) <= LINES
     assert without_secrets(said) == said or "***" in said
@@ -107,5 +107,5 @@ def test_it_is_short(log: str) -> None:
 
 def test_a_secret_is_not_hidden_by_being_cut() -> None:
     """Cut first, the name would be gone and the value would stay."""
-    said = last_words("password=" + '"' + " ".join([SECRET] * 100) + '"')
+    said = end_of_log("password=" + '"' + " ".join([SECRET] * 100) + '"')
     assert SECRET not in said

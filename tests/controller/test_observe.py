@@ -38,7 +38,7 @@ def container(**state: Any) -> dict[str, Any]:
 def test_a_new_pod() -> None:
     pod = parse_pod(raw({"phase": "Pending"}, annotations={names.ANNOTATION_GENERATION: "4"}))
     assert pod is not None
-    assert (pod.epoch, pod.generation, pod.started, pod.over, pod.node) == (2, 4, False, False, "n1")
+    assert (pod.epoch, pod.generation, pod.started, pod.terminated, pod.node) == (2, 4, False, False, "n1")
 
 
 def test_a_running_pod() -> None:
@@ -74,7 +74,7 @@ def test_the_final_report() -> None:
     status = driver(DriverPhase.TERMINATED, 2, completed=record(1, 2))
     pod = parse_pod(ended(report(status)))
     assert pod is not None
-    assert pod.over
+    assert pod.terminated
     assert pod.exit is not None
     assert pod.exit.report == status
 

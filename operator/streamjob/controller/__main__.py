@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kopf
 
-from .api_server.finalizers import say_farewell
+from .api_server.finalizers import remove_last_finalizers
 from .api_server.kube import Kube
 from .api_server.leader import Leader
 from .process import logs
@@ -100,7 +100,7 @@ async def serve(namespaces: list[str], own: str, lease: str, address: str) -> No
         await kopf.operator(
             registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True
         )
-    await say_farewell(Kube(namespaces), own)
+    await remove_last_finalizers(Kube(namespaces), own)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class KubeError(StreamJobError):
         self.retry_after = retry_after
 
 
-class NotFound(KubeError):
+class ObjectNotFound(KubeError):
     reason = "NotFound"
 
 
@@ -71,7 +71,7 @@ def error_of(code: int, data: bytes | str | None, headers: Any) -> KubeError:
         reason, message, causes = "", str(data)[:200], []
     message = message or f"the API server answered {code}"
     if code == 404:
-        return NotFound(code, message)
+        return ObjectNotFound(code, message)
     if code == 409:
         return (AlreadyExists if reason == "AlreadyExists" else Conflict)(code, message)
     if code == 403 and NamespaceTerminating.reason in causes:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 5  # another replica, or a driver's final report, may change the job in between
 
 
-async def say_farewell(kube: Kube, namespace: str) -> None:
+async def remove_last_finalizers(kube: Kube, namespace: str) -> None:
     """Remove our finalizer from each job of `namespace`, if the namespace is being deleted."""
     await kube.open()
     try:
@@ -28,14 +28,14 @@ async def say_farewell(kube: Kube, namespace: str) -> None:
             return
         for job in await kube.list_jobs():
             if job["metadata"]["namespace"] == namespace:
-                await _let_go(kube, namespace, job["metadata"]["name"])
+                await _remove_finalizer(kube, namespace, job["metadata"]["name"])
     except StreamJobError as e:
-        log.warning("the last look at the namespace %s: %s", namespace, e)
+        log.warning("the finalizers of the namespace %s could not be removed: %s", namespace, e)
     finally:
         await kube.close()
 
 
-async def _let_go(kube: Kube, namespace: str, name: str) -> None:
+async def _remove_finalizer(kube: Kube, namespace: str, name: str) -> None:
     for _ in range(ATTEMPTS):
         job = await kube.get_job(namespace, name)
         if job is None or names.FINALIZER not in (found := job["metadata"].get("finalizers", [])):
@@ -45,5 +45,7 @@ async def _let_go(kube: Kube, namespace: str, name: str) -> None:
             await kube.put_finalizers(namespace, name, job["metadata"]["resourceVersion"], rest)
         except Conflict:
             continue
-        log.info("the namespace %s is being deleted: let go of the StreamJob %s", namespace, name)
+        log.info(
+            "the namespace %s is being deleted: removed the finalizer of the StreamJob %s", namespace, name
+        )
         return

@@ -20,7 +20,7 @@ from ...api import GROUP, KIND, PLURAL, VERSION
 from ..objects import Obj
 from ..process import metrics
 from . import paths
-from .errors import KubeError, NamespaceTerminating, NotFound, error_of
+from .errors import KubeError, NamespaceTerminating, ObjectNotFound, error_of
 
 TIMEOUT = 15.0
 # Objects per answer of a list: parsing thousands at once would block everything else.
@@ -95,7 +95,7 @@ class Kube:
     # --- pods: get, list, create, delete ------------------------------------------------------------------------
 
     async def get_pod(self, namespace: str, name: str) -> Obj | None:
-        """Answers at once, where `list_pods` takes up to a tenth of a second: see `observe.glance`."""
+        """Answers at once, where `list_pods` takes up to a tenth of a second: see `reconciler.observe`."""
         return await self._or_none(self._call("GET", paths.core(namespace, "pods", name)))
 
     async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
@@ -117,7 +117,7 @@ class Kube:
 
         :param grace: the grace period in seconds; None: the pod's own.
         :raises Conflict: another pod has the name, or the pod is no longer at `version`.
-        :raises NotFound:
+        :raises ObjectNotFound:
         """
         preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
         body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
@@ -181,7 +181,7 @@ class Kube:
         """Replace the Lease.
 
         :raises Conflict: it is no longer at the resourceVersion in `body`.
-        :raises NotFound:
+        :raises ObjectNotFound:
         """
         return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
@@ -214,7 +214,7 @@ class Kube:
     async def _or_none(self, call: Any) -> Obj | None:
         try:
             found: Obj = await call
-        except NotFound:
+        except ObjectNotFound:
             return None
         return found
 

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from ...protocol.errors import StreamJobError
 from ..objects import Obj
-from .errors import AlreadyExists, Conflict, NotFound
+from .errors import AlreadyExists, Conflict, ObjectNotFound
 from .kube import Kube
 from .lease import LAPSE, RENEW_EVERY, Candidate, Record
 
@@ -114,13 +114,13 @@ class Leader:
         if self.term:
             try:
                 return await self._write(self._candidate.next(self._now()))
-            except (Conflict, NotFound):
+            except (Conflict, ObjectNotFound):
                 pass  # somebody else wrote or deleted the Lease
         found = await self._kube.get_lease(self._namespace, self._name)
         self._candidate.saw(_record(found) if found else None, self._now())
         try:
             await self._write(self._candidate.next(self._now()))
-        except (Conflict, AlreadyExists, NotFound):
+        except (Conflict, AlreadyExists, ObjectNotFound):
             log.debug("another candidate was faster")
 
     async def _write(self, record: Record | None) -> None:

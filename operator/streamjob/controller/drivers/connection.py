@@ -22,7 +22,7 @@ from ...protocol import codec
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.messages import TERM_HEADER, TLS_NAME, DriverStatus, Problem
 from ..api_server.errors import KubeError
-from .credentials import Credentials
+from .credentials import DriverCredentials
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ POLL_SECONDS_OF_MANY = 50.0  # with many jobs; a driver allows 60 at most
 COMMAND_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
 RETRY_FIRST, RETRY_MAX = 0.1, 2.0
 SILENT_AFTER = 30.0  # seconds without an answer until the job is enqueued; plus what a longer poll adds
-FIRST_WORD = 1.0  # seconds that a reconcile waits for the first status of a new driver
+FIRST_STATUS = 1.0  # seconds that a reconcile waits for the first status of a new driver
 ANSWER_LIMIT = 1 << 20
 
 
@@ -57,7 +57,7 @@ class DriverRefused(StreamJobError):
 
 
 @dataclass(frozen=True)
-class View:
+class DriverView:
     """What is known about a driver now.
 
     :param status: its last status; None before the first answer.
@@ -70,7 +70,7 @@ class View:
     acknowledged: frozenset[str] = frozenset()
 
 
-class Line:
+class DriverConnection:
     """The connection to one driver. It polls from its creation until `close`.
 
     :param credentials: reads the job's Secret.
@@ -88,7 +88,7 @@ class Line:
         ip: str,
         epoch: int,
         port: int,
-        credentials: Callable[[], Awaitable[Credentials]],
+        credentials: Callable[[], Awaitable[DriverCredentials]],
         changed: Callable[[], None],
         term: Callable[[], int],
         rest: Callable[[], float],
@@ -114,19 +114,19 @@ class Line:
         self._session = session
         self.closed: asyncio.Task[None] = asyncio.create_task(self._poll(), name=f"poll-{pod}")
 
-    def view(self) -> View:
+    def view(self) -> DriverView:
         silent = self._loop.time() - self._heard
         silent *= silent >= SILENT_AFTER + self._wait - POLL_SECONDS
-        return View(self.status, silent, frozenset(self._acknowledged))
+        return DriverView(self.status, silent, frozenset(self._acknowledged))
 
     def close(self) -> None:
         self.closed.cancel()
 
-    async def first_word(self) -> None:
+    async def first_status(self) -> None:
         """Wait for the first status if the connection is new. The waiting reconcile sees it, so the job is
         not enqueued for it.
         """
-        left = self._opened + FIRST_WORD - self._loop.time()
+        left = self._opened + FIRST_STATUS - self._loop.time()
         if self.status is None and left > 0:
             self._waiter = self._loop.create_future()
             try:
@@ -140,7 +140,7 @@ class Line:
 
     async def _poll(self) -> None:
         """Poll until cancelled: again at once after each answer, after a growing pause on each failure."""
-        pause, told = RETRY_FIRST, False
+        pause, reported_silence = RETRY_FIRST, False
         while True:
             after = self.status.version if self.status else -1
             self._wait = POLL_SECONDS_OF_MANY if self._many() else POLL_SECONDS
@@ -152,8 +152,8 @@ class Line:
                 news = self._take(await self._call("GET", path, None, patience))
             except StreamJobError as e:
                 log.debug("%s: %s", self.pod, e)
-                if not told and self.view().silent:
-                    told = True
+                if not reported_silence and self.view().silent:
+                    reported_silence = True
                     self._changed()
                 # Reading the Secret may fail because the API server throttles us: wait as long as it asks.
                 rest = e.retry_after or 0.0 if isinstance(e, KubeError) else 0.0
@@ -163,9 +163,9 @@ class Line:
             pause = RETRY_FIRST
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
-            elif news or told:
+            elif news or reported_silence:
                 self._changed()
-            told = False
+            reported_silence = False
 
     async def _second_connection(self) -> None:
         """Open a second connection, for commands. The long poll occupies the first one, so that a command

@@ -1,4 +1,4 @@
-"""Connections to drivers: one `Line` for each live driver, and what all lines share.
+"""Connections to drivers: one `DriverConnection` for each live driver, and what all connections share.
 
 A connection takes about 50 KB. A driver has one or two of them, and all share what they can (ADR 18).
 """
@@ -21,9 +21,9 @@ from ...protocol.messages import (
     TerminationRequest,
 )
 from ..rules.actions import completed_token
-from . import connection as lines
-from .connection import DriverUnreachable, Line, View
-from .credentials import Credentials
+from . import connection as connection_module
+from .connection import DriverConnection, DriverUnreachable, DriverView
+from .credentials import DriverCredentials
 
 # Jobs per second that are reconciled only for their figures: each costs 3 reads and a write.
 FIGURES_RATE = 4.0
@@ -33,13 +33,15 @@ MANY = 200  # jobs; up to here each driver has a spare connection for commands, 
 def open_session() -> aiohttp.ClientSession:
     """Open the session for all drivers. Each has its own address, so none takes another's connections."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, limit_per_host=4, keepalive_timeout=2 * lines.POLL_SECONDS),
+        connector=aiohttp.TCPConnector(
+            limit=0, limit_per_host=4, keepalive_timeout=2 * connection_module.POLL_SECONDS
+        ),
         auto_decompress=False,
         trust_env=False,
     )
 
 
-class Drivers:
+class DriverConnections:
     """All drivers, by the uid of their job.
 
     :param credentials: reads the Secret of a job, given its namespace and name.
@@ -52,7 +54,7 @@ class Drivers:
 
     def __init__(
         self,
-        credentials: Callable[[str, str], Awaitable[Credentials]],
+        credentials: Callable[[str, str], Awaitable[DriverCredentials]],
         changed: Callable[[str, str], None],
         *,
         jobs: Callable[[], int],
@@ -67,25 +69,25 @@ class Drivers:
         self._port = port
         self._open_session = session
         self._session: aiohttp.ClientSession | None = None
-        self._lines: dict[str, Line] = {}
-        self._last_words: dict[str, DriverStatus] = {}
+        self._connections: dict[str, DriverConnection] = {}
+        self._last_statuses: dict[str, DriverStatus] = {}
 
-    def follow(self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int) -> View:
+    def follow(self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int) -> DriverView:
         """Follow this driver from now on, and no earlier driver of the job.
 
         :returns: what is known of the driver; an empty view while its pod has no address.
         """
-        line = self._lines.get(uid)
-        if line is not None and (line.pod, line.ip) != (pod, ip):
+        connection = self._connections.get(uid)
+        if connection is not None and (connection.pod, connection.ip) != (pod, ip):
             self.forget(uid)
-            line = None
-        if line is None:
+            connection = None
+        if connection is None:
             if ip is None:
-                return View()
+                return DriverView()
             changed = lambda: self._changed(namespace, job)  # noqa: E731
             credentials = lambda: self._credentials(namespace, job)  # noqa: E731
             self._session = self._session or self._open_session()
-            line = Line(
+            connection = DriverConnection(
                 uid,
                 pod,
                 ip,
@@ -98,36 +100,36 @@ class Drivers:
                 self._many,
                 self._session,
             )
-            self._lines[uid] = line
-        return line.view()
+            self._connections[uid] = connection
+        return connection.view()
 
-    async def first_word(self, uid: str) -> View:
+    async def first_status(self, uid: str) -> DriverView:
         """Wait a moment for the first status of a driver that we have only just begun to follow.
 
         Otherwise a controller that takes over would report for each job that its driver has not answered yet,
         and correct that a moment later.
         """
-        if (line := self._lines.get(uid)) is None:
-            return View()
-        await line.first_word()
-        return line.view()
+        if (connection := self._connections.get(uid)) is None:
+            return DriverView()
+        await connection.first_status()
+        return connection.view()
 
-    def last_word(self, uid: str, epoch: int) -> DriverStatus | None:
+    def last_status(self, uid: str, epoch: int) -> DriverStatus | None:
         """Return the last status of this epoch's driver, kept since `forget`; None if there is none."""
-        status = self._last_words.get(uid)
+        status = self._last_statuses.get(uid)
         return status if status is not None and status.epoch == epoch else None
 
     def forget(self, uid: str) -> None:
-        """Close the line to the job's driver, and keep the driver's last status."""
-        if (line := self._lines.pop(uid, None)) is not None:
-            if line.status is not None:
-                self._last_words[uid] = line.status
-            line.close()
+        """Close the connection to the job's driver, and keep the driver's last status."""
+        if (connection := self._connections.pop(uid, None)) is not None:
+            if connection.status is not None:
+                self._last_statuses[uid] = connection.status
+            connection.close()
 
     def forget_job(self, uid: str) -> None:
-        """Close the line and drop the last status: the job is gone."""
+        """Close the connection and drop the last status: the job is gone."""
         self.forget(uid)
-        self._last_words.pop(uid, None)
+        self._last_statuses.pop(uid, None)
 
     async def terminate(self, uid: str, request: TerminationRequest) -> None:
         """Send the request.
@@ -135,7 +137,7 @@ class Drivers:
         :raises DriverUnreachable:
         :raises DriverRefused:
         """
-        await self._line(uid).put("/v1/termination", codec.dumps(request), request.request_id)
+        await self._connection(uid).put("/v1/termination", codec.dumps(request), request.request_id)
 
     async def savepoint(self, uid: str, request: SavepointRequest) -> None:
         """Send the request.
@@ -143,7 +145,7 @@ class Drivers:
         :raises DriverUnreachable:
         :raises DriverRefused:
         """
-        await self._line(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
+        await self._connection(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
 
     async def delete(self, uid: str, deletion: SavepointDeletion, token: str) -> None:
         """Send the deletion.
@@ -151,7 +153,7 @@ class Drivers:
         :raises DriverUnreachable:
         :raises DriverRefused:
         """
-        await self._line(uid).put("/v1/deletions", codec.dumps(deletion), token)
+        await self._connection(uid).put("/v1/deletions", codec.dumps(deletion), token)
 
     async def ask_for_records(self, uid: str, request: RecordsRequest) -> None:
         """Send the request.
@@ -159,7 +161,7 @@ class Drivers:
         :raises DriverUnreachable:
         :raises DriverRefused:
         """
-        await self._line(uid).put("/v1/records", codec.dumps(request), request.token)
+        await self._connection(uid).put("/v1/records", codec.dumps(request), request.token)
 
     async def complete(self, uid: str, checkpoint: int, epoch: int) -> None:
         """Tell the driver that the index has the checkpoint.
@@ -168,11 +170,11 @@ class Drivers:
         :raises DriverRefused:
         """
         path = f"/v1/checkpoints/{checkpoint}/completed"
-        await self._line(uid).put(path, codec.dumps(Completed(epoch)), completed_token(checkpoint))
+        await self._connection(uid).put(path, codec.dumps(Completed(epoch)), completed_token(checkpoint))
 
     def _rest(self) -> float:
         """Seconds between two reconciles of a job for its figures alone: the more drivers, the longer."""
-        return max(lines.POLL_SECONDS, len(self._lines) / FIGURES_RATE)
+        return max(connection_module.POLL_SECONDS, len(self._connections) / FIGURES_RATE)
 
     def _many(self) -> bool:
         """Whether there are many drivers, judged by the jobs.
@@ -181,18 +183,18 @@ class Drivers:
         """
         return self._jobs() > MANY
 
-    def _line(self, uid: str) -> Line:
-        line = self._lines.get(uid)
-        if line is None:
+    def _connection(self, uid: str) -> DriverConnection:
+        connection = self._connections.get(uid)
+        if connection is None:
             raise DriverUnreachable("the driver has no address yet")
-        return line
+        return connection
 
     async def close(self) -> None:
-        for uid in list(self._lines):
-            self._lines[uid].close()
-        closing = [line.closed for line in self._lines.values()]
-        self._lines.clear()
-        self._last_words.clear()
+        for uid in list(self._connections):
+            self._connections[uid].close()
+        closing = [connection.closed for connection in self._connections.values()]
+        self._connections.clear()
+        self._last_statuses.clear()
         await asyncio.gather(*closing, return_exceptions=True)
         if self._session is not None:
             session, self._session = self._session, None

@@ -11,7 +11,7 @@ from ..objects import names
 
 
 @dataclass(frozen=True)
-class Credentials:
+class DriverCredentials:
     """The job's Secret: the token that we show and the certificate (PEM) that we accept."""
 
     token: str = field(repr=False)
@@ -25,7 +25,7 @@ class SecretMissing(StreamJobError):
     retryable = True
 
 
-async def read_credentials(kube: Kube, namespace: str, job: str) -> Credentials:
+async def read_credentials(kube: Kube, namespace: str, job: str) -> DriverCredentials:
     """Read the job's Secret.
 
     :returns: the token and the certificate (PEM).
@@ -41,4 +41,4 @@ async def read_credentials(kube: Kube, namespace: str, job: str) -> Credentials:
             f"the Secret {name} is gone or has been changed",
             remedy="Delete it if it is there, and the driver's pod: another epoch gets a new one",
         ) from None
-    return Credentials(data[names.TOKEN_KEY].strip(), data[names.CERTIFICATE_KEY])
+    return DriverCredentials(data[names.TOKEN_KEY].strip(), data[names.CERTIFICATE_KEY])

@@ -36,7 +36,7 @@ MINUTES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 
 RECONCILE_SECONDS = Histogram(
     "streamjob_reconcile_seconds",
-    "One pass: observe, decide, write the status, act",
+    "One round of a reconcile: observe, decide, write the status, act",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )
@@ -48,7 +48,7 @@ COMMAND_SECONDS = Histogram(
 )
 RECONCILE_ERRORS = Counter(
     "streamjob_reconcile_errors_total",
-    "Passes that failed and are tried again",
+    "Reconciles that failed and are repeated",
     ["reason"],
     registry=REGISTRY,
 )
@@ -103,7 +103,7 @@ UPGRADES = Counter(
 )
 
 
-class Outcome:
+class OutcomeLabel:
     """The outcome of a termination, a savepoint or an upgrade: a label's value."""
 
     COMPLETED = "Completed"
@@ -112,7 +112,7 @@ class Outcome:
     ROLLED_BACK = "RolledBack"
 
 
-class Cause:
+class KillCause:
     """Why a driver was killed: a label's value."""
 
     ASKED = "Asked"  # spec.state is Cancelled, or termination.onDelete is Cancel
@@ -141,16 +141,16 @@ def count(job: StreamJob, new: Status, now: float) -> None:
 
 def _cause(job: StreamJob, new: Status) -> str:
     if new.escalation is not None and new.escalation.mode is Escalation.CANCEL:
-        return Cause.ESCALATION
+        return KillCause.ESCALATION
     state, on_delete = job.spec.state, job.spec.termination.on_delete
     asked = state is State.CANCELLED or (state is State.RUNNING and on_delete is OnDelete.CANCEL)
-    return Cause.DELETION if job.deleting and not asked else Cause.ASKED
+    return KillCause.DELETION if job.deleting and not asked else KillCause.ASKED
 
 
 def _count_savepoint(old: SavepointRequestStatus | None, new: SavepointRequestStatus | None) -> None:
     known = old is not None and new is not None and old.request_id == new.request_id and old.over
     if new is not None and new.over and not known:
-        outcome = Outcome.GIVEN_UP if new.checkpoint is None else Outcome.COMPLETED
+        outcome = OutcomeLabel.GIVEN_UP if new.checkpoint is None else OutcomeLabel.COMPLETED
         SAVEPOINTS.labels(new.cause.value, outcome).inc()
 
 
@@ -161,9 +161,9 @@ def _count_upgrade(old: UpgradeStatus | None, new: UpgradeStatus | None) -> None
         UPGRADES_STARTED.inc()
     if before is None or before == after:
         return
-    ends = {UpgradeStep.COMPLETED: Outcome.COMPLETED, UpgradeStep.ROLLED_BACK: Outcome.ROLLED_BACK}
+    ends = {UpgradeStep.COMPLETED: OutcomeLabel.COMPLETED, UpgradeStep.ROLLED_BACK: OutcomeLabel.ROLLED_BACK}
     outcome = ends.get(new.step) if new is not None and new.target == before else None
-    UPGRADES.labels(outcome or Outcome.GIVEN_UP).inc()
+    UPGRADES.labels(outcome or OutcomeLabel.GIVEN_UP).inc()
 
 
 def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | None, now: float) -> None:
@@ -173,7 +173,7 @@ def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | No
     if same and is_now is not None and is_now.final_checkpoint is None:
         return
     late = now > moment(was.deadline).timestamp()
-    outcome = (Outcome.LATE if late else Outcome.COMPLETED) if same else Outcome.GIVEN_UP
+    outcome = (OutcomeLabel.LATE if late else OutcomeLabel.COMPLETED) if same else OutcomeLabel.GIVEN_UP
     # requestedAt may come from another replica's clock.
     took = max(now - moment(was.requested_at).timestamp(), 0.0)
     TERMINATION_SECONDS.labels(was.mode, outcome).observe(took)

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 
 from ...api import StreamJob
 from ...protocol.errors import StreamJobError
-from ..api_server.errors import AlreadyExists, Conflict, NotFound
+from ..api_server.errors import AlreadyExists, Conflict, ObjectNotFound
 from ..api_server.kube import Kube
-from ..drivers.connections import Drivers
+from ..drivers.connections import DriverConnections
 from ..objects import Obj, certs, names, owned
 from ..objects.driver_pod import driver_pod
 from ..rules import actions
@@ -26,7 +26,7 @@ class NameTaken(StreamJobError):
     reason = "NameTaken"
 
 
-async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action: Action) -> None:
+async def act(kube: Kube, drivers: DriverConnections, job: StreamJob, version: str, action: Action) -> None:
     """Carry out one action.
 
     :param version: the job's resourceVersion after our last write.
@@ -54,13 +54,13 @@ async def act(kube: Kube, drivers: Drivers, job: StreamJob, version: str, action
         case actions.CreateDriver(config, specification):
             await _create_driver(kube, job, driver_pod(job.made_from(specification), config))
         case actions.DeletePod(name, uid, known, grace):
-            with contextlib.suppress(NotFound):
+            with contextlib.suppress(ObjectNotFound):
                 await kube.delete_pod(meta.namespace, name, uid, known, grace)
         case _:
-            await _tell(drivers, meta.uid, action)
+            await _send(drivers, meta.uid, action)
 
 
-async def _tell(drivers: Drivers, uid: str, action: Action) -> None:
+async def _send(drivers: DriverConnections, uid: str, action: Action) -> None:
     """Send the driver the command of this action."""
     match action:
         case actions.SendTermination(request):

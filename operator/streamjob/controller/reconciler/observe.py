@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ...api import Phase, StreamJob
 from ..api_server.kube import Kube
-from ..drivers.connections import Drivers
+from ..drivers.connections import DriverConnections
 from ..objects import Obj, names
 from ..rules.observed import Observed, Pod
 from ..rules.parse_index import parse_index, parse_term
@@ -27,7 +27,7 @@ UNHEARD = (None, Phase.PENDING, Phase.STARTING, Phase.RESTARTING)
 
 
 async def observe(
-    kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str | None
+    kube: Kube, drivers: DriverConnections, namespace: str, name: str, uid: str | None
 ) -> Observed | None:
     """Read everything about a job.
 
@@ -50,14 +50,14 @@ async def observe(
             return await observe(kube, drivers, namespace, name, None)
     seen = _put_together(StreamJob.parse(obj), pods, config_map)
     pod = seen.pod
-    if pod is None or pod.over:
+    if pod is None or pod.terminated:
         drivers.forget(uid)
-        return replace(seen, driver=drivers.last_word(uid, seen.epoch))
-    return await _with_its_word(seen, pod, drivers)
+        return replace(seen, driver=drivers.last_status(uid, seen.epoch))
+    return await _with_its_status(seen, pod, drivers)
 
 
 async def fast_path_read(
-    kube: Kube, drivers: Drivers, namespace: str, name: str, uid: str, pod: str
+    kube: Kube, drivers: DriverConnections, namespace: str, name: str, uid: str, pod: str
 ) -> Observed | None:
     """The fast-path read: the job, its index and one driver pod, each by name, without a list.
 
@@ -76,9 +76,9 @@ async def fast_path_read(
         return None
     seen = _put_together(StreamJob.parse(obj), [found], config_map)
     known, there = seen.job.status.driver, seen.pod
-    if known is None or there is None or known.uid != there.uid or there.over or there.deleting:
+    if known is None or there is None or known.uid != there.uid or there.terminated or there.deleting:
         return None
-    return await _with_its_word(seen, there, drivers)
+    return await _with_its_status(seen, there, drivers)
 
 
 def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Observed:
@@ -87,11 +87,11 @@ def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Ob
     return Observed(job, parsed, index, version, problem, index_term=parse_term(config_map))
 
 
-async def _with_its_word(seen: Observed, pod: Pod, drivers: Drivers) -> Observed:
+async def _with_its_status(seen: Observed, pod: Pod, drivers: DriverConnections) -> Observed:
     meta = seen.job.metadata
     view = drivers.follow(meta.uid, meta.namespace, meta.name, pod.name, pod.ip, pod.epoch)
     if view.status is None and pod.started and seen.job.status.phase not in UNHEARD:
-        view = await drivers.first_word(meta.uid)
+        view = await drivers.first_status(meta.uid)
     return replace(seen, driver=view.status, silent=view.silent, acknowledged=view.acknowledged)
 
 

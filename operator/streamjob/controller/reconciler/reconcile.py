@@ -21,13 +21,13 @@ from ...protocol.errors import StreamJobError
 from ..api_server.errors import Conflict, Forbidden, NamespaceTerminating
 from ..api_server.kube import Kube
 from ..api_server.leader import Leader, Superseded
-from ..drivers.connections import Drivers
+from ..drivers.connections import DriverConnections
 from ..process import metrics
 from ..rules import actions
 from ..rules.actions import Action
 from ..rules.context import AT_ONCE_AGAIN, Decision
 from ..rules.decide import decide
-from ..rules.fencing import take_charge
+from ..rules.fencing import fence
 from ..rules.observed import Observed
 from ..rules.policies import retention
 from .act import act
@@ -51,7 +51,7 @@ class Reconcile:
         self,
         kube: Kube,
         leader: Leader,
-        drivers: Drivers,
+        drivers: DriverConnections,
         answered: Callable[[], None],
         now: Callable[[], datetime],
     ) -> None:
@@ -81,20 +81,20 @@ class Reconcile:
         try:
             if patched and await self._fast_path(item, term):
                 return AT_ONCE_AGAIN
-            o = await observe(self._kube, self._drivers, item.namespace, item.name, item.uid)
+            observed = await observe(self._kube, self._drivers, item.namespace, item.name, item.uid)
         except Forbidden as e:
             await self._status.report(item, e)
             raise
         self._answered()
-        if o is None:
+        if observed is None:
             self._forget(item)
             return None
-        _note(item, o)
+        _note(item, observed)
         now = self._now()
-        if retention.about_to_go(o, now):
-            o = replace(o, restored_from=await self._kube.list_restored(item.namespace))
-        decision = decide(replace(o, namespace_ends=item.namespace_ends), now)
-        return await self._carry_out(o, decision, self._fencing(o, decision, term), item, term)
+        if retention.about_to_go(observed, now):
+            observed = replace(observed, restored_from=await self._kube.list_restored(item.namespace))
+        decision = decide(replace(observed, namespace_ends=item.namespace_ends), now)
+        return await self._carry_out(observed, decision, self._fencing(observed, decision, term), item, term)
 
     async def _fast_path(self, item: WorkItem, term: int) -> bool:
         """Act at once if the decision asks only for commands to the driver. In a new term, fence the job
@@ -104,32 +104,34 @@ class Reconcile:
         """
         if item.uid is None or item.driver is None:
             return False
-        o = await fast_path_read(self._kube, self._drivers, item.namespace, item.name, item.uid, item.driver)
-        if o is None:
+        observed = await fast_path_read(
+            self._kube, self._drivers, item.namespace, item.name, item.uid, item.driver
+        )
+        if observed is None:
             return False
         self._answered()
-        decision = decide(o, self._now())
-        first = self._fencing(o, decision, term)
+        decision = decide(observed, self._now())
+        first = self._fencing(observed, decision, term)
         commands = bool(decision.actions) and all(isinstance(a, actions.COMMANDS) for a in decision.actions)
         if not commands:
             return False
-        item.version = o.job.metadata.resource_version
+        item.version = observed.job.metadata.resource_version
         item.patched = first is not None  # then the command follows in the next round
-        await self._carry_out(o, decision, first, item, term)
+        await self._carry_out(observed, decision, first, item, term)
         return True
 
-    def _fencing(self, o: Observed, decision: Decision, term: int) -> Decision | None:
+    def _fencing(self, observed: Observed, decision: Decision, term: int) -> Decision | None:
         """The fencing that must precede this decision in a new term; None if it is not needed.
 
         :raises Superseded: the job knows a later term.
         """
-        if o.job.status.term > term:
-            raise Superseded("the job", o.job.status.term)
-        changes = bool(decision.actions) or decision.status != o.job.status
-        return take_charge(o, term) if changes else None
+        if observed.job.status.term > term:
+            raise Superseded("the job", observed.job.status.term)
+        changes = bool(decision.actions) or decision.status != observed.job.status
+        return fence(observed, term) if changes else None
 
     async def _carry_out(
-        self, o: Observed, decision: Decision, first: Decision | None, item: WorkItem, term: int
+        self, observed: Observed, decision: Decision, first: Decision | None, item: WorkItem, term: int
     ) -> float | None:
         """Write the status, then carry out the actions; `first` instead, if it is given.
 
@@ -139,9 +141,9 @@ class Reconcile:
         refused: Action | None = None  # the action that the API server refuses, if one does
         try:
             self._leader.check(term)
-            version = await self._status.write(o.job, decision.status, item)
-            metrics.JOBS.saw(o.job, decision.status)
-            job = o.job.model_copy(update={"status": decision.status})
+            version = await self._status.write(observed.job, decision.status, item)
+            metrics.JOBS.saw(observed.job, decision.status)
+            job = observed.job.model_copy(update={"status": decision.status})
             for action in decision.actions:
                 self._leader.check(term)
                 refused = action
@@ -161,7 +163,7 @@ class Reconcile:
         except StreamJobError as e:
             await self._status.report(item, e, refused)
             raise
-        return decision.wake if first is None and not decision.actions else AT_ONCE_AGAIN
+        return decision.requeue_after if first is None and not decision.actions else AT_ONCE_AGAIN
 
     def _forget(self, item: WorkItem) -> None:
         """Forget the job: it is deleted."""
@@ -172,9 +174,9 @@ class Reconcile:
         metrics.JOBS.forget(item.namespace, item.name)
 
 
-def _note(item: WorkItem, o: Observed) -> None:
+def _note(item: WorkItem, observed: Observed) -> None:
     """Note in the work item what was observed."""
-    item.namespace_ends &= item.uid == o.job.metadata.uid
-    item.uid, item.version = o.job.metadata.uid, o.job.metadata.resource_version
-    item.pods = frozenset(pod.version for pod in o.pods)
-    item.driver = o.pod.name if o.pod is not None else None
+    item.namespace_ends &= item.uid == observed.job.metadata.uid
+    item.uid, item.version = observed.job.metadata.uid, observed.job.metadata.resource_version
+    item.pods = frozenset(pod.version for pod in observed.pods)
+    item.driver = observed.pod.name if observed.pod is not None else None

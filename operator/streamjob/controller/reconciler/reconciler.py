@@ -14,7 +14,7 @@ import aiohttp
 from ..api_server.kube import Kube
 from ..api_server.leader import Leader, Superseded
 from ..drivers.connection import DriverRefused
-from ..drivers.connections import Drivers, open_session
+from ..drivers.connections import DriverConnections, open_session
 from ..drivers.credentials import read_credentials
 from ..process import metrics
 from .reconcile import Reconcile
@@ -26,7 +26,7 @@ class Reconciler:
     """All jobs. Use it in one event loop only, whose time all waits use.
 
     :param now: the wall clock.
-    :param session: opens the HTTP session for the drivers; see `Drivers`.
+    :param session: opens the HTTP session for the drivers; see `DriverConnections`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Reconciler:
     ) -> None:
         self.kube = kube
         self.leader = leader
-        self.drivers = Drivers(
+        self.drivers = DriverConnections(
             lambda namespace, job: read_credentials(kube, namespace, job),
             self.enqueue,
             jobs=lambda: len(self._queue),

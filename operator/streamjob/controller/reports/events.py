@@ -7,27 +7,29 @@ from datetime import datetime, timezone
 from ...api import CheckpointStatus, ConditionType, Phase, Status, StreamJob, UpgradeStatus
 from ...api.types import timestamp
 from ...protocol.messages import Problem
-from .messages import ROLLED_BACK, Event, how_it_went, sentence
+from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
 
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
 
 
-def events(old: Status, new: Status) -> list[Event]:
+def events(old: Status, new: Status) -> list[KubernetesEvent]:
     """List the Events for what changed from `old` to `new`."""
     found = []
     ready = new.condition(ConditionType.READY)
     if new.last_error is not None and new.last_error != old.last_error:
         error = new.last_error
-        found.append(Event(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy))))
+        found.append(
+            KubernetesEvent(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy)))
+        )
     if new.checkpoint is not None and new.checkpoint != old.checkpoint and _tells(old, new.checkpoint, new):
         text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
-        found.append(Event(False, "CheckpointCompleted", text))
+        found.append(KubernetesEvent(False, "CheckpointCompleted", text))
     aborted = new.aborted_checkpoint
     if aborted is not None and aborted != old.aborted_checkpoint:
         text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was given up, the job goes on: {aborted.reason}"
-        found.append(Event(True, "CheckpointAborted", text))
+        found.append(KubernetesEvent(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
-        found.append(Event(False, "SavepointCompleted", new.savepoint.latest))
+        found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))
     asked, before = new.savepoint_request, old.savepoint_request
     if (
         asked is not None
@@ -35,35 +37,35 @@ def events(old: Status, new: Status) -> list[Event]:
         and (before is None or before.failure != asked.failure)
     ):
         text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
-        found.append(Event(True, "SavepointGivenUp", text))
-    found += [Event(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
+        found.append(KubernetesEvent(True, "SavepointGivenUp", text))
+    found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)
     if new.phase is not None and new.phase != old.phase:
-        found.append(Event(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+        found.append(KubernetesEvent(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
     e = new.escalation
     if e is not None and e != old.escalation:
-        found.append(Event(True, "Escalated", ready.message if ready else ""))
+        found.append(KubernetesEvent(True, "Escalated", ready.message if ready else ""))
     if new.upgrade is not None and _news(old.upgrade, new.upgrade):
         found.append(how_it_went(new.upgrade))
     stalled, was = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
     if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
         known = was is not None and (was.status, was.reason) == (stalled.status, stalled.reason)
-        said = new.last_error is not None and new.last_error != old.last_error
-        if not known and not said and stalled.reason not in (ROLLED_BACK, "Escalated"):
-            found.append(Event(True, stalled.reason, stalled.message))
+        reported = new.last_error is not None and new.last_error != old.last_error
+        if not known and not reported and stalled.reason not in (ROLLED_BACK, "Escalated"):
+            found.append(KubernetesEvent(True, stalled.reason, stalled.message))
     return found
 
 
-def _degraded(old: Status, new: Status) -> list[Event]:
+def _degraded(old: Status, new: Status) -> list[KubernetesEvent]:
     """Report that a query of the running job has failed, that another one has, or that all run again.
 
     When the driver ends, the phase says more.
     """
     before, now = old.condition(ConditionType.DEGRADED), new.condition(ConditionType.DEGRADED)
     if now is not None and (before is None or before.message != now.message):
-        return [Event(True, "Degraded", f"{now.reason}: {now.message}")]
+        return [KubernetesEvent(True, "Degraded", f"{now.reason}: {now.message}")]
     if before is not None and now is None and new.phase is Phase.RUNNING and new.epoch == old.epoch:
-        return [Event(False, "Recovered", "Every query of the job runs again")]
+        return [KubernetesEvent(False, "Recovered", "Every query of the job runs again")]
     return []
 
 
@@ -80,7 +82,7 @@ def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
     return old is None or (old.step, old.target) != (new.step, new.target)
 
 
-def event_object(job: StreamJob, event: Event, now: datetime) -> dict[str, object]:
+def event_object(job: StreamJob, event: KubernetesEvent, now: datetime) -> dict[str, object]:
     """Build the Event object for the Kubernetes API."""
     meta = job.metadata
     stamp = now.astimezone(timezone.utc)

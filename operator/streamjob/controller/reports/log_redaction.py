@@ -33,7 +33,7 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def last_words(log: str) -> str:
+def end_of_log(log: str) -> str:
     """Return the end of the log.
 
     These are the last LINES lines that are not empty, each cut to LINE characters, and of them as many as fit

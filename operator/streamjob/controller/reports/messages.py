@@ -13,7 +13,7 @@ ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or se
 
 
 @dataclass(frozen=True)
-class Event:
+class KubernetesEvent:
     """A Kubernetes Event. `reason` is stable and in CamelCase."""
 
     warning: bool
@@ -28,25 +28,25 @@ def sentence(problem: Problem) -> str:
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
 
 
-def how_it_went(u: UpgradeStatus) -> Event:
+def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
     """The Event that describes an upgrade in its current step."""
     match u.step:
         case UpgradeStep.PENDING:
             text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
-            return Event(True, "UpgradePending", text)
+            return KubernetesEvent(True, "UpgradePending", text)
         case UpgradeStep.STOPPING:
-            return Event(False, "Upgrading", "The driver with the earlier specification is to stop")
+            return KubernetesEvent(False, "Upgrading", "The driver with the earlier specification is to stop")
         case UpgradeStep.STARTING:
             taken = (
                 f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
             )
-            return Event(
+            return KubernetesEvent(
                 False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
             )
         case UpgradeStep.COMPLETED:
-            return Event(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
+            return KubernetesEvent(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
         case UpgradeStep.ROLLED_BACK:
             error = u.error
             why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
             text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
-            return Event(True, ROLLED_BACK, text)
+            return KubernetesEvent(True, ROLLED_BACK, text)

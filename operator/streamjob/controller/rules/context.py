@@ -1,4 +1,4 @@
-"""The context of a rule of `decide`: the observation, the goal, and what the rules ask about them."""
+"""The context of a rule of `decide`: the observation, the desired state, and what the rules ask about them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECHECK = 15.0  # seconds; for what may change without an event
 AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
 
 
-class Goal(Enum):
+class DesiredState(Enum):
     """The desired state of a job.
 
     It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `goal`.
@@ -44,38 +44,38 @@ class Goal(Enum):
     STOP = "Stopped"
     DRAIN = "Drained"
     CANCEL = "Cancelled"
-    UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.aim`
+    UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.resolve`
 
 
-MODES = {Goal.STOP: Mode.STOP, Goal.DRAIN: Mode.DRAIN, Goal.UPGRADE: Mode.STOP}
+MODES = {DesiredState.STOP: Mode.STOP, DesiredState.DRAIN: Mode.DRAIN, DesiredState.UPGRADE: Mode.STOP}
 
 
 @dataclass(frozen=True)
 class Decision:
     """Write `status` (if it differs), then carry out `actions` in order and reconcile again.
 
-    :param wake: without actions, requeue after this many seconds; None: wait for an event.
+    :param requeue_after: without actions, requeue after this many seconds; None: wait for an event.
     """
 
     status: Status
     actions: tuple[Action, ...] = ()
-    wake: float | None = None
+    requeue_after: float | None = None
 
 
 @dataclass(frozen=True)
-class Case:
+class Context:
     """What a rule decides on.
 
-    :param o: the observation.
-    :param s: the status that follows from the observation alone.
-    :param goal: the desired state.
+    :param observed: the observation.
+    :param status: the status that follows from the observation alone.
+    :param desired: the desired state.
     :param now: the time.
     :param target: the digest of what the spec says a driver is made from.
     """
 
-    o: Observed
-    s: Status
-    goal: Goal
+    observed: Observed
+    status: Status
+    desired: DesiredState
     now: datetime
     target: str
 
@@ -86,60 +86,64 @@ class Case:
         message: str,
         *,
         do: tuple[Action, ...] = (),
-        wake: float | None = None,
+        requeue_after: float | None = None,
         stalled: bool = False,
         status: Status | None = None,
     ) -> Decision:
-        s = settle(status or self.s, self.o.job, self.now, phase, reason, message, stalled=stalled)
-        return Decision(s, do, wake)
+        s = settle(
+            status or self.status, self.observed.job, self.now, phase, reason, message, stalled=stalled
+        )
+        return Decision(s, do, requeue_after)
 
-    def stall(self, phase: Phase, problem: Problem, *, wake: float | None = None) -> Decision:
+    def stall(self, phase: Phase, problem: Problem, *, requeue_after: float | None = None) -> Decision:
         """Report that nothing moves until a person has fixed the problem."""
-        s = fail(self.s, problem, self.now)
-        return self.decide(phase, problem.reason, sentence(problem), stalled=True, status=s, wake=wake)
+        s = fail(self.status, problem, self.now)
+        return self.decide(
+            phase, problem.reason, sentence(problem), stalled=True, status=s, requeue_after=requeue_after
+        )
 
-    def stay(self, wake: float | None) -> Decision:
+    def stay(self, requeue_after: float | None) -> Decision:
         """Keep the phase, and the reason and message of the Ready condition."""
-        ready = self.s.condition(ConditionType.READY)
+        ready = self.status.condition(ConditionType.READY)
         reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
-        return self.decide(self.phase, reason, message, wake=wake)
+        return self.decide(self.phase, reason, message, requeue_after=requeue_after)
 
-    def with_termination(self, termination: TerminationInfo | None) -> Case:
-        return replace(self, s=self.s.model_copy(update={"termination": termination}))
+    def with_termination(self, termination: TerminationInfo | None) -> Context:
+        return replace(self, status=self.status.model_copy(update={"termination": termination}))
 
     @property
     def mode(self) -> str | None:
-        """The kind of termination that the goal asks for; None if it asks for none."""
-        mode = MODES.get(self.goal)
+        """The kind of termination that the desired state asks for; None if it asks for none."""
+        mode = MODES.get(self.desired)
         return mode.value if mode else None
 
     @property
     def until_deletion_is_due(self) -> float | None:
         """Seconds until the timeout of a deletion passes and the job is cancelled; None if none runs."""
-        if not self.o.job.deleting or self.goal is Goal.CANCEL:
+        if not self.observed.job.deleting or self.desired is DesiredState.CANCEL:
             return None
-        return max((deletion_deadline(self.o, self.goal) - self.now).total_seconds(), 0.0)
+        return max((deletion_deadline(self.observed, self.desired) - self.now).total_seconds(), 0.0)
 
     def new_termination(self, epoch: int) -> TerminationInfo | None:
-        """Build the termination that the goal asks for; None if it asks for none.
+        """Build the termination that the desired state asks for; None if it asks for none.
 
         The id follows from epoch and generation, so whoever decides it gets the same id.
         """
         if self.mode is None:
             return None
-        ends = "delete" if self.o.job.deleting else self.mode.lower()
-        kind = "upgrade" if self.goal is Goal.UPGRADE else ends
-        request_id = f"{kind}-{epoch}-{self.o.job.metadata.generation}"
+        ends = "delete" if self.observed.job.deleting else self.mode.lower()
+        kind = "upgrade" if self.desired is DesiredState.UPGRADE else ends
+        request_id = f"{kind}-{epoch}-{self.observed.job.metadata.generation}"
         return TerminationInfo(
             request_id=request_id,
             mode=self.mode,
             requested_at=timestamp(self.now),
-            deadline=timestamp(self.now + timeout(self.o, self.goal)),
-            savepoint=names.savepoint(self.o.job, request_id) if self._copies else None,
+            deadline=timestamp(self.now + timeout(self.observed, self.desired)),
+            savepoint=names.savepoint(self.observed.job, request_id) if self._copies else None,
         )
 
     def fits(self, termination: TerminationInfo) -> bool:
-        """Whether the termination does what the goal asks for.
+        """Whether the termination does what the desired state asks for.
 
         The termination of an upgrade may lack the savepoint that a stop has to have.
         """
@@ -147,11 +151,14 @@ class Case:
 
     @property
     def _copies(self) -> bool:
-        return not (self.goal is Goal.UPGRADE and self.o.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT)
+        return not (
+            self.desired is DesiredState.UPGRADE
+            and self.observed.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT
+        )
 
     @property
     def phase(self) -> Phase:
-        return self.s.phase or Phase.PENDING
+        return self.status.phase or Phase.PENDING
 
     @property
     def settled(self) -> bool:
@@ -160,50 +167,58 @@ class Case:
         The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
         nobody requested counts only if the script did not fail.
         """
-        latest = self.o.index.latest if self.o.index else None
+        latest = self.observed.index.latest if self.observed.index else None
         if latest is None or self.uncommitted:
-            return self.s.started_epoch == 0
-        ended = final(latest) and latest.epoch >= self.s.started_epoch and not end_failed(latest, self.s)
-        return self.s.started_epoch == 0 or ended or ended_with_nothing_left(latest, self.s)
+            return self.status.started_epoch == 0
+        ended = (
+            final(latest)
+            and latest.epoch >= self.status.started_epoch
+            and not end_failed(latest, self.status)
+        )
+        return self.status.started_epoch == 0 or ended or ended_with_nothing_left(latest, self.status)
 
     @property
     def leaving(self) -> bool:
         """Everything that the driver of this epoch has to save is in the index: it only has to exit."""
-        return self.settled and self.s.started_epoch == self.s.epoch
+        return self.settled and self.status.started_epoch == self.status.epoch
 
     @property
     def uncommitted(self) -> bool:
         """The newest checkpoint ended an epoch, and the sinks may still have to commit it."""
-        latest = self.o.index.latest if self.o.index else None
+        latest = self.observed.index.latest if self.observed.index else None
         return latest is not None and final(latest) and latest.uncommitted
 
     @property
     def ended(self) -> bool:
         """The newest checkpoint leaves nothing to resume: drained, or out of input."""
-        return drained(self.o.index.latest if self.o.index else None)
+        return drained(self.observed.index.latest if self.observed.index else None)
 
     @property
     def has_begun(self) -> bool:
         """A query has run, in this epoch or an earlier one, so a savepoint would hold something."""
-        return bool(self.s.stages) or (self.o.index is not None and self.o.index.latest is not None)
+        return bool(self.status.stages) or (
+            self.observed.index is not None and self.observed.index.latest is not None
+        )
 
     @property
     def open_termination(self) -> TerminationInfo | None:
         """The recorded termination, while its checkpoint is not in the index or not committed by the sinks."""
-        t = self.s.termination
+        t = self.status.termination
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
     @property
     def failed(self) -> RestartStatus | None:
         """The failure of the newest epoch, once it is recorded."""
-        r = self.s.restarts
-        return r if r is not None and r.epoch == self.s.epoch else None
+        r = self.status.restarts
+        return r if r is not None and r.epoch == self.status.epoch else None
 
     @property
     def restart_now(self) -> RestartStatus:
         """A restart status with which the next epoch begins at once and no failure is counted."""
-        generation = self.o.job.metadata.generation
-        return RestartStatus(count=0, epoch=self.s.epoch, generation=generation, next_at=timestamp(self.now))
+        generation = self.observed.job.metadata.generation
+        return RestartStatus(
+            count=0, epoch=self.status.epoch, generation=generation, next_at=timestamp(self.now)
+        )
 
 
 def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
@@ -228,48 +243,52 @@ def release(pods: Iterable[Pod]) -> tuple[Action, ...]:
     )
 
 
-def goal(o: Observed, now: datetime) -> Goal:
+def resolve(observed: Observed, now: datetime) -> DesiredState:
     """Resolve the desired state.
 
     A job that is being deleted ends as `onDelete` says, or as it was ending already; when that takes too
     long, it is cancelled.
     """
-    job = o.job
+    job = observed.job
     asked = {
-        State.RUNNING: Goal.RUN,
-        State.STOPPED: Goal.STOP,
-        State.DRAINED: Goal.DRAIN,
-        State.CANCELLED: Goal.CANCEL,
+        State.RUNNING: DesiredState.RUN,
+        State.STOPPED: DesiredState.STOP,
+        State.DRAINED: DesiredState.DRAIN,
+        State.CANCELLED: DesiredState.CANCEL,
     }
     wanted = escalated(job) or asked[job.spec.state]
     if not job.deleting:
         return wanted
-    on_delete = {OnDelete.STOP: Goal.STOP, OnDelete.DRAIN: Goal.DRAIN, OnDelete.CANCEL: Goal.CANCEL}
-    if wanted is Goal.RUN:
+    on_delete = {
+        OnDelete.STOP: DesiredState.STOP,
+        OnDelete.DRAIN: DesiredState.DRAIN,
+        OnDelete.CANCEL: DesiredState.CANCEL,
+    }
+    if wanted is DesiredState.RUN:
         wanted = on_delete[job.spec.termination.on_delete]
-    return Goal.CANCEL if now >= deletion_deadline(o, wanted) else wanted
+    return DesiredState.CANCEL if now >= deletion_deadline(observed, wanted) else wanted
 
 
-def escalated(job: StreamJob) -> Goal | None:
-    """The goal that an escalation has put in place of `spec.state`.
+def escalated(job: StreamJob) -> DesiredState | None:
+    """The desired state that an escalation has put in place of `spec.state`.
 
     :returns: None if there is no escalation, or if `spec.state` has changed since.
     """
     e = job.status.escalation
     if e is None or e.state is not job.spec.state:
         return None
-    return Goal.STOP if e.mode is Escalation.STOP else Goal.CANCEL
+    return DesiredState.STOP if e.mode is Escalation.STOP else DesiredState.CANCEL
 
 
-def deletion_deadline(o: Observed, wanted: Goal) -> datetime:
-    asked_at = o.job.metadata.deletion_timestamp
+def deletion_deadline(observed: Observed, wanted: DesiredState) -> datetime:
+    asked_at = observed.job.metadata.deletion_timestamp
     assert asked_at is not None
-    return moment(asked_at) + timeout(o, wanted)
+    return moment(asked_at) + timeout(observed, wanted)
 
 
-def timeout(o: Observed, wanted: Goal) -> timedelta:
-    t = o.job.spec.termination
-    return duration(t.drain_timeout if wanted is Goal.DRAIN else t.stop_timeout)
+def timeout(observed: Observed, wanted: DesiredState) -> timedelta:
+    t = observed.job.spec.termination
+    return duration(t.drain_timeout if wanted is DesiredState.DRAIN else t.stop_timeout)
 
 
 def request(t: TerminationInfo, epoch: int, policy: Termination) -> TerminationRequest:

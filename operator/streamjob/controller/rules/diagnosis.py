@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from ...api import StreamJob
 from ...protocol.messages import Problem
 from ..reports.log_redaction import without_secrets
-from .observed import Exit, Observed, Pod
+from .observed import DriverExit, Observed, Pod
 
 # Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
@@ -42,15 +42,15 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
     return None
 
 
-def death(o: Observed) -> Problem:
+def death(observed: Observed) -> Problem:
     """Say why the newest epoch's driver is gone without a final checkpoint in the index."""
-    pod = o.pod
+    pod = observed.pod
     # The pods of a lost node are marked as failed for a moment, then deleted; nobody has seen how they ended.
     given_up = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
-    if pod is None or not pod.over or given_up:
+    if pod is None or not pod.terminated or given_up:
         return Problem(
             "DriverLost",
-            f"the pod {o.job.status.driver.pod if o.job.status.driver else ''} is gone before it could report",
+            f"the pod {observed.job.status.driver.pod if observed.job.status.driver else ''} is gone before it could report",
             "Nothing has to be done; see what deleted it (kubectl, an eviction, a lost node)",
             retryable=True,
         )
@@ -69,9 +69,9 @@ def death(o: Observed) -> Problem:
     return _exited(pod.exit)
 
 
-def unreachable(o: Observed) -> Problem:
+def unreachable(observed: Observed) -> Problem:
     """Describe a driver whose container runs but which has not answered for a while."""
-    pod = o.pod
+    pod = observed.pod
     assert pod is not None
     if pod.deleting:
         return Problem(
@@ -87,16 +87,16 @@ def unreachable(o: Observed) -> Problem:
     )
 
 
-def stable_for(o: Observed, now: datetime) -> timedelta:
+def stable_for(observed: Observed, now: datetime) -> timedelta:
     """How long the driver ran before it ended; zero if that is unknown."""
-    pod = o.pod
+    pod = observed.pod
     if pod is None or pod.started_at is None:
         return timedelta()
     until = pod.exit.at if pod.exit and pod.exit.at else now
     return until - pod.started_at
 
 
-def _exited(end: Exit) -> Problem:
+def _exited(end: DriverExit) -> Problem:
     report, tail = end.report, f". Its log ends:\n{end.tail}\n" if end.tail else ""
     if end.reason == OUT_OF_MEMORY:
         return Problem(

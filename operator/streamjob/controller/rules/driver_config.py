@@ -1,4 +1,4 @@
-"""The configuration that a driver starts with: where it begins, how it takes checkpoints, what it has to end."""
+"""The configuration of a driver: where it begins, how it takes checkpoints, what it has to end."""
 
 from __future__ import annotations
 

@@ -13,14 +13,18 @@ from .context import Decision
 from .observed import Observed
 
 
-def take_charge(o: Observed, term: int) -> Decision | None:
+def fence(observed: Observed, term: int) -> Decision | None:
     """Return what has to be written before anything else: the status, then the index.
 
     :param term: the term in which we lead.
     :returns: None if the job and its index have this term already.
     """
-    old_index = o.index is not None and o.index_term != term
-    if o.job.status.term == term and not old_index:
+    old_index = observed.index is not None and observed.index_term != term
+    if observed.job.status.term == term and not old_index:
         return None
-    index = (WriteIndex(o.index, o.index_version),) if o.index is not None and old_index else ()
-    return Decision(o.job.status.model_copy(update={"term": term}), index)
+    index = (
+        (WriteIndex(observed.index, observed.index_version),)
+        if observed.index is not None and old_index
+        else ()
+    )
+    return Decision(observed.job.status.model_copy(update={"term": term}), index)

@@ -13,7 +13,7 @@ ENDED = ("Succeeded", "Failed")  # phases of a pod
 
 
 @dataclass(frozen=True)
-class Exit:
+class DriverExit:
     """How the driver's container ended.
 
     :param code: exit code of the container.
@@ -33,8 +33,8 @@ class Exit:
     @property
     def script_code(self) -> int:
         """The exit code of the script; that of the container if the driver did not report one."""
-        said = self.report.exit_code if self.report is not None else None
-        return self.code if said is None else said
+        reported = self.report.exit_code if self.report is not None else None
+        return self.code if reported is None else reported
 
     @property
     def failed(self) -> bool:
@@ -84,11 +84,11 @@ class Pod:
     started_at: datetime | None = None
     waiting: tuple[str, str] | None = None
     unschedulable: Unschedulable | None = None
-    exit: Exit | None = None
+    exit: DriverExit | None = None
     specification: Specification | None = None
 
     @property
-    def over(self) -> bool:
+    def terminated(self) -> bool:
         """The driver has terminated and never restarts (restartPolicy: Never)."""
         return self.phase in ENDED
 
@@ -141,7 +141,7 @@ class Observed:
         return next((p for p in self.pods if p.epoch == self.epoch), None)
 
     @property
-    def word(self) -> DriverStatus | None:
+    def report(self) -> DriverStatus | None:
         """The last status of the newest epoch's driver: its final report if there is one, else its last
         answer.
         """

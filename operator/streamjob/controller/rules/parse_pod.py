@@ -10,8 +10,8 @@ from ...protocol import codec
 from ...protocol.errors import FormatError
 from ...protocol.messages import DriverStatus
 from ..objects import Obj, names
-from ..reports.log_redaction import last_words
-from .observed import ENDED, Exit, Pod, Unschedulable
+from ..reports.log_redaction import end_of_log
+from .observed import ENDED, DriverExit, Pod, Unschedulable
 
 
 def parse_pod(pod: Obj) -> Pod | None:
@@ -66,7 +66,7 @@ def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:
     return None
 
 
-def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
+def _exit(ended: Obj, meta: Obj, epoch: int) -> DriverExit:
     text = ended.get("message") or ""
     report: DriverStatus | None
     try:
@@ -77,5 +77,7 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> Exit:
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # written for another job or epoch: it says nothing about this one
     at = ended.get("finishedAt")
-    tail = "" if report else last_words(text)
-    return Exit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None)
+    tail = "" if report else end_of_log(text)
+    return DriverExit(
+        int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None
+    )

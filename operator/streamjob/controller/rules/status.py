@@ -61,29 +61,29 @@ UPGRADED = {  # status of the condition Upgraded
 # --- from observations --------------------------------------------------------------------------------------
 
 
-def seen(o: Observed) -> Status:
+def seen(observed: Observed) -> Status:
     """The old status, updated with all that follows from observation alone. Nothing in it goes back (V7)."""
-    old, pod, word = o.job.status, o.pod, o.word
-    latest = o.index.latest if o.index else None
-    savepoint = o.index.latest_savepoint if o.index else None
-    started = [p.epoch for p in o.pods if p.started] + ([latest.epoch] if latest else [])
+    old, pod, report = observed.job.status, observed.pod, observed.report
+    latest = observed.index.latest if observed.index else None
+    savepoint = observed.index.latest_savepoint if observed.index else None
+    started = [p.epoch for p in observed.pods if p.started] + ([latest.epoch] if latest else [])
     if pod is None and old.driver is not None and old.driver.uid is None and old.driver.phase != NOT_MADE:
         started.append(old.epoch)  # it may have been created, run and disappeared unobserved
     return old.model_copy(
         update={
-            "observed_generation": o.job.metadata.generation,
-            "epoch": o.epoch,
+            "observed_generation": observed.job.metadata.generation,
+            "epoch": observed.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
             "last_exit": (_exit(pod) if pod else None) or old.last_exit,
-            "stages": _stages(word, old.stages) or old.stages,
+            "stages": _stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
-            "aborted_checkpoint": _aborted(word) or old.aborted_checkpoint,
+            "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,
             "savepoint": _newer(
                 old.savepoint, _savepoint(savepoint) if savepoint else None, lambda s: s.checkpoint
             ),
-            "termination": _termination(old.termination, word, o.index),
-            "warnings": _warnings(word) if word else old.warnings,
+            "termination": _termination(old.termination, report, observed.index),
+            "warnings": _warnings(report) if report else old.warnings,
         }
     )
 
@@ -158,10 +158,10 @@ def _exit(pod: Pod) -> ExitStatus | None:
     )
 
 
-def _stages(word: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
+def _stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
     """The stages as reported. A final report may lack room for the operators: then the known ones stay."""
     known = {s.uid: s.operators for s in old}
-    return tuple(_stage(s, known.get(s.uid, ())) for s in word.stages) if word else ()
+    return tuple(_stage(s, known.get(s.uid, ())) for s in report.stages) if report else ()
 
 
 def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
@@ -185,18 +185,18 @@ def _checkpoint(record: CheckpointRecord) -> CheckpointStatus:
     return CheckpointStatus(latest=record.checkpoint, epoch=record.epoch, completed_at=record.completed_at)
 
 
-def _aborted(word: DriverStatus | None) -> AbortedCheckpointStatus | None:
-    if word is None or word.aborted is None:
+def _aborted(report: DriverStatus | None) -> AbortedCheckpointStatus | None:
+    if report is None or report.aborted is None:
         return None
-    said = word.aborted
+    reported = report.aborted
     return AbortedCheckpointStatus(
-        checkpoint=said.checkpoint, epoch=word.epoch, reason=said.reason, time=said.time
+        checkpoint=reported.checkpoint, epoch=report.epoch, reason=reported.reason, time=reported.time
     )
 
 
-def _warnings(word: DriverStatus) -> tuple[WarningStatus, ...]:
+def _warnings(report: DriverStatus) -> tuple[WarningStatus, ...]:
     return tuple(
-        WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000])) for w in word.warnings
+        WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000])) for w in report.warnings
     )
 
 
@@ -210,19 +210,19 @@ def _savepoint(record: CheckpointRecord) -> SavepointStatus:
 
 
 def _termination(
-    old: TerminationInfo | None, word: DriverStatus | None, index: Index | None
+    old: TerminationInfo | None, report: DriverStatus | None, index: Index | None
 ) -> TerminationInfo | None:
     """The recorded termination with the driver's progress report, until its checkpoint is in the index."""
     if old is None:
         return None
-    said = word.termination if word else None
-    if said is not None and said.request_id == old.request_id:
+    reported = report.termination if report else None
+    if reported is not None and reported.request_id == old.request_id:
         old = old.model_copy(
             update={
-                "step": said.step.value,
-                "progress": said.progress or None,
-                "flushed_rows": _or(said.flushed_rows, old.flushed_rows),
-                "state_rows_left": _or(said.state_rows_left, old.state_rows_left),
+                "step": reported.step.value,
+                "progress": reported.progress or None,
+                "flushed_rows": _or(reported.flushed_rows, old.flushed_rows),
+                "state_rows_left": _or(reported.state_rows_left, old.state_rows_left),
             }
         )
     record = next((c for c in index.checkpoints if c.request_id == old.request_id), None) if index else None
@@ -235,16 +235,16 @@ def _or(new: int | None, old: int | None) -> int | None:
     return old if new is None else new
 
 
-def degraded(s: Status, o: Observed, now: datetime) -> Status:
+def degraded(s: Status, observed: Observed, now: datetime) -> Status:
     """The status, with the condition Degraded while the live driver reports one of its queries as dead."""
-    lives = o.pod is not None and not o.pod.over
-    if lives and o.driver is None:
+    lives = observed.pod is not None and not observed.pod.terminated
+    if lives and observed.driver is None:
         return s  # the driver is about to answer
-    problem = o.driver.degraded if lives and o.driver is not None else None
+    problem = observed.driver.degraded if lives and observed.driver is not None else None
     others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
     if problem is not None:
-        told = (ConditionType.DEGRADED, "True", problem.reason, sentence(problem))
-        others += (_condition(s, o.job, now, *told),)
+        condition = (ConditionType.DEGRADED, "True", problem.reason, sentence(problem))
+        others += (_condition(s, observed.job, now, *condition),)
     return s.model_copy(update={"conditions": others})
 
 
@@ -277,9 +277,13 @@ def settle(
         for kind, flag in flags.items()
     )
     if s.upgrade is not None:
-        told = how_it_went(s.upgrade)
+        upgrade_event = how_it_went(s.upgrade)
         value = UPGRADED[s.upgrade.step]
-        conditions += (_condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
+        conditions += (
+            _condition(
+                s, job, now, ConditionType.UPGRADED, value, upgrade_event.reason, upgrade_event.message
+            ),
+        )
     conditions += tuple(c for c in s.conditions if c.type is ConditionType.DEGRADED)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 

@@ -20,34 +20,38 @@ from ....protocol import index as indices
 from ....protocol.index import Index
 from ....protocol.messages import SAVEPOINT_ID, SavepointDeletion
 from ..actions import Action, DeleteSavepoints, WriteIndex, deletion_token
-from ..context import Case
+from ..context import Context
 from ..observed import Observed
 
 
-def tidy(c: Case) -> tuple[Action, ...]:
+def tidy(c: Context) -> tuple[Action, ...]:
     """The next step; none while a savepoint request is pending. The driver must be running."""
-    index, word, asked = c.o.index, c.o.driver, c.s.savepoint_request
-    if index is None or word is None or (asked is not None and not asked.over):
+    index, driver, asked = c.observed.index, c.observed.driver, c.status.savepoint_request
+    if index is None or driver is None or (asked is not None and not asked.over):
         return ()
-    if c.o.restored_from is None:
+    if c.observed.restored_from is None:
         return ()  # not looked up, because nothing was about to be deleted
-    kept = {_plain(s) for s in c.o.restored_from}
-    expired = [s for s in surplus(index, c.o.job.spec.savepoint.retained, c.now) if _plain(s) not in kept]
+    kept = {_plain(s) for s in c.observed.restored_from}
+    expired = [
+        s for s in surplus(index, c.observed.job.spec.savepoint.retained, c.now) if _plain(s) not in kept
+    ]
     if expired:
-        return (WriteIndex(indices.retire(index, expired), c.o.index_version),)
-    if done := set(index.to_delete) & set(word.deleted):
-        return (WriteIndex(indices.gone(index, done, timestamp(c.now)), c.o.index_version),)
+        return (WriteIndex(indices.retire(index, expired), c.observed.index_version),)
+    if done := set(index.to_delete) & set(driver.deleted):
+        return (WriteIndex(indices.gone(index, done, timestamp(c.now)), c.observed.index_version),)
     going = tuple(s for s in index.to_delete if _plain(s) not in kept)
-    if going and deletion_token(going) not in c.o.acknowledged:
-        return (DeleteSavepoints(SavepointDeletion(c.s.epoch, going)),)
+    if going and deletion_token(going) not in c.observed.acknowledged:
+        return (DeleteSavepoints(SavepointDeletion(c.status.epoch, going)),)
     return ()
 
 
-def about_to_go(o: Observed, now: datetime) -> bool:
+def about_to_go(observed: Observed, now: datetime) -> bool:
     """Whether a savepoint may be deleted next, so that `Observed.restored_from` must be looked up."""
-    if o.driver is None or o.index is None:
+    if observed.driver is None or observed.index is None:
         return False
-    return bool(o.index.to_delete or surplus(o.index, o.job.spec.savepoint.retained, now))
+    return bool(
+        observed.index.to_delete or surplus(observed.index, observed.job.spec.savepoint.retained, now)
+    )
 
 
 def surplus(index: Index, retained: Retained, now: datetime) -> list[str]:
