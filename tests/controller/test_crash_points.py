@@ -86,7 +86,7 @@ def mortal_session(life: Life) -> Callable[[], aiohttp.ClientSession]:
 
 @contextlib.asynccontextmanager
 async def living(world: Cluster, term: int, life: Life) -> AsyncIterator[None]:
-    """A controller in this process, until the block ends: it says no farewell."""
+    """A controller in this process, until the block ends: it removes no finalizer at its end."""
     kube = MortalKube(world.namespace, life)
     reconciler = Reconciler(kube, Alone(term), session=mortal_session(life))  # type: ignore[arg-type]
     await reconciler.open()

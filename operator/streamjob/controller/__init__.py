@@ -1,6 +1,6 @@
 """The controller: whatever event arrives, it observes the current state, decides (pure), and acts.
 
-Its rooms, from the top; imports go down only (ADR 24):
+Its rooms, from the top; imports go down only (ADR 25):
 
 - `__main__`, `triggers` (kopf, which only enqueues jobs), `web` (/healthz, /metrics)
 - `reconciler`: which job is due, and its reconcile: observe, decide, write the status, act

@@ -42,7 +42,7 @@ RECONCILE_SECONDS = Histogram(
 )
 COMMAND_SECONDS = Histogram(
     "streamjob_command_seconds",
-    "From the event that told of a changed StreamJob until its driver has taken what it asks for",
+    "From the event of a changed StreamJob until its driver has accepted what it asks for",
     buckets=(0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )

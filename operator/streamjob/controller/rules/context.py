@@ -37,7 +37,7 @@ AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
 class DesiredState(Enum):
     """The desired state of a job.
 
-    It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `goal`.
+    It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `resolve`.
     """
 
     RUN = "Running"
