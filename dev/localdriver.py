@@ -23,7 +23,7 @@ from pathlib import Path
 import streamjob
 from dev import ports
 from dev.demo.waiting import PATIENCE
-from streamjob.controller import certs
+from streamjob.controller.objects import certs
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
     TERM_HEADER,

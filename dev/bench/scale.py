@@ -35,8 +35,8 @@ from dev import ports
 from dev.bench.figures import Figures
 from dev.demo import site as demo
 from dev.demo.console import Console
-from streamjob.controller import certs, names
-from streamjob.controller.certs import Material
+from streamjob.controller.objects import certs, names
+from streamjob.controller.objects.certs import Material
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
     CONTROL_PORT,

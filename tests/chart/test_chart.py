@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from dev.cluster.layout import HELM_VERSION, cache_folder
-from streamjob.controller import build
 from streamjob.controller.__main__ import arguments
+from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.rules.driver_config import driver_config
 from tests.controller.given import job
 
 ROOT = Path(__file__).parents[2]
@@ -147,9 +148,7 @@ def test_drivers_may_handle_pods_only() -> None:
     objects = render()
     (role,) = [r for r in of("Role", objects) if r["metadata"]["name"] == "streamjob-driver"]
     assert {resource for _, resource in rights(role)} == {"pods"}
-    account = build.driver_pod(job(), build.driver_config(job(), None, 1, 0, None))["spec"][
-        "serviceAccountName"
-    ]
+    account = driver_pod(job(), driver_config(job(), None, 1, 0, None))["spec"]["serviceAccountName"]
     assert account in {a["metadata"]["name"] for a in of("ServiceAccount", objects)}
 
 

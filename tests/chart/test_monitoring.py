@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streamjob.controller import metrics
+from streamjob.controller.process import metrics
 from tests.controller.given import job
 
 from .test_chart import CHART, helm, of, pytestmark, render

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import build
+from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.objects.executor_template import executor_template
+from streamjob.controller.objects.spark_conf import spark_conf
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.protocol.messages import CONTROL_PORT
 from tests.controller.given import job
 
@@ -29,8 +32,8 @@ def pods(objects: list[Any], namespace: str = "ops") -> tuple[Pod, Pod, Pod]:
     (deployment,) = of("Deployment", objects)
     controller = Pod("ops", deployment["spec"]["template"]["metadata"]["labels"])
     orders = job(executor={"instances": 1})
-    made = build.driver_pod(orders, build.driver_config(orders, None, 1, 0, None))
-    executor = build.executor_template(orders, 1)
+    made = driver_pod(orders, driver_config(orders, None, 1, 0, None))
+    executor = executor_template(orders, 1)
     return (
         controller,
         Pod(namespace, made["metadata"]["labels"]),
@@ -96,7 +99,7 @@ def test_the_control_port_is_the_controllers_alone(where: str) -> None:
 @pytest.mark.parametrize("end_port", [True, False])
 def test_executors_reach_their_driver_where_the_controller_makes_it_listen(end_port: bool) -> None:
     """Also with a network plugin that does not know `endPort`."""
-    conf = build.spark_conf(job(executor={"instances": 1}), 1)
+    conf = spark_conf(job(executor={"instances": 1}), 1)
     for values in ([], ["networkPolicy.driverFrom[0].podSelector.matchLabels.app=prometheus"]):
         objects = render(*values)
         _, driver, executor = pods(objects)

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from streamjob.controller.certs import Material
+from streamjob.controller.objects.certs import Material
 from streamjob.protocol import codec
 from streamjob.protocol.messages import (
     TERM_HEADER,

@@ -7,11 +7,11 @@ from typing import Any
 
 from streamjob.api import ConditionType, Phase, StreamJob
 from streamjob.api.types import timestamp
-from streamjob.controller import names
-from streamjob.controller.actions import Action
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.observe import Exit, Observed, Pod, Unschedulable
+from streamjob.controller.objects import names
+from streamjob.controller.rules.actions import Action
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import DriverExit, Observed, Pod, Unschedulable
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario, TaskState
@@ -126,7 +126,7 @@ def exited(
     **more: Any,
 ) -> Pod:
     phase = "Failed" if code else "Succeeded"
-    end = Exit(code, reason, tail, report, NOW)
+    end = DriverExit(code, reason, tail, report, NOW)
     return running(epoch, **{"phase": phase, "exit": end, **more})
 
 

@@ -26,8 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from dev import ports
-from streamjob.controller import names
-from streamjob.controller.certs import Material
+from streamjob.controller.objects import names
+from streamjob.controller.objects.certs import Material
 from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.lifecycle import Scenario

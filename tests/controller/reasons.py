@@ -9,7 +9,7 @@ from streamjob.api import Phase
 
 CODE = Path(__file__).parents[2] / "operator" / "streamjob"
 # Name of a call → the place of the reason among its arguments.
-CALLS = {"Problem": 0, "Event": 1, "decide": 1}
+CALLS = {"Problem": 0, "KubernetesEvent": 1, "decide": 1}
 
 
 def all_reasons() -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller.act import SecretMissing, credentials
+from streamjob.controller.drivers.credentials import SecretMissing, read_credentials
 
 
 class Secrets:
@@ -30,4 +30,4 @@ class Secrets:
 async def test_a_secret_that_cannot_be_used_has_words(secret: Any) -> None:
     """Any other error would end the driver's long poll for good."""
     with pytest.raises(SecretMissing, match="orders-control"):
-        await credentials(Secrets(secret), "shop", "orders")  # type: ignore[arg-type]
+        await read_credentials(Secrets(secret), "shop", "orders")  # type: ignore[arg-type]

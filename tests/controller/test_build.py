@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from streamjob.controller import build, certs, names
+from streamjob.controller.objects import certs, names, owned
+from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.objects.executor_template import executor_template
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.protocol import codec, messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus
@@ -28,11 +31,11 @@ VOLUMES = [
 
 
 def config(epoch: int = 1, started: int = 0, known: Any = None, **spec: Any) -> DriverConfig:
-    return build.driver_config(job(**spec), known, epoch, started, None)
+    return driver_config(job(**spec), known, epoch, started, None)
 
 
 def pod(**spec: Any) -> Any:
-    made = build.driver_pod(job(**spec), config(**spec))
+    made = driver_pod(job(**spec), config(**spec))
     json.dumps(made)
     return made
 
@@ -94,7 +97,7 @@ def test_no_secret_is_in_the_pods_own_description() -> None:
     assert "token" not in str(container(made)["args"]) + str(container(made)["env"])
     (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == "streamjob-control"]
     assert mount["readOnly"] is True
-    executors = build.executor_template(job(executor={"instances": 1}), 1)
+    executors = executor_template(job(executor={"instances": 1}), 1)
     assert "control" not in str(executors), "executors run the same code and need no say over their driver"
 
 
@@ -272,7 +275,7 @@ def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
 
 def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
     status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
-    assert build.driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
+    assert driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
 
 
 def large(tasks: int = 2_000) -> CheckpointRecord:
@@ -292,7 +295,7 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
     assert len(codec.dumps(latest)) > 300 << 10
     known = index(latest)
     told = config(2, 1, known)
-    made = build.driver_pod(job(), told)
+    made = driver_pod(job(), told)
     variable = env(made)["STREAMJOB_CONFIG"]["value"]
     subprocess.run(["/bin/true"], env={"STREAMJOB_CONFIG": variable}, check=True)
     assert len(json.dumps(made)) < 16 << 10
@@ -305,7 +308,7 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
     (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == volume["name"]]
     assert (mount["mountPath"], mount["readOnly"]) == ("/var/run/streamjob-index", True)
 
-    (tmp_path / "index.json").write_text(build.config_map(job(), known, None)["data"]["index.json"])
+    (tmp_path / "index.json").write_text(owned.config_map(job(), known, None)["data"]["index.json"])
     environment = {"STREAMJOB_CONFIG": variable, "STREAMJOB_INDEX": str(tmp_path / "index.json")}
     assert load(environment) == told
     assert "STREAMJOB_INDEX" not in env(made), "it is where the runtime looks by itself"
@@ -339,6 +342,6 @@ def test_certificate_and_token() -> None:
     assert certificate.not_valid_after_utc - now > timedelta(days=3650)
     names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names_in_it.get_values_for_type(x509.DNSName) == [messages.TLS_NAME]
-    made = build.secret(job(), one)
+    made = owned.secret(job(), one)
     assert set(made["stringData"]) == {"token", "tls.crt", "tls.key"}
     assert made["metadata"]["name"] == "orders-control"

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from streamjob.controller.drivers import open_session
-from streamjob.controller.kube import Kube
-from streamjob.controller.reconciler import Reconciler
+from streamjob.controller.api_server.kube import Kube
+from streamjob.controller.drivers.connections import open_session
+from streamjob.controller.reconciler.reconciler import Reconciler
 from streamjob.protocol.messages import Mode
 from tests.world.process import Alone
 
@@ -86,14 +86,14 @@ def mortal_session(life: Life) -> Callable[[], aiohttp.ClientSession]:
 
 @contextlib.asynccontextmanager
 async def living(world: Cluster, term: int, life: Life) -> AsyncIterator[None]:
-    """A controller in this process, until the block ends: it says no farewell."""
+    """A controller in this process, until the block ends: it removes no finalizer at its end."""
     kube = MortalKube(world.namespace, life)
     reconciler = Reconciler(kube, Alone(term), session=mortal_session(life))  # type: ignore[arg-type]
     await reconciler.open()
 
     async def wake() -> None:
         while True:
-            reconciler.wake(world.namespace, "orders")
+            reconciler.enqueue(world.namespace, "orders")
             await asyncio.sleep(EVERY)
 
     waking = asyncio.create_task(wake())

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import CreateDriver, EnsureSecret, SetFinalizer, WriteIndex
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.status import not_made
+from streamjob.controller.rules.actions import CreateDriver, EnsureSecret, SetFinalizer, WriteIndex
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.status import not_made
 from streamjob.protocol.messages import DriverPhase
 
 from .given import (

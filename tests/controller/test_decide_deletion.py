@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import (
+from streamjob.controller.rules.actions import (
     Action,
     CreateDriver,
     DeletePod,
@@ -17,8 +17,8 @@ from streamjob.controller.actions import (
     SetFinalizer,
     WriteIndex,
 )
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages import Problem
 
 from .given import (
@@ -91,7 +91,7 @@ class TestDeletion:
             index=index(),
             says=terminating(),
         )
-        assert look(o)[3].wake == 540
+        assert look(o)[3].requeue_after == 540
 
     def test_past_its_timeout_it_cancels(self) -> None:
         status = ran(termination=asked(ago=11 * MINUTE))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import ConditionType, Phase
-from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Problem
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import ConfirmCheckpoint, CreateDriver, DeletePod, SendTermination
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.events import events
+from streamjob.controller.reports.events import events
+from streamjob.controller.rules.actions import ConfirmCheckpoint, CreateDriver, DeletePod, SendTermination
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import Mode, Step
 
@@ -89,11 +89,11 @@ class TestWhen:
             termination={"escalation": ["Stop"]},
         )
         _, reason, do, d = look(observed(o, **says(Mode.DRAIN)))
-        assert (reason, do, mode_of(d), d.wake) == ("Draining", [], None, 60)
+        assert (reason, do, mode_of(d), d.requeue_after) == ("Draining", [], None, 60)
 
     def test_it_is_recorded_before_anything_is_done_and_told(self) -> None:
         phase, reason, do, d = look(observed(draining("Stop"), **says(Mode.DRAIN)))
-        assert (phase, reason, do, d.wake) == (Phase.STOPPING, "Escalated", [], 0)
+        assert (phase, reason, do, d.requeue_after) == (Phase.STOPPING, "Escalated", [], 0)
         assert "the batch runs" in d.status.conditions[0].message, "what it has waited for"
         told = [e for e in events(draining("Stop").status, d.status) if e.reason == "Escalated"]
         assert [e.warning for e in told] == [True]
@@ -179,7 +179,7 @@ class TestDrainToStop:
             }
         )
         _, reason, do, d = look(observed(wanted, pods=[exited(137)], index=index()))
-        assert (reason, do, d.wake) == ("Escalated", [], 0)
+        assert (reason, do, d.requeue_after) == ("Escalated", [], 0)
         *_, d = look(observed(wanted.model_copy(update={"status": d.status}), index=index()))
         (made,) = [a for a in d.actions if isinstance(a, CreateDriver)]
         assert made.config.termination is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
+from streamjob.controller.rules.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
 from streamjob.protocol.messages import DriverPhase, Problem
 
 from .given import (
@@ -38,7 +38,7 @@ class TestFailure:
     def test_what_may_pass_is_tried_again_after_the_backoff(self) -> None:
         end = exited(1, report=driver(DriverPhase.FAILED, problem=TRANSIENT))
         phase, reason, do, d = look(observed(job(status=ran()), pods=[end], index=index()))
-        assert (phase, reason, do, d.wake) == (Phase.RESTARTING, "QueryFailed", [], 10)
+        assert (phase, reason, do, d.requeue_after) == (Phase.RESTARTING, "QueryFailed", [], 10)
         assert d.status.restarts is not None
         assert (d.status.restarts.count, d.status.restarts.epoch) == (1, 1)
         assert d.status.last_error is not None
@@ -48,7 +48,7 @@ class TestFailure:
         status = ran(phase="Restarting", restarts=failed(again=3 * SECOND))
         end = exited(1, report=driver(DriverPhase.FAILED, problem=TRANSIENT))
         _, _, do, d = look(observed(job(status=status), pods=[end], index=index()))
-        assert (do, d.wake) == ([], 3)
+        assert (do, d.requeue_after) == ([], 3)
         assert d.status.restarts is not None
         assert d.status.restarts.count == 1
 
@@ -63,7 +63,7 @@ class TestFailure:
     def test_the_backoff_doubles_to_its_limit(self, before: int, delay: int) -> None:
         status = ran(2, restarts=failed(1, count=before)) if before else ran(2)
         *_, d = look(observed(job(status=status), pods=[exited(1, 2)], index=index()))
-        assert d.wake == delay
+        assert d.requeue_after == delay
 
     def test_ten_stable_minutes_forget_earlier_failures(self) -> None:
         old = exited(1, 2, started_at=NOW - 11 * MINUTE)
@@ -85,7 +85,7 @@ class TestFailure:
         status = ran(2) | ({"restarts": failed(count=count)} if count else {})
         end = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=problem))
         phase, why, do, d = look(observed(job(status=status, **spec), pods=[end], index=index()))
-        assert (phase, why, do, d.wake) == (Phase.FAILED, reason, [], None)
+        assert (phase, why, do, d.requeue_after) == (Phase.FAILED, reason, [], None)
         assert is_stalled(d)
         assert problem.remedy in d.status.conditions[0].message
 
@@ -167,8 +167,8 @@ def test_a_pod_that_is_going_is_looked_for_again_though_no_event_says_that_it_is
     gone = exited(0, deleting=True, grace=1)
     *_, do, d = look(observed(job(state=state, status=ran()), pods=[gone], index=index(record())))
     assert do == []
-    assert d.wake is not None
-    assert d.wake > 0
+    assert d.requeue_after is not None
+    assert d.requeue_after > 0
 
 
 class TestStuck:
@@ -193,7 +193,7 @@ class TestStuck:
         o = observed(job(status={"epoch": 1}), pods=[unschedulable(ago)], index=index())
         _, why, do, d = look(o)
         assert (why, do) == (reason, [])
-        assert d.wake is None or d.wake > 0
+        assert d.requeue_after is None or d.requeue_after > 0
 
     def test_a_mended_spec_replaces_it_unless_it_starts_just_now(self) -> None:
         o = observed(job(generation=2, status={"epoch": 1}), pods=[waiting("ErrImagePull")], index=index())

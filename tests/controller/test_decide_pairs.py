@@ -14,11 +14,10 @@ import pytest
 
 from streamjob.api import ConditionType, Specification
 from streamjob.api.specification import digest
-from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.drivers import completed_token
-from streamjob.controller.observe import Observed, Pod
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, completed_token
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed, Pod
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverStatus, Mode, Step
 from streamjob.protocol.records import CheckpointRecord

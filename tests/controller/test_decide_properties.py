@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.observe import Observed, Pod
-from streamjob.controller.status import final
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed, Pod
+from streamjob.controller.rules.status import final
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem, Step
@@ -197,7 +197,7 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
         assert action.uid == gone.uid
         if cancelled(o) or gone.epoch < o.epoch:
             continue
-        assert gone.over or (not gone.started and action.version == gone.version)
+        assert gone.terminated or (not gone.started and action.version == gone.version)
         left = gone.exit.report.completed if gone.exit and gone.exit.report else None
         if left is not None and final(left) and left.epoch == gone.epoch:
             assert o.index is not None
@@ -280,7 +280,7 @@ def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -
 def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> None:
     """The echo of our own write wakes nobody: what the new status calls for would wait for ever."""
     decision = decide(o, NOW)
-    if decision.actions or decision.status == o.job.status or decision.wake == 0:
+    if decision.actions or decision.status == o.job.status or decision.requeue_after == 0:
         return
     after = decide(replace(o, job=o.job.model_copy(update={"status": decision.status})), NOW)
     assert not after.actions

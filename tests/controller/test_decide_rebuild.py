@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import AskForRecords, CreateDriver, WriteIndex
-from streamjob.controller.decide import decide
-from streamjob.controller.events import events
-from streamjob.controller.observe import Observed
+from streamjob.controller.reports.events import events
+from streamjob.controller.rules.actions import AskForRecords, CreateDriver, WriteIndex
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.messages import DriverPhase, KnownRecords, Problem, RecordsRequest
 
 from .given import NOW, driver, exited, index, is_stalled, job, look, observed, pod, ran, record, running

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamjob.controller.actions import Action, DeleteSavepoints, SendSavepoint, WriteIndex
-from streamjob.controller.decide import decide
-from streamjob.controller.observe import Observed
-from streamjob.controller.retention import about_to_go, deletion_token
+from streamjob.controller.rules.actions import (
+    Action,
+    DeleteSavepoints,
+    SendSavepoint,
+    WriteIndex,
+    deletion_token,
+)
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed
+from streamjob.controller.rules.policies.retention import about_to_go
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.protocol.messages import SavepointDeletion, SavepointStatus

@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.api import Phase, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.actions import (
+from streamjob.controller.rules.actions import (
     Action,
     CreateDriver,
     DeletePod,
@@ -17,7 +17,7 @@ from streamjob.controller.actions import (
     SendSavepoint,
     SendTermination,
 )
-from streamjob.controller.observe import Pod
+from streamjob.controller.rules.observed import Pod
 from streamjob.protocol.messages import DriverPhase
 
 from .given import (
@@ -79,7 +79,7 @@ class TestGoingBack:
         error = {"reason": "Invalid", "message": "env: bad name", "remedy": "Mend it", "time": at(-SECOND)}
         o = does_not_start([], late=False, **refused, lastError=error)
         phase, reason, do, d = look(o)
-        assert (phase, reason, do, d.wake) == (Phase.RESTARTING, "RolledBack", [], 0)
+        assert (phase, reason, do, d.requeue_after) == (Phase.RESTARTING, "RolledBack", [], 0)
         *_, d = look(observed(wanting(status=d.status.plain()), index=index(TAKEN)))
         assert (begun(d).config.epoch, begun(d).specification) == (2, made()), "no pod of this name was made"
 
@@ -100,7 +100,7 @@ class TestGoingBack:
         o = observed(wanting(status=status | upgrade("Starting"), **spec), pods=[end], index=index(TAKEN))
         phase, reason, do, d = look(o)
         assert (phase, reason, do) == (Phase.RESTARTING, expected, [])
-        assert d.wake == (0 if expected == "RolledBack" else 10)
+        assert d.requeue_after == (0 if expected == "RolledBack" else 10)
 
     def test_that_the_old_one_died_of_its_stop_is_not_counted(self) -> None:
         """Its failure came after the change of the spec."""

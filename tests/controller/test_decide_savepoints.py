@@ -10,12 +10,17 @@ import pytest
 
 from streamjob.api import Phase, SavepointCause, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.actions import ConfirmCheckpoint, CreateDriver, SendSavepoint, WriteIndex
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.drivers import completed_token
-from streamjob.controller.events import events
-from streamjob.controller.observe import Observed
+from streamjob.controller.reports.events import events
+from streamjob.controller.rules.actions import (
+    ConfirmCheckpoint,
+    CreateDriver,
+    SendSavepoint,
+    WriteIndex,
+    completed_token,
+)
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
 from streamjob.protocol.records import CheckpointRecord
@@ -131,7 +136,7 @@ class TestSchedule:
     def test_it_begins_with_the_next_moment(self) -> None:
         d = self.ask(NOW, ran())
         assert (d.actions, d.status.next_savepoint_at) == ((), "2026-01-02T04:00:00Z")
-        assert d.wake == 55 * 60 + 55
+        assert d.requeue_after == 55 * 60 + 55
 
     def test_its_moment_has_come(self) -> None:
         d = self.ask(NOW + 56 * MINUTE, ran(nextSavepointAt="2026-01-02T04:00:00Z"))
@@ -149,8 +154,8 @@ class TestSchedule:
         status = ran(nextSavepointAt="2026-01-02T04:00:00Z", **asked(deadline=at(90 * MINUTE)))
         d = self.ask(NOW + 60 * MINUTE, status, says=says())
         assert (book(d).request_id, d.status.next_savepoint_at) == (ID, "2026-01-02T04:00:00Z")
-        assert d.wake is not None
-        assert d.wake > 60, "the driver's news wake, not the clock"
+        assert d.requeue_after is not None
+        assert d.requeue_after > 60, "the driver's news wake, not the clock"
 
     def test_another_schedule_makes_up_for_nothing(self) -> None:
         d = self.ask(NOW + 60 * MINUTE, ran(nextSavepointAt="2026-01-02T03:30:00Z"))
@@ -165,7 +170,7 @@ class TestSchedule:
         status = ran(phase="Stopped", pod=False, nextSavepointAt="2026-01-02T03:00:00Z")
         stopped = job(state="Stopped", status=status, savepoint=HOURLY)
         d = decide(observed(stopped, index=index(record())), NOW)
-        assert (d.status.next_savepoint_at, d.status.savepoint_request, d.wake) == (None, None, None)
+        assert (d.status.next_savepoint_at, d.status.savepoint_request, d.requeue_after) == (None, None, None)
         resumed = job(status=d.status.plain(), savepoint=HOURLY)
         d = decide(observed(resumed, index=index(record())), NOW)
         assert (d.status.next_savepoint_at, d.status.savepoint_request) == ("2026-01-02T04:00:00Z", None)
@@ -173,7 +178,7 @@ class TestSchedule:
     def test_a_job_that_is_at_its_end_has_none(self) -> None:
         status = ran(phase="Failed", pod=False, nextSavepointAt="2026-01-02T03:00:00Z", restarts=failed())
         d = decide(observed(job(status=status, savepoint=HOURLY), index=index()), NOW)
-        assert (d.status.next_savepoint_at, d.wake) == (None, None)
+        assert (d.status.next_savepoint_at, d.requeue_after) == (None, None)
 
 
 class TestOutcome:
@@ -238,7 +243,7 @@ class TestOutcome:
 
     def test_the_pass_that_sees_it_is_planned(self) -> None:
         d = decide(runs(status=ran(**asked()), says=says()), NOW)
-        assert d.wake == 30 * 60
+        assert d.requeue_after == 30 * 60
 
     def test_one_that_was_given_up_and_comes_late_counts_all_the_same(self) -> None:
         status = ran(**asked(failure="it was not done until then"))
@@ -293,7 +298,7 @@ class TestEnds:
         o = observed(stopping, pods=[running()], index=index(), says=says(over=True))
         d = decide(o, NOW)
         assert (book(d).request_id, book(d).over) == (ID, True)
-        assert d.wake == 1.0
+        assert d.requeue_after == 1.0
         o = replace(o, job=stopping.model_copy(update={"status": d.status}))
         d = decide(o, NOW)
         assert (book(d).request_id, d.status.savepoint_trigger) == ("savepoint-trigger-4", 8)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from streamjob.api import Phase
-from streamjob.controller.actions import (
+from streamjob.controller.rules.actions import (
     ConfirmCheckpoint,
     CreateDriver,
     DeletePod,
     EnsureSecret,
     SendTermination,
     WriteIndex,
+    completed_token,
 )
-from streamjob.controller.drivers import completed_token
 from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
 
 from .given import (

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.actions import CreateDriver, DeletePod, WriteIndex
-from streamjob.controller.drivers import completed_token
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, WriteIndex, completed_token
 from streamjob.protocol import index as indices
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, Step

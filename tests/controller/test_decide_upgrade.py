@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamjob.api import ConditionType, Phase, Specification, UpgradeStep
-from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
-from streamjob.controller.decide import decide
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
+from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages import DriverPhase, Mode
 
 from .given import (
@@ -208,7 +208,7 @@ class TestBeginning:
         o = observed(wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), says=driver(epoch=2))
         *_, d = look(o)
         assert step(d) is expected
-        assert d.wake == (1 if expected is UpgradeStep.STARTING else None)
+        assert d.requeue_after == (1 if expected is UpgradeStep.STARTING else None)
 
     def test_but_not_if_it_has_failed_while_nobody_looked(self) -> None:
         ready = {

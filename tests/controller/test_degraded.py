@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from streamjob.api import Condition, ConditionType, Phase, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.case import Decision
-from streamjob.controller.decide import decide
-from streamjob.controller.events import events
-from streamjob.controller.observe import Observed
+from streamjob.controller.reports.events import events
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.messages import Problem
 
 from .given import (

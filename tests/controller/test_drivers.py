@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from dev import ports
-from streamjob.controller import certs, drivers, line
-from streamjob.controller.certs import Material
-from streamjob.controller.drivers import Drivers, completed_token
-from streamjob.controller.line import Credentials, DriverRefused, DriverUnreachable
+from streamjob.controller.drivers import connection, connections
+from streamjob.controller.drivers.connection import DriverRefused, DriverUnreachable
+from streamjob.controller.drivers.connections import DriverConnections
+from streamjob.controller.drivers.credentials import DriverCredentials
+from streamjob.controller.objects import certs
+from streamjob.controller.objects.certs import Material
+from streamjob.controller.rules.actions import completed_token
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, TerminationRequest
 
 from .fake_driver import HOST, FakeDriver
@@ -26,14 +29,14 @@ STOP = TerminationRequest("stop-1-1", 1, Mode.STOP, "file:///s")
 
 
 class Control:
-    """The controller's side: `Drivers` for one job, and how often it was woken."""
+    """The controller's side: `DriverConnections` for one job, and how often it was woken."""
 
     def __init__(self, material: Material, port: int) -> None:
         self.material = material
         self.woken = 0
         self.term = 1
         self.jobs = 1
-        self.drivers = Drivers(
+        self.drivers = DriverConnections(
             self._credentials,
             self._changed,
             jobs=lambda: self.jobs,
@@ -41,14 +44,14 @@ class Control:
             port=port,
         )
 
-    async def _credentials(self, namespace: str, job: str) -> Credentials:
+    async def _credentials(self, namespace: str, job: str) -> DriverCredentials:
         assert (namespace, job) == ("shop", "orders")
-        return Credentials(self.material.token, self.material.certificate)
+        return DriverCredentials(self.material.token, self.material.certificate)
 
     def _changed(self, namespace: str, job: str) -> None:
         self.woken += 1
 
-    def follow(self, epoch: int = 1, uid: str = UID) -> line.View:
+    def follow(self, epoch: int = 1, uid: str = UID) -> connection.DriverView:
         return self.drivers.follow(uid, "shop", "orders", f"orders-driver-{epoch}", HOST, epoch)
 
     async def status(self, seconds: float = PATIENCE) -> DriverStatus | None:
@@ -99,8 +102,8 @@ async def test_its_status_is_at_hand_and_news_wake_the_job(control: Control, dri
 async def test_figures_alone_are_looked_at_so_often_that_all_jobs_together_cost_little(
     rate: float, control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers, "FIGURES_RATE", rate)
-    monkeypatch.setattr(line, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "FIGURES_RATE", rate)
+    monkeypatch.setattr(connection, "POLL_SECONDS", 0.05)
     await control.status()
     await driver.change(phase=DriverPhase.RUNNING)
     assert await eventually(lambda: getattr(control.follow().status, "version", 0) == driver.status.version)
@@ -136,7 +139,7 @@ async def test_a_command_opens_no_connection(control: Control, driver: FakeDrive
 async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_command_opens_another_for_itself(
     control: Control, driver: FakeDriver
 ) -> None:
-    control.jobs = drivers.MANY + 1
+    control.jobs = connections.MANY + 1
     await control.status()
     (first,) = driver.connections
     for _ in range(3):
@@ -148,7 +151,7 @@ async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_comma
 
 async def test_who_waits_for_the_first_word_is_not_woken_for_it(control: Control, driver: FakeDriver) -> None:
     assert control.follow().status is None
-    view = await control.drivers.first_word(UID)
+    view = await control.drivers.first_status(UID)
     assert view.status == driver.status
     assert control.woken == 0
     await driver.change(phase=DriverPhase.TERMINATING)
@@ -165,13 +168,13 @@ async def test_a_driver_that_says_nothing_is_not_waited_for_twice(
         waits.append(timeout)
         return await wait(futures, timeout=timeout)
 
-    monkeypatch.setattr(line, "FIRST_WORD", 0.1)
+    monkeypatch.setattr(connection, "FIRST_STATUS", 0.1)
     driver.delay = 3600
     control.follow()
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "wait", noted)
         for _ in range(2):
-            assert (await control.drivers.first_word(UID)).status is None
+            assert (await control.drivers.first_status(UID)).status is None
     assert sum(waits) < 0.15, "a clock may wake it a little early"
 
 
@@ -271,7 +274,7 @@ async def test_a_slow_driver_holds_up_nobody(
 async def test_a_dead_driver_is_reported_once_it_was_silent_for_long(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "SILENT_AFTER", 0.3)
+    monkeypatch.setattr(connection, "SILENT_AFTER", 0.3)
     await control.status()
     await driver.stop()
     before = control.woken
@@ -284,10 +287,10 @@ async def test_a_dead_driver_is_reported_once_it_was_silent_for_long(
 async def test_of_many_drivers_none_is_silent_because_it_is_asked_less_often(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(line, "POLL_SECONDS_OF_MANY", 3600.0)
-    monkeypatch.setattr(line, "SILENT_AFTER", 0.2)
-    monkeypatch.setattr(drivers, "MANY", 0)
+    monkeypatch.setattr(connection, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "POLL_SECONDS_OF_MANY", 3600.0)
+    monkeypatch.setattr(connection, "SILENT_AFTER", 0.2)
+    monkeypatch.setattr(connections, "MANY", 0)
     await control.status()
     assert not await eventually(lambda: control.follow().silent > 0, 0.5)
 
@@ -312,13 +315,13 @@ async def test_no_address_no_command(control: Control) -> None:
 async def test_its_last_word_outlives_it(control: Control, driver: FakeDriver) -> None:
     await control.status()
     control.drivers.forget(UID)
-    assert control.drivers.last_word(UID, 1) == driver.status
-    assert control.drivers.last_word(UID, 2) is None
+    assert control.drivers.last_status(UID, 1) == driver.status
+    assert control.drivers.last_status(UID, 2) is None
     control.drivers.forget_job(UID)
-    assert control.drivers.last_word(UID, 1) is None
+    assert control.drivers.last_status(UID, 1) is None
 
 
 def test_no_secret_is_printed(material: Material) -> None:
-    shown = f"{material} {Credentials(material.token, material.certificate)}"
+    shown = f"{material} {DriverCredentials(material.token, material.certificate)}"
     assert material.token not in shown
     assert "PRIVATE KEY" not in shown

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller import build
-from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret
-from streamjob.controller.observe import Observed, Pod
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret
+from streamjob.controller.rules.driver_config import driver_config
+from streamjob.controller.rules.observed import Observed, Pod
 from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem
@@ -108,7 +108,7 @@ def test_the_next_epoch_of_a_failed_end_runs_the_script_again() -> None:
     config = next(a for a in d.actions if isinstance(a, CreateDriver)).config
     assert config.restore.latest == OUT_OF_INPUT
     assert (config.restore.exact, config.restore.again) == (False, True)
-    restore = build.driver_config(job(), index(OUT_OF_INPUT), 2, 1, None).restore
+    restore = driver_config(job(), index(OUT_OF_INPUT), 2, 1, None).restore
     assert (restore.exact, restore.again) == (True, False)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob.controller.lease import LAPSE, RENEW_EVERY, TRUST, Candidate, Record
+from streamjob.controller.api_server.lease import LAPSE, RENEW_EVERY, TRUST, Candidate, Record
 
 A, B = "a", "b"
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import certs, logs
-from streamjob.controller.certs import Material
-from streamjob.controller.drivers import Drivers
-from streamjob.controller.line import Credentials
+from streamjob.controller.drivers.connections import DriverConnections
+from streamjob.controller.drivers.credentials import DriverCredentials
+from streamjob.controller.objects import certs
+from streamjob.controller.objects.certs import Material
+from streamjob.controller.process import logs
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.messages import Mode, TerminationRequest
 
@@ -110,10 +111,12 @@ async def test_no_record_of_anybody_holds_a_secret(caplog: pytest.LogCaptureFixt
 async def exchange(driver: FakeDriver, material: Material) -> None:
     """Some polls and a command; whatever goes wrong is logged with its trace."""
 
-    async def credentials(*_: Any) -> Credentials:
-        return Credentials(material.token, material.certificate)
+    async def credentials(*_: Any) -> DriverCredentials:
+        return DriverCredentials(material.token, material.certificate)
 
-    drivers = Drivers(credentials, lambda *_: None, jobs=lambda: 1, term=lambda: 1, port=driver.port)
+    drivers = DriverConnections(
+        credentials, lambda *_: None, jobs=lambda: 1, term=lambda: 1, port=driver.port
+    )
     drivers.follow("uid", "shop", "orders", "orders-driver-1", HOST, 1)
     try:
         await drivers.terminate("uid", TerminationRequest("stop-1-1", 1, Mode.STOP))

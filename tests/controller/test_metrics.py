@@ -8,8 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streamjob.api import Phase, Status
-from streamjob.controller import kube, metrics
-from streamjob.controller.metrics import REGISTRY, Jobs
+from streamjob.controller.api_server import paths
+from streamjob.controller.process import metrics
+from streamjob.controller.process.metrics import REGISTRY, Jobs
 
 from .given import MINUTE, NOW, asked, failed, job, ran
 
@@ -253,4 +254,4 @@ def test_labels_are_bounded() -> None:
     ],
 )
 def test_calls_are_named_as_roles_name_them(method: str, path: str, named: tuple[str, str]) -> None:
-    assert kube.what(method, path) == named
+    assert paths.verb_and_resource(method, path) == named

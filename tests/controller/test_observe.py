@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamjob.controller import names
-from streamjob.controller.observe import parse_pod, read_index
+from streamjob.controller.objects import names
+from streamjob.controller.rules.parse_index import parse_index
+from streamjob.controller.rules.parse_pod import parse_pod
 from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverPhase, report
@@ -37,7 +38,7 @@ def container(**state: Any) -> dict[str, Any]:
 def test_a_new_pod() -> None:
     pod = parse_pod(raw({"phase": "Pending"}, annotations={names.ANNOTATION_GENERATION: "4"}))
     assert pod is not None
-    assert (pod.epoch, pod.generation, pod.started, pod.over, pod.node) == (2, 4, False, False, "n1")
+    assert (pod.epoch, pod.generation, pod.started, pod.terminated, pod.node) == (2, 4, False, False, "n1")
 
 
 def test_a_running_pod() -> None:
@@ -73,7 +74,7 @@ def test_the_final_report() -> None:
     status = driver(DriverPhase.TERMINATED, 2, completed=record(1, 2))
     pod = parse_pod(ended(report(status)))
     assert pod is not None
-    assert pod.over
+    assert pod.terminated
     assert pod.exit is not None
     assert pod.exit.report == status
 
@@ -111,8 +112,8 @@ def config_map(text: str, uid: str = UID) -> dict[str, Any]:
 
 def test_an_index() -> None:
     known = index(record())
-    assert read_index(config_map(indices.dumps(known)), job()) == (known, "3", None)
-    assert read_index(None, job()) == (None, None, None)
+    assert parse_index(config_map(indices.dumps(known)), job()) == (known, "3", None)
+    assert parse_index(None, job()) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_an_index() -> None:
 )
 def test_an_index_that_cannot_be_used_says_why_and_what_to_do(found: Any, reason: str) -> None:
     status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
-    known, _, problem = read_index(found, job(status=status))
+    known, _, problem = parse_index(found, job(status=status))
     assert known is None
     assert problem is not None
     assert problem.reason == reason

@@ -15,7 +15,7 @@ def test_every_reason_is_in_the_manual() -> None:
 
 
 def test_the_manual_names_no_reason_that_is_none() -> None:
-    """Those that the code takes over from Kubernetes are constants of faults.py."""
+    """Those that the code takes over from Kubernetes are constants of diagnosis.py."""
     conditions = MANUAL.partition("## Conditions")[2].partition("## Objects of a job")[0]
     first_cells = re.findall(r"^\| ([A-Z]\w+(?:, [A-Z]\w+)*) \|", conditions, re.MULTILINE)
     named = {reason for cell in first_cells for reason in cell.split(", ")}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dev.bench.scale import manifest
-from streamjob.controller import kube
-from streamjob.controller.certs import Material
+from streamjob.controller.api_server import kube
+from streamjob.controller.objects.certs import Material
 from streamjob.protocol.messages import Mode
 from tests.chart.test_chart import USED
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller import names
-from streamjob.controller.actions import DeletePod
-from streamjob.controller.case import SIDECAR_GRACE
-from streamjob.controller.decide import decide
-from streamjob.controller.observe import Pod, parse_pod
+from streamjob.controller.objects import names
+from streamjob.controller.rules.actions import DeletePod
+from streamjob.controller.rules.context import SIDECAR_GRACE
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Pod
+from streamjob.controller.rules.parse_pod import parse_pod
 from streamjob.protocol import messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase
@@ -49,7 +50,7 @@ def test_r6_a_driver_that_has_ended_is_over_though_its_sidecar_runs(
     native: bool, code: int, phase: str
 ) -> None:
     found = pod("Running", native=native, terminated=ended(code))
-    assert (found.over, found.phase, found.beside) == (True, phase, True)
+    assert (found.terminated, found.phase, found.beside) == (True, phase, True)
     assert found.exit is not None
     assert found.exit.code == code
 
@@ -57,14 +58,14 @@ def test_r6_a_driver_that_has_ended_is_over_though_its_sidecar_runs(
 def test_r6_a_sidecar_that_fails_does_not_fail_the_driver() -> None:
     failed = {"name": "istio-proxy", "state": {"terminated": ended(1)}}
     found = pod("Failed", proxy=failed, terminated=ended(0))
-    assert (found.over, found.phase, found.beside) == (True, "Succeeded", False)
+    assert (found.terminated, found.phase, found.beside) == (True, "Succeeded", False)
     alive = pod("Running", proxy=failed, running={"startedAt": "2026-01-02T03:00:00Z"})
-    assert (alive.over, alive.started, alive.phase, alive.beside) == (False, True, "Running", False)
+    assert (alive.terminated, alive.started, alive.phase, alive.beside) == (False, True, "Running", False)
 
 
 def test_r6_a_sidecar_that_runs_is_not_a_driver_that_has_run() -> None:
     found = pod("Running", waiting={"reason": "ImagePullBackOff", "message": "no such image"})
-    assert (found.over, found.started, found.phase) == (False, False, "Pending")
+    assert (found.terminated, found.started, found.phase) == (False, False, "Pending")
     o = observed(job(status=ran(phase="Starting", startedEpoch=0)), pods=[found])
     phase, reason, _, d = look(o)
     assert (phase, reason) == (Phase.STARTING, "ImagePullBackOff")

@@ -8,9 +8,9 @@ import pytest
 
 from streamjob.api import ConditionType, Phase, Status
 from streamjob.api.types import timestamp
-from streamjob.controller.events import event_object, events
-from streamjob.controller.status import fail, seen, settle
-from streamjob.controller.words import Event, sentence
+from streamjob.controller.reports.events import event_object, events
+from streamjob.controller.reports.messages import KubernetesEvent, sentence
+from streamjob.controller.rules.status import fail, seen, settle
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import AbortedCheckpoint, Problem
 from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord
@@ -124,7 +124,7 @@ def test_what_a_person_should_know_is_told_once() -> None:
 
 
 def test_an_event_names_its_object() -> None:
-    body = event_object(job(), Event(True, "StorageFull", "x" * 5000), NOW)
+    body = event_object(job(), KubernetesEvent(True, "StorageFull", "x" * 5000), NOW)
     involved = body["involvedObject"]
     assert isinstance(involved, dict)
     assert (involved["kind"], involved["name"], involved["uid"]) == ("StreamJob", "orders", UID)

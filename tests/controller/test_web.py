@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 
 from dev import ports
-from streamjob.controller import metrics
-from streamjob.controller.kube import Kube
-from streamjob.controller.leader import Leader
-from streamjob.controller.reconciler import Reconciler
+from streamjob.controller.api_server.kube import Kube
+from streamjob.controller.api_server.leader import Leader
+from streamjob.controller.process import metrics
+from streamjob.controller.reconciler.reconciler import Reconciler
 from streamjob.controller.web import AGE_LIMIT, served
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from streamjob.api import ConditionType, Specification, StreamJob, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.actions import CreateDriver
-from streamjob.controller.case import Decision
-from streamjob.controller.observe import Pod
+from streamjob.controller.rules.actions import CreateDriver
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.observed import Pod
 
 from .given import (
     MINUTE,

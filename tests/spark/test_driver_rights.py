@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.controller import build, names
+from streamjob.controller.objects import names
+from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.runtime.process.config import write_spark_properties
 from tests.chart.test_chart import HELM, render
 from tests.controller.given import job
@@ -41,7 +43,7 @@ def role() -> frozenset[Right]:
 
 def properties(url: str, folder: Path) -> Path:
     """What the controller tells a driver with executors; beside the API server only ports and times are others."""
-    config = build.driver_config(job(executor={"instances": 1}), None, 1, 0, None)
+    config = driver_config(job(executor={"instances": 1}), None, 1, 0, None)
     conf = {
         **config.spark_conf,
         "spark.master": f"k8s://{url}",
@@ -55,8 +57,8 @@ def properties(url: str, folder: Path) -> Path:
 
 
 def own_pod() -> Obj:
-    config = build.driver_config(job(executor={"instances": 1}), None, 1, 0, None)
-    return build.driver_pod(job(executor={"instances": 1}), config)
+    config = driver_config(job(executor={"instances": 1}), None, 1, 0, None)
+    return driver_pod(job(executor={"instances": 1}), config)
 
 
 def test_a_driver_asks_for_what_its_role_has_and_for_nothing_else(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from streamjob.api.types import timestamp
-from streamjob.controller import names
+from streamjob.controller.objects import names
 from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverConfig

@@ -1,7 +1,7 @@
 """Between a controller and everybody else: latency, faults, and the end of a controller that is killed.
 
-`Api` stands where the client library is under `controller/kube.py`, `Session` where aiohttp's is under `controller/line.py`:
-what is above them, errors and their meaning, long polls, retries, is the production code.
+`Api` stands where the client library is under `controller/api_server/kube.py`, `Session` where aiohttp's is under
+`controller/drivers/connection.py`: what is above them, errors and their meaning, long polls, retries, is the production code.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from streamjob.controller import kube, leader, names, reconciler
+from streamjob.controller.api_server import kube, leader
+from streamjob.controller.objects import names
+from streamjob.controller.reconciler import reconciler
 from streamjob.protocol import coordinator
 
 from .apiserver import Obj
@@ -111,9 +113,9 @@ class Controller:
         if self.dead or plural == self.world.plan.deaf:
             return
         if plural == "streamjobs":
-            self.reconciler.wake(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)
+            self.reconciler.enqueue(NAMESPACE, meta["name"], meta["resourceVersion"] if there else None)
         elif names.LABEL_JOB in meta.get("labels", {}):
-            self.reconciler.wake(NAMESPACE, meta["labels"][names.LABEL_JOB])
+            self.reconciler.enqueue(NAMESPACE, meta["labels"][names.LABEL_JOB])
 
     def crash(self) -> None:
         """Nothing that it has begun comes to anything any more: its calls never return."""

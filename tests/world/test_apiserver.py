@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from kubernetes.aio import client, config
 
-from streamjob.controller.kube import Kube, KubeError
+from streamjob.controller.api_server.errors import KubeError
+from streamjob.controller.api_server.kube import Kube
 
 from .apiserver import ApiServer
 from .network import Answer

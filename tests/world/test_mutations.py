@@ -25,39 +25,51 @@ MODULES = (
     *(
         f"controller.{m}"
         for m in (
-            "kube",
-            "names",
-            "certs",
-            "line",
-            "drivers",
-            "lastwords",
-            "words",
-            "observe",
-            "status",
-            "build",
-            "events",
-            "actions",
-        )
-    ),
-    *(
-        f"controller.{m}"
-        for m in (
-            "lease",
-            "leader",
-            "case",
-            "charge",
-            "faults",
-            "savepoints",
-            "retention",
-            "rebuild",
-            "upgrade",
-            "escalation",
-            "indexing",
-            "restarts",
-            "outcomes",
-            "decide",
-            "act",
-            "reconciler",
+            "api_server.errors",
+            "api_server.paths",
+            "api_server.kube",
+            "objects.names",
+            "api_server.finalizers",
+            "api_server.lease",
+            "api_server.leader",
+            "drivers.credentials",
+            "drivers.connection",
+            "rules.actions",
+            "drivers.connections",
+            "objects.certs",
+            "objects.merging",
+            "objects.owned",
+            "objects.pod_parts",
+            "objects.driver_pod",
+            "objects.executor_template",
+            "objects.spark_conf",
+            "reconciler.act",
+            "rules.observed",
+            "rules.parse_index",
+            "reports.log_redaction",
+            "rules.parse_pod",
+            "reconciler.observe",
+            "reconciler.work_queue",
+            "reports.messages",
+            "reports.events",
+            "rules.status",
+            "reconciler.status_writer",
+            "rules.context",
+            "rules.diagnosis",
+            "rules.driver_config",
+            "rules.policies.escalation",
+            "rules.policies.rebuild",
+            "rules.policies.indexing",
+            "rules.policies.upgrade",
+            "rules.policies.restarts",
+            "rules.policies.retention",
+            "rules.policies.savepoints",
+            "rules.policies.terminal_states",
+            "rules.decide",
+            "rules.fencing",
+            "reconciler.reconcile",
+            "reconciler.resync",
+            "reconciler.reconciler",
         )
     ),
 )
@@ -66,7 +78,11 @@ RANDOM = range(30)
 
 def product(bug: SeededBug | None) -> Product:
     built = rebuilt(bug, MODULES)
-    return Product(built["controller.reconciler"], built["controller.kube"], built["controller.leader"])
+    return Product(
+        built["controller.reconciler.reconciler"],
+        built["controller.api_server.kube"],
+        built["controller.api_server.leader"],
+    )
 
 
 @cache

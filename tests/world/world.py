@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import Any, NoReturn
 
-from streamjob.controller import metrics
+from streamjob.controller.process import metrics
 
 from .apiserver import ApiServer, Change, Obj
 from .driver import Driver

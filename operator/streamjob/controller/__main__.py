@@ -12,12 +12,12 @@ from pathlib import Path
 
 import kopf
 
-from . import logs
-from .farewell import say_farewell
-from .kube import Kube
-from .leader import Leader
-from .memory import spare_memory
-from .reconciler import Reconciler
+from .api_server.finalizers import remove_last_finalizers
+from .api_server.kube import Kube
+from .api_server.leader import Leader
+from .process import logs
+from .process.memory import spare_memory
+from .reconciler.reconciler import Reconciler
 from .triggers import register
 from .web import served
 
@@ -100,7 +100,7 @@ async def serve(namespaces: list[str], own: str, lease: str, address: str) -> No
         await kopf.operator(
             registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True
         )
-    await say_farewell(Kube(namespaces), own)
+    await remove_last_finalizers(Kube(namespaces), own)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from typing import Any, cast
 import kopf
 
 from ..api import GROUP, PLURAL, VERSION
-from . import names
-from .reconciler import Reconciler
+from .objects import names
+from .reconciler.reconciler import Reconciler
 
 
 def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
@@ -31,14 +31,14 @@ def register(reconciler: Reconciler) -> kopf.OperatorRegistry:
         await reconciler.close()
 
     async def job_changed(namespace: str, name: str, meta: dict[str, Any], **_: Any) -> None:
-        reconciler.wake(namespace, name, meta.get("resourceVersion"))
+        reconciler.enqueue(namespace, name, meta.get("resourceVersion"))
 
     async def driver_changed(
         type: str | None, namespace: str, labels: dict[str, str], meta: dict[str, Any], **_: Any
     ) -> None:
         # A watch is renewed every few minutes and then reports every pod again.
         pod = None if type == "DELETED" else meta.get("resourceVersion")
-        reconciler.wake(namespace, labels[names.LABEL_JOB], pod=pod)
+        reconciler.enqueue(namespace, labels[names.LABEL_JOB], pod=pod)
 
     drivers = {names.LABEL_COMPONENT: names.DRIVER, names.LABEL_JOB: kopf.PRESENT}
     kopf.on.login(registry=registry)(login)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from .metrics import REGISTRY
-from .reconciler import Reconciler
+from .process.metrics import REGISTRY
+from .reconciler.reconciler import Reconciler
 
 AGE_LIMIT = 90.0  # seconds without a sign of life until the probes fail: twice the longest resync interval
 

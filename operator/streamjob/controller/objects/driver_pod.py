@@ -1,0 +1,142 @@
+"""The driver's pod.
+
+There is no Service: executors get the address of the driver's pod, and nothing else has to find it by name.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from ...api import StreamJob
+from ...api.specification import LIMIT, Specification
+from ...api.types import mebibytes
+from ...protocol import codec
+from ...protocol import index as indices
+from ...protocol.messages import DriverConfig
+from . import Obj, names
+from .merging import merge
+from .owned import owner
+from .pod_parts import container_security, pod_security, volumes_and_mounts
+
+SECRETS = "/var/run/streamjob"
+INDEX = "/var/run/streamjob-index"
+OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's defaults for PySpark on Kubernetes
+
+
+def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
+    """Build the driver's pod in three layers, each over the one before.
+
+    These are our defaults, the user's template, and the fields that the operator relies on.
+    """
+    spec, meta = job.spec, job.metadata
+    template = copy.deepcopy(spec.driver.template or {})
+    template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
+    heap = mebibytes(spec.driver.memory)
+    memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
+    volumes, mounts = volumes_and_mounts(spec.storage.volumes)
+    index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
+    defaults: Obj = {
+        "spec": {
+            "securityContext": pod_security(),
+            "containers": [
+                {
+                    "name": names.CONTAINER,
+                    "securityContext": container_security(),
+                    "resources": {
+                        "requests": {"cpu": str(spec.driver.cores), "memory": memory},
+                        "limits": {"memory": memory},
+                    },
+                    "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
+                }
+            ],
+        }
+    }
+    container: Obj = {
+        "name": names.CONTAINER,
+        "image": spec.image,
+        # The image's entry point stays: the image decides how Python and Spark are found.
+        "args": ["python", "-m", "streamjob.runtime"],
+        "terminationMessagePath": "/dev/termination-log",
+        # A driver that dies before it can report leaves the end of its log instead.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "env": [
+            *[e.plain() for e in spec.application.env],
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "STREAMJOB_CONFIG", "value": codec.dumps(_without_stages(config))},
+        ],
+        "volumeMounts": [
+            {"name": "streamjob-control", "mountPath": SECRETS, "readOnly": True},
+            *index_mounts,
+            {"name": "streamjob-tmp", "mountPath": "/tmp"},  # noqa: S108
+            *mounts,
+        ],
+    }
+    if spec.image_pull_policy is not None:
+        container["imagePullPolicy"] = spec.image_pull_policy.value
+    fixed: Obj = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.driver_pod(meta.name, config.epoch),
+            "namespace": meta.namespace,
+            "labels": {
+                **names.labels(job),
+                names.LABEL_EPOCH: str(config.epoch),
+                names.LABEL_COMPONENT: names.DRIVER,
+            },
+            "annotations": {names.ANNOTATION_GENERATION: str(meta.generation), **_specification(job)},
+            "ownerReferences": [owner(job)],
+        },
+        "spec": {
+            # A restart is a new epoch: the kubelet must not restart this one on its own.
+            "restartPolicy": "Never",
+            "serviceAccountName": spec.driver.service_account,
+            "automountServiceAccountToken": spec.executor.instances > 0,
+            "terminationGracePeriodSeconds": spec.termination.grace_period,
+            "containers": [container],
+            "volumes": [
+                {
+                    "name": "streamjob-control",
+                    "secret": {"secretName": names.control_secret(meta.name), "defaultMode": 0o440},
+                },
+                *index_volumes,
+                {"name": "streamjob-tmp", "emptyDir": {}},
+                *volumes,
+            ],
+        },
+    }
+    pod: Obj = merge(merge(defaults, template), fixed)
+    return pod
+
+
+def _without_stages(config: DriverConfig) -> DriverConfig:
+    """Remove the stages from the record: the driver reads them from the index.
+
+    Linux limits an environment variable to 128 KiB, and a record may have 900 KiB.
+    """
+    latest = config.restore.latest
+    if latest is None:
+        return config
+    return replace(config, restore=replace(config.restore, latest=replace(latest, stages=())))
+
+
+def _index(job: StreamJob) -> tuple[list[Obj], list[Obj]]:
+    """Build the volume that holds the index, and its mount.
+
+    The volume is optional: a driver whose index was deleted has to start in order to report what it lacks.
+    """
+    source = {"name": names.index_config_map(job.metadata.name), "optional": True}
+    items = [{"key": indices.KEY, "path": indices.KEY}]
+    volume = {"name": "streamjob-index", "configMap": {**source, "items": items}}
+    return [volume], [{"name": "streamjob-index", "mountPath": INDEX, "readOnly": True}]
+
+
+def _specification(job: StreamJob) -> dict[str, str]:
+    """Build the annotation that says what the driver is made from, so that a changed spec is noticed.
+
+    :returns: empty if the text is longer than LIMIT; then no upgrade is noticed while this driver runs.
+    """
+    text = Specification.of(job.spec).text
+    return {names.ANNOTATION_SPECIFICATION: text} if len(text) <= LIMIT else {}

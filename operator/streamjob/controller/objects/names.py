@@ -1,0 +1,64 @@
+"""Names, labels and storage locations of everything that belongs to a job.
+
+All of them follow from the job and the epoch, so creating an object twice, or in two controllers at the same
+time, yields one object.
+"""
+
+from __future__ import annotations
+
+from ...api import GROUP, StreamJob
+
+FINALIZER = f"{GROUP}/termination"
+LABEL_JOB = f"{GROUP}/job"
+LABEL_UID = f"{GROUP}/uid"
+LABEL_EPOCH = f"{GROUP}/epoch"
+LABEL_COMPONENT = f"{GROUP}/component"
+ANNOTATION_GENERATION = f"{GROUP}/generation"
+ANNOTATION_SPECIFICATION = f"{GROUP}/specification"
+ANNOTATION_TERM = f"{GROUP}/term"
+DRIVER = "driver"
+EXECUTOR = "executor"
+ALL_DRIVERS = f"{LABEL_COMPONENT}={DRIVER}"
+CONTAINER = "driver"
+
+TOKEN_KEY = "token"  # noqa: S105  the name of a key
+CERTIFICATE_KEY = "tls.crt"
+PRIVATE_KEY_KEY = "tls.key"
+
+
+def driver_pod(job: str, epoch: int) -> str:
+    return f"{job}-driver-{epoch}"
+
+
+def control_secret(job: str) -> str:
+    return f"{job}-control"
+
+
+def index_config_map(job: str) -> str:
+    return f"{job}-checkpoints"
+
+
+def labels(job: StreamJob) -> dict[str, str]:
+    return {LABEL_JOB: job.metadata.name, LABEL_UID: job.metadata.uid}
+
+
+def driver_selector(uid: str) -> str:
+    return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={DRIVER}"
+
+
+def _folder(job: StreamJob) -> str:
+    meta = job.metadata
+    # Includes the uid: a job recreated under the same name is another job and must not find this one's state.
+    return f"{meta.namespace}-{meta.name}-{meta.uid[:8]}"
+
+
+def checkpoints_root(job: StreamJob) -> str:
+    return f"{job.spec.storage.checkpoints.rstrip('/')}/{_folder(job)}"
+
+
+def savepoint(job: StreamJob, request_id: str) -> str:
+    return f"{job.spec.storage.savepoints.rstrip('/')}/{_folder(job)}/{request_id}"
+
+
+def eviction_savepoint(job: StreamJob, epoch: int) -> str:
+    return savepoint(job, f"eviction-{epoch}")

@@ -1,0 +1,61 @@
+"""Objects that a job owns besides its pods: the Secret and the index."""
+
+from __future__ import annotations
+
+from ...api import GROUP, KIND, VERSION, StreamJob
+from ...protocol import index as indices
+from ...protocol.index import Index
+from . import Obj, names
+from .certs import Material
+
+
+def secret(job: StreamJob, material: Material) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _owned(job, names.control_secret(job.metadata.name)),
+        "type": "Opaque",
+        "stringData": {
+            names.TOKEN_KEY: material.token,
+            names.CERTIFICATE_KEY: material.certificate,
+            names.PRIVATE_KEY_KEY: material.key,
+        },
+    }
+
+
+def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
+    """Build the ConfigMap of the index, with the term of the controller in charge of the job.
+
+    :param version: the resourceVersion that it replaces, None to create it.
+    """
+    meta = _owned(job, names.index_config_map(job.metadata.name))
+    meta["annotations"] = {names.ANNOTATION_TERM: str(job.status.term)}
+    if version is not None:
+        meta["resourceVersion"] = version
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta,
+        "data": {indices.KEY: indices.dumps(index)},
+    }
+
+
+def owner(job: StreamJob) -> Obj:
+    """Build the owner reference to the job: Kubernetes deletes the object after the job."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _owned(job: StreamJob, name: str) -> Obj:
+    return {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": names.labels(job),
+        "ownerReferences": [owner(job)],
+    }

@@ -1,0 +1,112 @@
+"""Writes the status of a job, and posts Events for what is new in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from ...api import Phase, Status, StreamJob
+from ...protocol.errors import StreamJobError
+from ...protocol.messages import Problem
+from ..api_server.errors import Forbidden, KubeError
+from ..api_server.kube import Kube
+from ..api_server.leader import Leader, NotLeading
+from ..drivers.connection import DriverRefused, DriverUnreachable
+from ..process import metrics
+from ..reports.events import event_object, events
+from ..reports.messages import sentence
+from ..rules import actions
+from ..rules.actions import Action
+from ..rules.status import fail, not_made, settle
+from .work_queue import WorkItem
+
+log = logging.getLogger(__name__)
+
+# Consecutive refusals (some seconds) before a condition reports one: an API server that has just started
+# knows no permissions for a moment.
+REFUSALS = 4
+QUIET_ERRORS = (0, 429)  # and 5xx: the API server is in trouble, so a condition could not be written either
+
+
+class StatusWriter:
+    """Writes statuses, with optimistic locking.
+
+    :param now: the wall clock.
+    """
+
+    def __init__(self, kube: Kube, leader: Leader, now: Callable[[], datetime]) -> None:
+        self._kube = kube
+        self._leader = leader
+        self._now = now
+
+    async def write(self, job: StreamJob, status: Status, item: WorkItem) -> str:
+        """Write the status if it differs from that of `job`, then post Events for what is new.
+
+        :returns: the job's resourceVersion after the write.
+        :raises Conflict: the job has changed since it was read.
+        """
+        meta = job.metadata
+        if status == job.status:
+            return meta.resource_version
+        version = await self._kube.put_status(
+            meta.namespace, meta.name, meta.resource_version, status.plain()
+        )
+        item.version = version
+        now = self._now()
+        metrics.count(job, status, now.timestamp())
+        for event in events(job.status, status):
+            log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
+            body = event_object(job, event, now)
+            # Events are for people: nothing waits for them, and a lost one is not repeated.
+            asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
+        return version
+
+    async def _post(self, namespace: str, body: dict[str, object]) -> None:
+        try:
+            await self._kube.create_event(namespace, body)
+        except StreamJobError as e:
+            log.debug("an Event was not accepted: %s", e)
+
+    async def report(self, item: WorkItem, error: StreamJobError, refused: Action | None = None) -> None:
+        """Report in the conditions what blocks the job, if a person has to fix it.
+
+        :param refused: the action that the API server refused; None if it refused a read. A pod may have run
+            while we could not read, so only a refused creation shows that a driver has not.
+        """
+        if isinstance(error, (DriverUnreachable, DriverRefused, NotLeading)):
+            return  # the long poll reports a lasting failure; if we do not lead, another controller reports
+        if isinstance(error, KubeError) and (error.code in QUIET_ERRORS or error.code >= 500):
+            return
+        if type(error) is Forbidden and item.failures + 1 < _refusals(error):
+            return
+        now = self._now()
+        problem = Problem(error.reason, error.message, error.remedy, error.retryable)
+        try:
+            # Read the job again: its intent may have been written just before.
+            fresh = await self._kube.get_job(item.namespace, item.name)
+            if fresh is None or fresh["metadata"]["uid"] != (item.uid or fresh["metadata"]["uid"]):
+                return
+            job = StreamJob.parse(fresh)
+            term = self._leader.term
+            if not term or job.status.term not in (0, term):  # 0: no leader has fenced it yet
+                return
+            s = fail(job.status, problem, now)
+            if isinstance(refused, actions.CreateDriver):
+                s = not_made(s)
+            s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
+            await self.write(job, s, item)
+        except (StreamJobError, ValidationError) as e:
+            log.debug("the problem could not be reported: %s", e)
+
+
+def _refusals(error: Forbidden) -> int:
+    """How often in a row the API server has to refuse until that is reported.
+
+    An API server that has just started may know a binding before its role. Then it names the role as missing,
+    for some seconds or, on a busy machine, for longer.
+    """
+    return 2 * REFUSALS if "RBAC: " in error.message and "not found" in error.message else REFUSALS

@@ -1,0 +1,107 @@
+"""Kubernetes Events: what happened between two statuses, for `kubectl describe`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from ...api import CheckpointStatus, ConditionType, Phase, Status, StreamJob, UpgradeStatus
+from ...api.types import timestamp
+from ...protocol.messages import Problem
+from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
+
+WARNINGS = {Phase.RESTARTING, Phase.FAILED}
+
+
+def events(old: Status, new: Status) -> list[KubernetesEvent]:
+    """List the Events for what changed from `old` to `new`."""
+    found = []
+    ready = new.condition(ConditionType.READY)
+    if new.last_error is not None and new.last_error != old.last_error:
+        error = new.last_error
+        found.append(
+            KubernetesEvent(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy)))
+        )
+    if new.checkpoint is not None and new.checkpoint != old.checkpoint and _tells(old, new.checkpoint, new):
+        text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
+        found.append(KubernetesEvent(False, "CheckpointCompleted", text))
+    aborted = new.aborted_checkpoint
+    if aborted is not None and aborted != old.aborted_checkpoint:
+        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was given up, the job goes on: {aborted.reason}"
+        found.append(KubernetesEvent(True, "CheckpointAborted", text))
+    if new.savepoint is not None and new.savepoint != old.savepoint:
+        found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))
+    asked, before = new.savepoint_request, old.savepoint_request
+    if (
+        asked is not None
+        and asked.failure is not None
+        and (before is None or before.failure != asked.failure)
+    ):
+        text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
+        found.append(KubernetesEvent(True, "SavepointGivenUp", text))
+    found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
+    found += _degraded(old, new)
+    if new.phase is not None and new.phase != old.phase:
+        found.append(KubernetesEvent(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+    e = new.escalation
+    if e is not None and e != old.escalation:
+        found.append(KubernetesEvent(True, "Escalated", ready.message if ready else ""))
+    if new.upgrade is not None and _news(old.upgrade, new.upgrade):
+        found.append(how_it_went(new.upgrade))
+    stalled, was = new.condition(ConditionType.STALLED), old.condition(ConditionType.STALLED)
+    if stalled is not None and stalled.status == "True" and new.phase is not Phase.FAILED:
+        known = was is not None and (was.status, was.reason) == (stalled.status, stalled.reason)
+        reported = new.last_error is not None and new.last_error != old.last_error
+        if not known and not reported and stalled.reason not in (ROLLED_BACK, "Escalated"):
+            found.append(KubernetesEvent(True, stalled.reason, stalled.message))
+    return found
+
+
+def _degraded(old: Status, new: Status) -> list[KubernetesEvent]:
+    """Report that a query of the running job has failed, that another one has, or that all run again.
+
+    When the driver ends, the phase says more.
+    """
+    before, now = old.condition(ConditionType.DEGRADED), new.condition(ConditionType.DEGRADED)
+    if now is not None and (before is None or before.message != now.message):
+        return [KubernetesEvent(True, "Degraded", f"{now.reason}: {now.message}")]
+    if before is not None and now is None and new.phase is Phase.RUNNING and new.epoch == old.epoch:
+        return [KubernetesEvent(False, "Recovered", "Every query of the job runs again")]
+    return []
+
+
+def _tells(old: Status, made: CheckpointStatus, new: Status) -> bool:
+    """Whether the checkpoint gets an Event: only an epoch's first and a termination's last do.
+
+    An Event every few seconds would cost a write each time, and hide all other Events.
+    """
+    first = old.checkpoint is None or old.checkpoint.epoch != made.epoch
+    return first or (new.termination is not None and new.termination.final_checkpoint == made.latest)
+
+
+def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
+    return old is None or (old.step, old.target) != (new.step, new.target)
+
+
+def event_object(job: StreamJob, event: KubernetesEvent, now: datetime) -> dict[str, object]:
+    """Build the Event object for the Kubernetes API."""
+    meta = job.metadata
+    stamp = now.astimezone(timezone.utc)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{meta.name}.", "namespace": meta.namespace},
+        "involvedObject": {
+            "apiVersion": "streamjob.dev/v1alpha1",
+            "kind": "StreamJob",
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+        },
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message[:1000],
+        "source": {"component": "streamjob"},
+        "firstTimestamp": timestamp(stamp),
+        "lastTimestamp": timestamp(stamp),
+        "count": 1,
+    }

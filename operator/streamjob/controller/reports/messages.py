@@ -1,0 +1,52 @@
+"""The texts about problems and upgrades that people read, in conditions and Events alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...api import UpgradeStatus, UpgradeStep
+from ...protocol.messages import Problem
+from .log_redaction import without_secrets
+
+ROLLED_BACK = "RolledBack"
+ROLLED_BACK_REMEDY = "The job goes on with what ran before. Mend the spec, or set it back; restart.nonce has it tried once more"
+
+
+@dataclass(frozen=True)
+class KubernetesEvent:
+    """A Kubernetes Event. `reason` is stable and in CamelCase."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+def sentence(problem: Problem) -> str:
+    """One text with what happened and what to do about it, without secrets in the message."""
+    # A driver's problem may quote an exception of its script.
+    message = without_secrets(problem.message).rstrip(". \n") + "."
+    return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
+
+
+def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
+    """The Event that describes an upgrade in its current step."""
+    match u.step:
+        case UpgradeStep.PENDING:
+            text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
+            return KubernetesEvent(True, "UpgradePending", text)
+        case UpgradeStep.STOPPING:
+            return KubernetesEvent(False, "Upgrading", "The driver with the earlier specification is to stop")
+        case UpgradeStep.STARTING:
+            taken = (
+                f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
+            )
+            return KubernetesEvent(
+                False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
+            )
+        case UpgradeStep.COMPLETED:
+            return KubernetesEvent(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
+        case UpgradeStep.ROLLED_BACK:
+            error = u.error
+            why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
+            text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
+            return KubernetesEvent(True, ROLLED_BACK, text)

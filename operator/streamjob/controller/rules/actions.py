@@ -1,0 +1,122 @@
+"""The actions that `decide` may request.
+
+Each is one API call or one call to the driver, idempotent, with its preconditions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...api import Specification
+from ...protocol.index import Index
+from ...protocol.messages import (
+    DriverConfig,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
+
+
+@dataclass(frozen=True)
+class SetFinalizer:
+    """Add our finalizer to the job, or remove it, only if the job has not changed since."""
+
+    present: bool
+
+
+@dataclass(frozen=True)
+class EnsureSecret:
+    """Create the Secret with token and certificate, unless it exists."""
+
+
+@dataclass(frozen=True)
+class WriteIndex:
+    """Create the index (`version` None), or replace exactly that version of it."""
+
+    index: Index
+    version: str | None
+
+
+@dataclass(frozen=True)
+class CreateDriver:
+    """Create the pod of `config.epoch`, made from `specification`, unless it exists."""
+
+    config: DriverConfig
+    specification: Specification
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """Delete this pod and no other of its name.
+
+    :param version: the resourceVersion that the pod must still have; None: any.
+    :param grace: the grace period in seconds; None: the pod's own.
+    """
+
+    name: str
+    uid: str
+    version: str | None = None
+    grace: int | None = None
+
+
+@dataclass(frozen=True)
+class SendTermination:
+    """PUT /v1/termination"""
+
+    request: TerminationRequest
+
+
+@dataclass(frozen=True)
+class SendSavepoint:
+    """PUT /v1/savepoint"""
+
+    request: SavepointRequest
+
+
+@dataclass(frozen=True)
+class DeleteSavepoints:
+    """PUT /v1/deletions"""
+
+    deletion: SavepointDeletion
+
+
+@dataclass(frozen=True)
+class AskForRecords:
+    """PUT /v1/records"""
+
+    request: RecordsRequest
+
+
+@dataclass(frozen=True)
+class ConfirmCheckpoint:
+    """PUT /v1/checkpoints/{n}/completed: the index has it."""
+
+    checkpoint: int
+    epoch: int
+
+
+Action = (
+    SetFinalizer
+    | EnsureSecret
+    | WriteIndex
+    | CreateDriver
+    | DeletePod
+    | SendTermination
+    | SendSavepoint
+    | DeleteSavepoints
+    | AskForRecords
+    | ConfirmCheckpoint
+)
+# The commands that carry a user's request. Sent twice, or to a driver that should not exist, they do no harm.
+COMMANDS = (SendTermination, SendSavepoint)
+
+
+def completed_token(checkpoint: int) -> str:
+    """The token of a confirmed checkpoint among the acknowledged commands."""
+    return f"checkpoint-{checkpoint}-completed"
+
+
+def deletion_token(savepoints: tuple[str, ...]) -> str:
+    """The token of a deletion among the acknowledged commands."""
+    return " ".join(("delete", *savepoints))

@@ -1,0 +1,298 @@
+"""The context of a rule of `decide`: the observation, the desired state, and what the rules ask about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from ...api import (
+    ConditionType,
+    Escalation,
+    OnDelete,
+    Phase,
+    RestartStatus,
+    State,
+    Status,
+    StreamJob,
+    TerminationInfo,
+    UpgradeMode,
+)
+from ...api.policies import Termination
+from ...api.types import duration, moment, timestamp
+from ...protocol.messages import Mode, Problem, TerminationRequest
+from ..objects import names
+from ..reports.messages import sentence
+from .actions import Action, DeletePod
+from .observed import Observed, Pod
+from .status import drained, end_failed, ended_with_nothing_left, fail, final, settle
+
+CANCEL_GRACE = 1  # second
+SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
+RECHECK = 15.0  # seconds; for what may change without an event
+AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
+
+
+class DesiredState(Enum):
+    """The desired state of a job.
+
+    It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `resolve`.
+    """
+
+    RUN = "Running"
+    STOP = "Stopped"
+    DRAIN = "Drained"
+    CANCEL = "Cancelled"
+    UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.resolve`
+
+
+MODES = {DesiredState.STOP: Mode.STOP, DesiredState.DRAIN: Mode.DRAIN, DesiredState.UPGRADE: Mode.STOP}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Write `status` (if it differs), then carry out `actions` in order and reconcile again.
+
+    :param requeue_after: without actions, requeue after this many seconds; None: wait for an event.
+    """
+
+    status: Status
+    actions: tuple[Action, ...] = ()
+    requeue_after: float | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a rule decides on.
+
+    :param observed: the observation.
+    :param status: the status that follows from the observation alone.
+    :param desired: the desired state.
+    :param now: the time.
+    :param target: the digest of what the spec says a driver is made from.
+    """
+
+    observed: Observed
+    status: Status
+    desired: DesiredState
+    now: datetime
+    target: str
+
+    def decide(
+        self,
+        phase: Phase,
+        reason: str,
+        message: str,
+        *,
+        do: tuple[Action, ...] = (),
+        requeue_after: float | None = None,
+        stalled: bool = False,
+        status: Status | None = None,
+    ) -> Decision:
+        s = settle(
+            status or self.status, self.observed.job, self.now, phase, reason, message, stalled=stalled
+        )
+        return Decision(s, do, requeue_after)
+
+    def stall(self, phase: Phase, problem: Problem, *, requeue_after: float | None = None) -> Decision:
+        """Report that nothing moves until a person has fixed the problem."""
+        s = fail(self.status, problem, self.now)
+        return self.decide(
+            phase, problem.reason, sentence(problem), stalled=True, status=s, requeue_after=requeue_after
+        )
+
+    def stay(self, requeue_after: float | None) -> Decision:
+        """Keep the phase, and the reason and message of the Ready condition."""
+        ready = self.status.condition(ConditionType.READY)
+        reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
+        return self.decide(self.phase, reason, message, requeue_after=requeue_after)
+
+    def with_termination(self, termination: TerminationInfo | None) -> Context:
+        return replace(self, status=self.status.model_copy(update={"termination": termination}))
+
+    @property
+    def mode(self) -> str | None:
+        """The kind of termination that the desired state asks for; None if it asks for none."""
+        mode = MODES.get(self.desired)
+        return mode.value if mode else None
+
+    @property
+    def until_deletion_is_due(self) -> float | None:
+        """Seconds until the timeout of a deletion passes and the job is cancelled; None if none runs."""
+        if not self.observed.job.deleting or self.desired is DesiredState.CANCEL:
+            return None
+        return max((deletion_deadline(self.observed, self.desired) - self.now).total_seconds(), 0.0)
+
+    def new_termination(self, epoch: int) -> TerminationInfo | None:
+        """Build the termination that the desired state asks for; None if it asks for none.
+
+        The id follows from epoch and generation, so whoever decides it gets the same id.
+        """
+        if self.mode is None:
+            return None
+        ends = "delete" if self.observed.job.deleting else self.mode.lower()
+        kind = "upgrade" if self.desired is DesiredState.UPGRADE else ends
+        request_id = f"{kind}-{epoch}-{self.observed.job.metadata.generation}"
+        return TerminationInfo(
+            request_id=request_id,
+            mode=self.mode,
+            requested_at=timestamp(self.now),
+            deadline=timestamp(self.now + timeout(self.observed, self.desired)),
+            savepoint=names.savepoint(self.observed.job, request_id) if self._copies else None,
+        )
+
+    def fits(self, termination: TerminationInfo) -> bool:
+        """Whether the termination does what the desired state asks for.
+
+        The termination of an upgrade may lack the savepoint that a stop has to have.
+        """
+        return termination.mode == self.mode and (termination.savepoint is not None or not self._copies)
+
+    @property
+    def _copies(self) -> bool:
+        return not (
+            self.desired is DesiredState.UPGRADE
+            and self.observed.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT
+        )
+
+    @property
+    def phase(self) -> Phase:
+        return self.status.phase or Phase.PENDING
+
+    @property
+    def settled(self) -> bool:
+        """No driver has run since the newest checkpoint, or none ever.
+
+        The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
+        nobody requested counts only if the script did not fail.
+        """
+        latest = self.observed.index.latest if self.observed.index else None
+        if latest is None or self.uncommitted:
+            return self.status.started_epoch == 0
+        ended = (
+            final(latest)
+            and latest.epoch >= self.status.started_epoch
+            and not end_failed(latest, self.status)
+        )
+        return self.status.started_epoch == 0 or ended or ended_with_nothing_left(latest, self.status)
+
+    @property
+    def leaving(self) -> bool:
+        """Everything that the driver of this epoch has to save is in the index: it only has to exit."""
+        return self.settled and self.status.started_epoch == self.status.epoch
+
+    @property
+    def uncommitted(self) -> bool:
+        """The newest checkpoint ended an epoch, and the sinks may still have to commit it."""
+        latest = self.observed.index.latest if self.observed.index else None
+        return latest is not None and final(latest) and latest.uncommitted
+
+    @property
+    def ended(self) -> bool:
+        """The newest checkpoint leaves nothing to resume: drained, or out of input."""
+        return drained(self.observed.index.latest if self.observed.index else None)
+
+    @property
+    def has_begun(self) -> bool:
+        """A query has run, in this epoch or an earlier one, so a savepoint would hold something."""
+        return bool(self.status.stages) or (
+            self.observed.index is not None and self.observed.index.latest is not None
+        )
+
+    @property
+    def open_termination(self) -> TerminationInfo | None:
+        """The recorded termination, while its checkpoint is not in the index or not committed by the sinks."""
+        t = self.status.termination
+        return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
+
+    @property
+    def failed(self) -> RestartStatus | None:
+        """The failure of the newest epoch, once it is recorded."""
+        r = self.status.restarts
+        return r if r is not None and r.epoch == self.status.epoch else None
+
+    @property
+    def restart_now(self) -> RestartStatus:
+        """A restart status with which the next epoch begins at once and no failure is counted."""
+        generation = self.observed.job.metadata.generation
+        return RestartStatus(
+            count=0, epoch=self.status.epoch, generation=generation, next_at=timestamp(self.now)
+        )
+
+
+def kill(pods: Iterable[Pod]) -> tuple[Action, ...]:
+    """Delete pods without a savepoint, except those that are being killed already."""
+    return tuple(
+        DeletePod(p.name, p.uid, grace=CANCEL_GRACE)
+        for p in pods
+        if not p.deleting or (p.grace or 0) > CANCEL_GRACE
+    )
+
+
+def release(pods: Iterable[Pod]) -> tuple[Action, ...]:
+    """Delete pods whose driver has ended.
+
+    A sidecar that still runs gets SIGTERM and SIDECAR_GRACE: the pod's own grace period is meant for the
+    driver's savepoint, and the next epoch waits until the pod is gone.
+    """
+    return tuple(
+        DeletePod(p.name, p.uid, grace=SIDECAR_GRACE if p.beside else None)
+        for p in pods
+        if not p.deleting or (p.beside and (p.grace or 0) > SIDECAR_GRACE)
+    )
+
+
+def resolve(observed: Observed, now: datetime) -> DesiredState:
+    """Resolve the desired state.
+
+    A job that is being deleted ends as `onDelete` says, or as it was ending already; when that takes too
+    long, it is cancelled.
+    """
+    job = observed.job
+    asked = {
+        State.RUNNING: DesiredState.RUN,
+        State.STOPPED: DesiredState.STOP,
+        State.DRAINED: DesiredState.DRAIN,
+        State.CANCELLED: DesiredState.CANCEL,
+    }
+    wanted = escalated(job) or asked[job.spec.state]
+    if not job.deleting:
+        return wanted
+    on_delete = {
+        OnDelete.STOP: DesiredState.STOP,
+        OnDelete.DRAIN: DesiredState.DRAIN,
+        OnDelete.CANCEL: DesiredState.CANCEL,
+    }
+    if wanted is DesiredState.RUN:
+        wanted = on_delete[job.spec.termination.on_delete]
+    return DesiredState.CANCEL if now >= deletion_deadline(observed, wanted) else wanted
+
+
+def escalated(job: StreamJob) -> DesiredState | None:
+    """The desired state that an escalation has put in place of `spec.state`.
+
+    :returns: None if there is no escalation, or if `spec.state` has changed since.
+    """
+    e = job.status.escalation
+    if e is None or e.state is not job.spec.state:
+        return None
+    return DesiredState.STOP if e.mode is Escalation.STOP else DesiredState.CANCEL
+
+
+def deletion_deadline(observed: Observed, wanted: DesiredState) -> datetime:
+    asked_at = observed.job.metadata.deletion_timestamp
+    assert asked_at is not None
+    return moment(asked_at) + timeout(observed, wanted)
+
+
+def timeout(observed: Observed, wanted: DesiredState) -> timedelta:
+    t = observed.job.spec.termination
+    return duration(t.drain_timeout if wanted is DesiredState.DRAIN else t.stop_timeout)
+
+
+def request(t: TerminationInfo, epoch: int, policy: Termination) -> TerminationRequest:
+    """Build the request that the driver of `epoch` gets."""
+    mode = Mode(t.mode)
+    limit = duration(policy.drain_timeout if mode is Mode.DRAIN else policy.stop_timeout)
+    return TerminationRequest(t.request_id, epoch, mode, t.savepoint, limit.total_seconds())

@@ -1,0 +1,314 @@
+"""Decides what to do about a job, given what was observed and what its spec asks for.
+
+This is the heart of the controller. Pure: no I/O, no clock.
+
+Read RULES from top to bottom: the first rule that returns a decision wins. A decision is the status to write,
+and the actions that follow once it is written. The intent (request id, target, deadline, epoch) is always
+recorded before the effect.
+
+Invariants, whatever is observed (tests/controller/test_decide_properties.py):
+- V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
+  user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
+  escalation.
+- A new epoch begins only when no pod of an earlier one is left, so that there are never two drivers.
+- V7: epoch, startedEpoch and observedGeneration never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from ...api import DriverInfo, Phase, TerminationInfo
+from ...api.specification import digest
+from ...protocol import index as indices
+from ...protocol.messages import DriverPhase, Mode
+from ..objects import names
+from ..reports.messages import sentence
+from . import actions, diagnosis
+from .actions import Action
+from .context import (
+    AT_ONCE_AGAIN,
+    CANCEL_GRACE,
+    RECHECK,
+    Context,
+    Decision,
+    DesiredState,
+    kill,
+    release,
+    request,
+    resolve,
+)
+from .driver_config import driver_config
+from .observed import Observed
+from .policies import escalation, indexing, restarts, retention, savepoints, terminal_states, upgrade
+from .status import degraded, fail, seconds_until, seen
+
+TERMINAL_PHASES = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver runs
+TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
+
+
+def decide(observed: Observed, now: datetime) -> Decision:
+    """Decide what to do now: the only entry point."""
+    decision = _decide(observed, now)
+    if decision.actions or decision.status == observed.job.status:
+        return decision
+    # The event of our own write enqueues nothing: find out now whether the new status leads to more.
+    written = replace(observed, job=observed.job.model_copy(update={"status": decision.status}))
+    after = _decide(written, now)
+    leads_on = after.actions or after.status != decision.status
+    return replace(decision, requeue_after=AT_ONCE_AGAIN) if leads_on else decision
+
+
+def _decide(observed: Observed, now: datetime) -> Decision:
+    s = degraded(seen(observed), observed, now)
+    context = Context(observed, s, resolve(observed, now), now, target=digest(observed.job.spec))
+    context = savepoints.follow(upgrade.resolve(escalation.resolve(context)))
+    for rule in RULES:
+        if (decision := rule(context)) is not None:
+            return savepoints.requeue_for(
+                replace(decision, requeue_after=_requeue_after(context, decision)), context
+            )
+    raise AssertionError("the last rule decides always")
+
+
+# --- the rules ---------------------------------------------------------------------------------------------------
+
+
+def leave_a_deleted_job_alone(c: Context) -> Decision | None:
+    """Our finalizer is removed or was never set: Kubernetes does the rest."""
+    if c.observed.job.deleting and names.FINALIZER not in c.observed.job.metadata.finalizers:
+        return Decision(c.observed.job.status)
+    return None
+
+
+def fence_off_late_drivers(c: Context) -> Decision | None:
+    """Delete drivers that an older controller created late. No precondition refuses a creation.
+
+    A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation.
+    So is a driver that the status, which is written first, does not ask for: the job is in a terminal phase,
+    or another pod of this name has existed. The latter kind is deleted only if it has not started yet: the
+    pod's version is a precondition.
+    """
+    older = [p for p in c.observed.pods if p.epoch < c.status.epoch and not p.deleting]
+    if older:
+        return Decision(c.status, kill(older))
+    pod, recorded = c.observed.pod, c.observed.job.status.driver
+    if pod is None or pod.started or pod.deleting:
+        return None
+    if recorded is None and c.phase not in TERMINAL_PHASES:
+        return None
+    if recorded is not None and (recorded.pod != pod.name or recorded.uid in (None, pod.uid)):
+        return None
+    s = c.status.model_copy(update={"driver": recorded})
+    return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version, CANCEL_GRACE),))
+
+
+def cancel(c: Context) -> Decision | None:
+    """Cancel at any time, also in the middle of a stop: no savepoint, no waiting."""
+    if c.desired is not DesiredState.CANCEL:
+        return None
+    s = c.status.model_copy(
+        update={"termination": c.status.termination if c.open_termination is None else None}
+    )
+    if c.observed.pods:
+        text = "The driver is being deleted"
+        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.observed.pods), status=s)
+    if c.observed.job.deleting:
+        return Decision(s, (actions.SetFinalizer(False),))
+    s = s.model_copy(update={"driver": None})
+    if c.ended and c.settled:
+        return terminal_states.at_its_end(c, s)
+    if (decision := escalation.outcome(c, s)) is not None:
+        return decision
+    text = "Cancelled; Running goes on from the latest checkpoint"
+    return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
+
+
+def replace_a_driver_that_cannot_start(c: Context) -> Decision | None:
+    """Delete a driver that has never run if it is no longer wanted or the spec has changed; otherwise wait.
+
+    Such a driver holds nothing. The pod's version is a precondition: if the kubelet starts the pod just now,
+    the pod stays.
+    """
+    pod = c.observed.pod
+    problem = (
+        diagnosis.stuck(pod, c.observed.job, c.now)
+        if pod and not pod.terminated and not pod.deleting
+        else None
+    )
+    if pod is None or problem is None:
+        return None
+    unwanted = (c.desired is DesiredState.STOP or c.observed.job.deleting) and c.settled
+    if unwanted or pod.generation != c.observed.job.metadata.generation:
+        s = c.status.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+    return c.stall(Phase.STARTING, problem, requeue_after=c.until_deletion_is_due)
+
+
+def follow_the_driver(c: Context) -> Decision | None:
+    """Follow a live driver. If the job has to end, ask the driver to end; it then exits by itself."""
+    pod, driver = c.observed.pod, c.observed.driver
+    if pod is None or pod.terminated:
+        return None
+    if pod.deleting and not pod.started:
+        return Decision(c.status)  # deleted before it began
+    if pod.started and c.observed.silent:
+        return c.stall(c.phase, diagnosis.unreachable(c.observed), requeue_after=c.until_deletion_is_due)
+    if c.leaving:
+        return _terminating(c, c.status.termination)
+    if (driver is not None and driver.termination is not None) or pod.deleting:
+        return _terminating(c, c.open_termination)
+    ours = c.open_termination
+    acknowledged = ours is not None and ours.request_id in c.observed.acknowledged
+    if ours is None or (not acknowledged and driver is not None and not c.fits(ours)):
+        # Nothing has been requested, or the request has not reached the driver and is no longer the right one.
+        ours = c.new_termination(c.status.epoch)
+        c = upgrade.asked_to_stop(c.with_termination(ours))
+    if ours is None:
+        return _running(c)
+    send = (
+        ()
+        if acknowledged or driver is None
+        else (actions.SendTermination(request(ours, c.status.epoch, c.observed.job.spec.termination)),)
+    )
+    return _terminating(c, ours, do=send)
+
+
+def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
+    """Remove the finalizer of a deleted job that has no live driver.
+
+    If a termination has begun, another driver completes it first; no driver is started for anything else. A
+    job whose script never started a query has nothing to complete.
+    """
+    if not c.observed.job.deleting:
+        return None
+    unfinished = c.open_termination is not None and not c.settled
+    gave_up = c.failed is not None and c.failed.next_at is None
+    if unfinished and not gave_up and c.has_begun:
+        return None
+    return remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
+
+
+def remove_the_exited_driver(c: Context) -> Decision | None:
+    """Delete the pod: the driver's final checkpoint is in the index, or its failure in the status.
+
+    Nothing begins before the pod is gone.
+    """
+    return Decision(c.status, release(c.observed.pods)) if c.observed.pods else None
+
+
+def begin_an_epoch(c: Context) -> Decision:
+    """Begin an epoch: a driver is wanted and there is none."""
+    if names.FINALIZER not in c.observed.job.metadata.finalizers:
+        return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
+    # A driver that was recorded but never seen may not have been created, or another controller may be about
+    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results.
+    again = c.status.driver is not None and c.status.driver.uid is None
+    epoch = c.status.epoch if again else c.status.epoch + 1
+    open_one = c.open_termination
+    carried = open_one if open_one is not None and c.fits(open_one) else None
+    termination = carried or c.new_termination(epoch)
+    pod = names.driver_pod(c.observed.job.metadata.name, epoch)
+    s, made_from = upgrade.begun(c, epoch)
+    s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})
+    carried_request = request(termination, epoch, c.observed.job.spec.termination) if termination else None
+    job = c.observed.job.made_from(made_from)
+    config = driver_config(job, c.observed.index, epoch, c.status.started_epoch, carried_request)
+    new = c.observed.index is None and c.observed.index_problem is None
+    index = (actions.WriteIndex(indices.empty(c.observed.job.metadata.uid), None),) if new else ()
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
+    if again:
+        return Decision(s, do)  # the conditions say what kept it from beginning
+    return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
+
+
+RULES: tuple[Callable[[Context], Decision | None], ...] = (
+    leave_a_deleted_job_alone,
+    fence_off_late_drivers,
+    indexing.commit_the_checkpoint_to_the_index,
+    indexing.confirm_the_checkpoint_to_the_driver,
+    indexing.forget_what_is_committed,
+    cancel,
+    indexing.need_a_readable_index,
+    escalation.escalate,
+    escalation.break_off,
+    upgrade.give_up_what_does_not_start,
+    replace_a_driver_that_cannot_start,
+    follow_the_driver,
+    restarts.account_for_a_failure,
+    remove_the_finalizer_of_a_deleted_job,
+    restarts.wait_after_a_failure,
+    remove_the_exited_driver,
+    terminal_states.rest,
+    terminal_states.leave_a_namespace_that_is_being_deleted,
+    begin_an_epoch,
+)
+
+
+def _requeue_after(c: Context, decision: Decision) -> float | None:
+    """Seconds after which to reconcile even without an event: the end of a deleted pod, for one, may be
+    missed.
+    """
+    if decision.actions:
+        return None
+    going = RECHECK if any(p.deleting for p in c.observed.pods) else None
+    times = [
+        decision.requeue_after,
+        going,
+        upgrade.requeue_after(c, decision.status),
+        escalation.requeue_after(c, decision.status),
+    ]
+    return min((seconds for seconds in times if seconds is not None), default=None)
+
+
+# --- parts of the rules ------------------------------------------------------------------------------------------
+
+
+def _running(c: Context) -> Decision:
+    driver, pod = c.observed.driver, c.observed.pod
+    if driver is None or driver.phase is DriverPhase.STARTING:
+        text = "Its script has started no query yet" if driver else "It has not answered yet"
+        text = f"The driver of epoch {c.status.epoch} starts. {text}"
+        waits = pod is not None and pod.unschedulable is not None
+        return c.decide(Phase.STARTING, "Starting", text, requeue_after=RECHECK if waits else None)
+    if driver.problem is not None:
+        s = fail(c.status, driver.problem, c.now)
+        return c.decide(Phase.RESTARTING, driver.problem.reason, sentence(driver.problem), status=s)
+    do = savepoints.request_to_send(c) or retention.tidy(c)
+    if (back := upgrade.running(c, do=do)) is not None:
+        return back
+    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs", do=do)
+
+
+def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:
+    """The driver is ending, or will end as soon as the request reaches it.
+
+    A passed deadline is only reported here. What cuts a termination short is a cancel, the timeout of a
+    deletion or a declared escalation.
+    """
+    reported = c.observed.driver.termination if c.observed.driver else None
+    mode = reported.mode.value if reported else ours.mode if ours else Mode.STOP.value
+    phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
+    step = reported.step.value if reported else "WaitingForDriver"
+    answers = (
+        "The driver is being told"
+        if c.observed.driver
+        else "The driver has not answered yet; it is told when it does"
+    )
+    text = ((reported.progress or step) if reported else answers).rstrip(". ")
+    s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status
+    stuck = f" {sentence(reported.problem)}" if reported and reported.problem else ""
+    requeue_after = c.until_deletion_is_due
+    if ours is not None:
+        left = seconds_until(ours.deadline, c.now)
+        if not left:
+            text = (
+                f"It takes longer than until {ours.deadline}; step {step}: {text}.{stuck} {TIMED_OUT_REMEDY}"
+            )
+            return c.decide(phase, "TerminationTimedOut", text, do=do, status=s, requeue_after=requeue_after)
+        requeue_after = left if requeue_after is None else min(left, requeue_after)
+    evicted = c.observed.driver is not None and c.observed.driver.evicted
+    reason = "Evicted" if evicted and ours is None else phase.value
+    return c.decide(phase, reason, f"{text}.{stuck}", do=do, status=s, requeue_after=requeue_after)

@@ -1,0 +1,125 @@
+"""Diagnosis of a driver: pure functions from what was observed to the problem that a person should read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ...api import StreamJob
+from ...protocol.messages import Problem
+from ..reports.log_redaction import without_secrets
+from .observed import DriverExit, Observed, Pod
+
+# Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
+PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
+SCHEDULING_PATIENCE = timedelta(seconds=30)
+SEE_ITS_LOG = "See the driver's log"
+OUT_OF_MEMORY, KILLED = "OOMKilled", 137
+
+
+def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
+    """Say why this driver does not start; None if nothing is wrong.
+
+    The wording stays the same while the kubelet retries.
+    """
+    if pod.started:
+        return None
+    if pod.waiting is not None:
+        reason, message = pod.waiting
+        if reason in PULL:
+            return Problem(
+                "ImagePullBackOff",
+                f"the image {job.spec.image!r} cannot be pulled",
+                "Correct spec.image, push the image, or give the driver's service account the registry's credentials",
+            )
+        if reason == "InvalidImageName":
+            return Problem(reason, f"{job.spec.image!r} is no image name", "Correct spec.image")
+        if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+            remedy = "Correct spec.application.env, spec.storage.volumes or spec.driver.template, or make what is missing"
+            return Problem(reason, f"the driver's container cannot be made: {message}", remedy)
+    if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
+        remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
+        return Problem("Unschedulable", f"no node takes the driver: {pod.unschedulable.message}", remedy)
+    return None
+
+
+def death(observed: Observed) -> Problem:
+    """Say why the newest epoch's driver is gone without a final checkpoint in the index."""
+    pod = observed.pod
+    # The pods of a lost node are marked as failed for a moment, then deleted; nobody has seen how they ended.
+    given_up = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
+    if pod is None or not pod.terminated or given_up:
+        return Problem(
+            "DriverLost",
+            f"the pod {observed.job.status.driver.pod if observed.job.status.driver else ''} is gone before it could report",
+            "Nothing has to be done; see what deleted it (kubectl, an eviction, a lost node)",
+            retryable=True,
+        )
+    if pod.exit is None:
+        reason = pod.reason or "PodFailed"
+        return Problem(reason, pod.message or "the driver's pod has failed before it ran", "", retryable=True)
+    report = pod.exit.report
+    if report is not None and report.problem is not None:
+        return report.problem
+    if report is not None and report.evicted:
+        message = "the driver was evicted and its savepoint was not done within the grace period"
+        remedy = (
+            "Raise spec.termination.gracePeriod; nothing is lost, it goes on from its checkpoint directories"
+        )
+        return Problem("Evicted", message, remedy, retryable=True)
+    return _exited(pod.exit)
+
+
+def unreachable(observed: Observed) -> Problem:
+    """Describe a driver whose container runs but which has not answered for a while."""
+    pod = observed.pod
+    assert pod is not None
+    if pod.deleting:
+        return Problem(
+            "DriverNotGone",
+            f"the pod {pod.name} is being deleted, but its node {pod.node} does not say that it has ended",
+            "Wait for the node; if it is off for good, delete the Node object",
+        )
+    return Problem(
+        "DriverUnreachable",
+        f"the driver in pod {pod.name} has not answered for a while",
+        "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port; "
+        "deleting the pod restarts the driver from its latest checkpoint",
+    )
+
+
+def stable_for(observed: Observed, now: datetime) -> timedelta:
+    """How long the driver ran before it ended; zero if that is unknown."""
+    pod = observed.pod
+    if pod is None or pod.started_at is None:
+        return timedelta()
+    until = pod.exit.at if pod.exit and pod.exit.at else now
+    return until - pod.started_at
+
+
+def _exited(end: DriverExit) -> Problem:
+    report, tail = end.report, f". Its log ends:\n{end.tail}\n" if end.tail else ""
+    if end.reason == OUT_OF_MEMORY:
+        return Problem(
+            OUT_OF_MEMORY,
+            "the driver needed more memory than its pod has and was killed",
+            "Raise spec.driver.memory",
+            retryable=True,
+        )
+    if end.code == KILLED:
+        # Without a report the kubelet supplies the end of the log, which says nothing about the kill.
+        return Problem(
+            "DriverKilled", "the driver was killed (SIGKILL)", "Nothing has to be done", retryable=True
+        )
+    if report is None:
+        text = f"the driver left with exit code {end.code} and without a report{tail}"
+        remedy = "See the driver's log; the image needs python, pyspark and the package streamjob"
+        return Problem("DriverExited", text, remedy, retryable=True)
+    why = f": {without_secrets(report.exit_reason)}" if report.exit_reason else ""
+    if end.script_code:
+        text = f"the script ended with exit code {end.script_code}{why}"
+        return Problem("ScriptFailed", text, SEE_ITS_LOG, retryable=True)
+    if end.failed:
+        text = f"a query was dead when the script ended{why}"
+        return report.degraded or Problem("QueryFailed", text, SEE_ITS_LOG, retryable=True)
+    text = f"the driver exited with code 0, and its final checkpoint is not in the index{why}"
+    return Problem("DriverExited", text, SEE_ITS_LOG, retryable=True)

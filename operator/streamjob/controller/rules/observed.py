@@ -1,0 +1,151 @@
+"""What is observed of a job at one moment, as data: `Observed` and its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...api import Specification, StreamJob
+from ...protocol.index import Index
+from ...protocol.messages import DriverPhase, DriverStatus, Problem
+
+ENDED = ("Succeeded", "Failed")  # phases of a pod
+
+
+@dataclass(frozen=True)
+class DriverExit:
+    """How the driver's container ended.
+
+    :param code: exit code of the container.
+    :param reason: the kubelet's reason.
+    :param tail: end of the driver's log if there is no report, else empty.
+    :param report: the driver's final status; None if it left none that is readable and belongs to this job
+        and epoch.
+    :param at: when the container ended.
+    """
+
+    code: int
+    reason: str
+    tail: str
+    report: DriverStatus | None
+    at: datetime | None
+
+    @property
+    def script_code(self) -> int:
+        """The exit code of the script; that of the container if the driver did not report one."""
+        reported = self.report.exit_code if self.report is not None else None
+        return self.code if reported is None else reported
+
+    @property
+    def failed(self) -> bool:
+        """Whether the driver itself reports a failure: its script failed, or ended while a query was dead.
+        The script may have exited with 0 in the second case.
+        """
+        report = self.report
+        return report is not None and (
+            report.phase is DriverPhase.FAILED or report.exit_code not in (None, 0)
+        )
+
+
+@dataclass(frozen=True)
+class Unschedulable:
+    """The scheduler finds no node for the pod."""
+
+    message: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A driver pod, reduced to its driver: sidecars neither keep it alive nor end it.
+
+    :param version: the pod's resourceVersion.
+    :param generation: the job's generation from which the pod was created.
+    :param phase: the phase of the driver's container, in terms of a pod's phase.
+    :param beside: the driver's container has ended, but the pod has not: sidecars still run.
+    :param grace: seconds of grace of a pod that is being deleted.
+    :param waiting: reason and message why the driver's container does not start.
+    :param specification: what the pod was created from; None if its annotation is missing or unreadable.
+    """
+
+    name: str
+    uid: str
+    version: str
+    epoch: int
+    generation: int
+    phase: str
+    beside: bool = False
+    ip: str | None = None
+    deleting: bool = False
+    grace: int | None = None
+    node: str | None = None
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    waiting: tuple[str, str] | None = None
+    unschedulable: Unschedulable | None = None
+    exit: DriverExit | None = None
+    specification: Specification | None = None
+
+    @property
+    def terminated(self) -> bool:
+        """The driver has terminated and never restarts (restartPolicy: Never)."""
+        return self.phase in ENDED
+
+    @property
+    def started(self) -> bool:
+        """The driver's container has run, so it may have changed something."""
+        return self.started_at is not None or self.exit is not None or self.phase == "Running"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One job at one moment.
+
+    :param pods: its driver pods, ascending by epoch.
+    :param index: None if its ConfigMap is missing or unusable.
+    :param index_version: resourceVersion of the index's ConfigMap; None if there is none.
+    :param index_problem: why the index cannot be used; None also for a job that has no index yet.
+    :param driver: the last status of the newest epoch's driver; None if it has not answered yet.
+    :param silent: seconds for which that driver has not answered; 0 while it answers.
+    :param acknowledged: tokens of the commands that the driver has accepted, so that they are not sent
+        repeatedly.
+    :param index_term: term of the controller that last wrote the index; 0 if unknown.
+    :param restored_from: the savepoints that the namespace's StreamJobs name in restoreFrom; None if not
+        looked up.
+    :param namespace_ends: the namespace is being deleted: nothing can be created in it any more.
+    """
+
+    job: StreamJob
+    pods: tuple[Pod, ...] = ()
+    index: Index | None = None
+    index_version: str | None = None
+    index_problem: Problem | None = None
+    driver: DriverStatus | None = None
+    silent: float = 0.0
+    acknowledged: frozenset[str] = frozenset()
+    index_term: int = 0
+    restored_from: frozenset[str] | None = None
+    namespace_ends: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch in status, pods and index, so that a lost status does not move it back."""
+        pods = [p.epoch for p in self.pods]
+        known = [self.index.latest.epoch] if self.index and self.index.latest else []
+        return max([self.job.status.epoch, *pods, *known])
+
+    @property
+    def pod(self) -> Pod | None:
+        """The driver pod of the newest epoch."""
+        return next((p for p in self.pods if p.epoch == self.epoch), None)
+
+    @property
+    def report(self) -> DriverStatus | None:
+        """The last status of the newest epoch's driver: its final report if there is one, else its last
+        answer.
+        """
+        pod = self.pod
+        if pod is not None and pod.exit is not None and pod.exit.report is not None:
+            return pod.exit.report
+        return self.driver

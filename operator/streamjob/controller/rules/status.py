@@ -1,0 +1,341 @@
+"""Pure functions from observations to the fields and conditions of the status, which people read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from ...api import (
+    AbortedCheckpointStatus,
+    CheckpointStatus,
+    Condition,
+    ConditionType,
+    DriverInfo,
+    ErrorStatus,
+    ExitStatus,
+    OperatorInfo,
+    Phase,
+    SavepointStatus,
+    StageInfo,
+    Status,
+    StreamJob,
+    TaskInfo,
+    TerminationInfo,
+    UpgradeStep,
+    WarningStatus,
+)
+from ...api.types import moment, timestamp
+from ...protocol.index import Index
+from ...protocol.messages import SAVEPOINT_ID, DriverPhase, DriverStatus, Problem, StageStatus
+from ...protocol.records import CheckpointRecord
+from ..reports.log_redaction import without_secrets
+from ..reports.messages import how_it_went, sentence
+from .observed import Observed, Pod
+
+S = TypeVar("S")
+
+# The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
+REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
+UNDER_WAY = {
+    Phase.PENDING,
+    Phase.STARTING,
+    Phase.STOPPING,
+    Phase.DRAINING,
+    Phase.CANCELLING,
+    Phase.RESTARTING,
+}
+TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
+REASON = 500  # characters kept of an exit's reason
+NOT_MADE = "NotMade"  # replaces a driver pod's phase
+UPGRADED = {  # status of the condition Upgraded
+    UpgradeStep.PENDING: "False",
+    UpgradeStep.STOPPING: "Unknown",
+    UpgradeStep.STARTING: "Unknown",
+    UpgradeStep.COMPLETED: "True",
+    UpgradeStep.ROLLED_BACK: "False",
+}
+
+
+# --- from observations --------------------------------------------------------------------------------------
+
+
+def seen(observed: Observed) -> Status:
+    """The old status, updated with all that follows from observation alone. Nothing in it goes back (V7)."""
+    old, pod, report = observed.job.status, observed.pod, observed.report
+    latest = observed.index.latest if observed.index else None
+    savepoint = observed.index.latest_savepoint if observed.index else None
+    started = [p.epoch for p in observed.pods if p.started] + ([latest.epoch] if latest else [])
+    if pod is None and old.driver is not None and old.driver.uid is None and old.driver.phase != NOT_MADE:
+        started.append(old.epoch)  # it may have been created, run and disappeared unobserved
+    return old.model_copy(
+        update={
+            "observed_generation": observed.job.metadata.generation,
+            "epoch": observed.epoch,
+            "started_epoch": max([old.started_epoch, *started]),
+            "driver": _driver(pod, old.driver) if pod else old.driver,
+            "last_exit": (_exit(pod) if pod else None) or old.last_exit,
+            "stages": _stages(report, old.stages) or old.stages,
+            "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
+            "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,
+            "savepoint": _newer(
+                old.savepoint, _savepoint(savepoint) if savepoint else None, lambda s: s.checkpoint
+            ),
+            "termination": _termination(old.termination, report, observed.index),
+            "warnings": _warnings(report) if report else old.warnings,
+        }
+    )
+
+
+def _newer(old: S | None, new: S | None, number: Callable[[S], int]) -> S | None:
+    """The newer of both: the index may have been read before another controller wrote, the status after."""
+    return old if new is None or (old is not None and number(old) > number(new)) else new
+
+
+def final(record: CheckpointRecord | None) -> bool:
+    """Whether the checkpoint ended an epoch, as opposed to one taken while the epoch continued."""
+    return record is not None and record.scenario is not None
+
+
+def own_end(record: CheckpointRecord) -> bool:
+    """Whether the job ended without a request: its sources ran out, or the script stopped its queries. The
+    checkpoint may carry the request of a live savepoint that the end has overtaken; such a request asks for
+    no end.
+    """
+    asked = record.request_id is not None and not record.request_id.startswith(SAVEPOINT_ID)
+    return final(record) and not asked
+
+
+def end_failed(latest: CheckpointRecord, s: Status) -> bool:
+    """Whether the job ended without a request and its driver exited with a failure. A requested end counts
+    regardless.
+    """
+    end = s.last_exit
+    if end is None or end.epoch != latest.epoch or not own_end(latest):
+        return False
+    return end.phase == FAILED or (end.phase == TERMINATED and end.code != 0)
+
+
+def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
+    """Whether everything had finished before the last driver started and its script then ended successfully.
+    That driver had nothing to checkpoint.
+    """
+    end = s.last_exit
+    if end is None or end.epoch < s.started_epoch or not latest.drained:
+        return False
+    return end.phase == TERMINATED and end.code == 0
+
+
+def drained(record: CheckpointRecord | None) -> bool:
+    """Whether nothing is left to resume. A record cut to fit a final report has no stages, but its scenario
+    shows it.
+    """
+    return record is not None and (
+        record.drained or (record.scenario is not None and record.scenario.is_drain)
+    )
+
+
+def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
+    if old is None and pod.deleting and not pod.started:
+        return None  # deleted before it started
+    started = timestamp(pod.started_at) if pod.started_at else None
+    if started is None and old is not None and old.uid == pod.uid:
+        started = old.started_at
+    return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
+
+
+def _exit(pod: Pod) -> ExitStatus | None:
+    end = pod.exit
+    if end is None:
+        return None
+    return ExitStatus(
+        epoch=pod.epoch,
+        code=end.script_code,
+        phase=end.report.phase.value if end.report else None,
+        reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
+        time=timestamp(end.at) if end.at else None,
+    )
+
+
+def _stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
+    """The stages as reported. A final report may lack room for the operators: then the known ones stay."""
+    known = {s.uid: s.operators for s in old}
+    return tuple(_stage(s, known.get(s.uid, ())) for s in report.stages) if report else ()
+
+
+def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
+    batches = [t.batch for t in stage.tasks if t.batch is not None]
+    rate = stage.input_rows_per_second
+    return StageInfo(
+        uid=stage.uid,
+        tasks=tuple(TaskInfo(index=t.index, state=t.state.value, batch=t.batch) for t in stage.tasks),
+        operators=tuple(
+            OperatorInfo(uid=o.uid, kind=o.kind.value, name=o.name, finished=o.finished)
+            for o in stage.operators
+        )
+        or known,
+        watermark=stage.watermark,
+        batch=max(batches) if batches else None,
+        input_rows_per_second=round(rate, 1) if rate is not None else None,
+    )
+
+
+def _checkpoint(record: CheckpointRecord) -> CheckpointStatus:
+    return CheckpointStatus(latest=record.checkpoint, epoch=record.epoch, completed_at=record.completed_at)
+
+
+def _aborted(report: DriverStatus | None) -> AbortedCheckpointStatus | None:
+    if report is None or report.aborted is None:
+        return None
+    reported = report.aborted
+    return AbortedCheckpointStatus(
+        checkpoint=reported.checkpoint, epoch=report.epoch, reason=reported.reason, time=reported.time
+    )
+
+
+def _warnings(report: DriverStatus) -> tuple[WarningStatus, ...]:
+    return tuple(
+        WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000])) for w in report.warnings
+    )
+
+
+def _savepoint(record: CheckpointRecord) -> SavepointStatus:
+    return SavepointStatus(
+        latest=record.savepoint or "",
+        checkpoint=record.checkpoint,
+        completed_at=record.completed_at,
+        drained=drained(record),
+    )
+
+
+def _termination(
+    old: TerminationInfo | None, report: DriverStatus | None, index: Index | None
+) -> TerminationInfo | None:
+    """The recorded termination with the driver's progress report, until its checkpoint is in the index."""
+    if old is None:
+        return None
+    reported = report.termination if report else None
+    if reported is not None and reported.request_id == old.request_id:
+        old = old.model_copy(
+            update={
+                "step": reported.step.value,
+                "progress": reported.progress or None,
+                "flushed_rows": _or(reported.flushed_rows, old.flushed_rows),
+                "state_rows_left": _or(reported.state_rows_left, old.state_rows_left),
+            }
+        )
+    record = next((c for c in index.checkpoints if c.request_id == old.request_id), None) if index else None
+    if record is not None:
+        old = old.model_copy(update={"final_checkpoint": record.checkpoint, "progress": None})
+    return old
+
+
+def _or(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new
+
+
+def degraded(s: Status, observed: Observed, now: datetime) -> Status:
+    """The status, with the condition Degraded while the live driver reports one of its queries as dead."""
+    lives = observed.pod is not None and not observed.pod.terminated
+    if lives and observed.driver is None:
+        return s  # the driver is about to answer
+    problem = observed.driver.degraded if lives and observed.driver is not None else None
+    others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
+    if problem is not None:
+        condition = (ConditionType.DEGRADED, "True", problem.reason, sentence(problem))
+        others += (_condition(s, observed.job, now, *condition),)
+    return s.model_copy(update={"conditions": others})
+
+
+# --- phase, conditions, last error --------------------------------------------------------------------------
+
+
+def settle(
+    s: Status,
+    job: StreamJob,
+    now: datetime,
+    phase: Phase,
+    reason: str,
+    message: str,
+    *,
+    stalled: bool = False,
+) -> Status:
+    """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
+    Upgraded if there is an upgrade.
+
+    :param stalled: nothing moves until a person acts; implied by the phase Failed.
+    """
+    stalled = stalled or phase is Phase.FAILED
+    flags = {
+        ConditionType.READY: phase in REACHED and not stalled,
+        ConditionType.RECONCILING: phase in UNDER_WAY and not stalled,
+        ConditionType.STALLED: stalled,
+    }
+    conditions = tuple(
+        _condition(s, job, now, kind, "True" if flag else "False", reason, message)
+        for kind, flag in flags.items()
+    )
+    if s.upgrade is not None:
+        upgrade_event = how_it_went(s.upgrade)
+        value = UPGRADED[s.upgrade.step]
+        conditions += (
+            _condition(
+                s, job, now, ConditionType.UPGRADED, value, upgrade_event.reason, upgrade_event.message
+            ),
+        )
+    conditions += tuple(c for c in s.conditions if c.type is ConditionType.DEGRADED)
+    return s.model_copy(update={"phase": phase, "conditions": conditions})
+
+
+def fail(s: Status, problem: Problem, now: datetime) -> Status:
+    """The status with `problem` as its last error. The time stays while the problem is the same."""
+    problem = replace(problem, message=without_secrets(problem.message))
+    old = s.last_error
+    if old is not None and (old.reason, old.message, old.remedy) == (
+        problem.reason,
+        problem.message,
+        problem.remedy,
+    ):
+        return s
+    error = ErrorStatus(
+        reason=problem.reason, message=problem.message, remedy=problem.remedy, time=timestamp(now)
+    )
+    return s.model_copy(update={"last_error": error})
+
+
+def not_made(s: Status) -> Status:
+    """The status with its driver marked as not created, unless a pod of it has been seen. Only for a driver that
+    the API server refused: it has certainly not run.
+    """
+    if s.driver is None or s.driver.uid is not None:
+        return s
+    return s.model_copy(update={"driver": s.driver.model_copy(update={"phase": NOT_MADE})})
+
+
+def _condition(
+    s: Status, job: StreamJob, now: datetime, kind: ConditionType, value: str, reason: str, message: str
+) -> Condition:
+    old = s.condition(kind)
+    generation = job.metadata.generation
+    if old is not None and (value, reason, message, generation) == (
+        old.status,
+        old.reason,
+        old.message,
+        old.observed_generation,
+    ):
+        return old
+    kept = old.last_transition_time if old is not None and old.status == value else None
+    return Condition(
+        type=kind,
+        status=value,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time=kept or timestamp(now),
+    )
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """Seconds from `now` to a timestamp, never negative."""
+    return max((moment(text) - now) / timedelta(seconds=1), 0.0)
