@@ -82,7 +82,7 @@ def test_two_that_need_the_same_program_at_once_build_it_once(tmp_path: Path) ->
             assert other.stdout is not None
             assert other.stdout.readline() == "  waiting for another build of the same to end\n"
             (tmp_path / "go-on").touch()
-            said = [process.communicate(timeout=60)[0].splitlines()[-1] for process in (one, other)]
+            said = [process.communicate(timeout=300)[0].splitlines()[-1] for process in (one, other)]
     assert said == [f"{tmp_path}/streamjob/tool-1.0/tool"] * 2
     assert Path(said[0]).exists()
     assert (tmp_path / "built").read_text() == "built\n"
@@ -156,7 +156,7 @@ def test_mounts_are_taken_away_deepest_first_and_only_ours() -> None:
 
 
 def test_a_process_id_that_is_used_again_is_another_process() -> None:
-    with subprocess.Popen(["sleep", "30"]) as child:
+    with subprocess.Popen(["sleep", "3600"]) as child:
         started = processes.start_time(child.pid)
         assert started is not None
         assert processes.Process("sleep", child.pid, started).alive

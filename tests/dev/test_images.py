@@ -50,6 +50,6 @@ def run(image: str, script: str, *arguments: str) -> str:
     address = "SPARK_LOCAL_IP=127.0.0.1"
     words = ["run", "--isolation", "chroot", "--env", address, container, "--", "python", "-c", script]
     try:
-        return store.buildah(*words, *arguments, timeout=120)
+        return store.buildah(*words, *arguments, timeout=600)
     finally:
         store.buildah("rm", container)

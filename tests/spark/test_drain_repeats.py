@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamjob.runtime.spark import checkpoint_dir, max_watermark
+from streamjob.runtime.spark.boundary import QueryFailed
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.spark.max_watermark import DrainResult, endless, fire_timers, write_max_watermark
@@ -118,6 +120,20 @@ def counted(times: int) -> list[tuple[str, int]]:
     return sorted((f"k{k}", n) for k in range(3) for n in range(times + 1))
 
 
+T = TypeVar("T")
+
+
+def patiently(run: Callable[[], T]) -> T:
+    """Once more, as after a crash, if Spark has not waited long enough: it gives the Python process of a query with timers ten
+    seconds to come up."""
+    while True:
+        try:
+            return run()
+        except (StreamingQueryException, QueryFailed) as e:
+            if "Python worker failed to connect back" not in str(e):
+                raise
+
+
 def times_of(job: Job) -> list[tuple[str, int]]:
     output: list[Any] = job.output()
     return sorted((k, int(now.timestamp() * 1000)) for k, now in output)
@@ -128,15 +144,15 @@ def test_r7_timers_that_set_timers(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, store: str
 ) -> None:
     job = Job(spark, files, tmp_path, timers(LAST))
-    job.run()
+    patiently(job.run)
     assert len(times_of(job)) < len(rung())
-    drained = job.drain(internals)
+    drained = patiently(lambda: job.drain(internals))
     assert drained is not None
     assert (drained.state_rows_left, drained.timers_left) == (0, False)
     assert drained.batches > 3
     assert times_of(job) == rung()
     assert job.directory.is_drained()
-    again = job.drain(internals)
+    again = patiently(lambda: job.drain(internals))
     assert again is not None
     assert again.batches == drained.batches + 1, "as after a crash: what the last batch left is not known"
     assert not again.timers_left
@@ -219,8 +235,8 @@ def test_r7_timers_before_a_window(
         return timers(LAST, "at")(source).groupBy(F.window("at", "15 minutes"), "k").count()
 
     job = Job(spark, files, tmp_path, query)
-    job.run()
-    drained = job.drain(internals)
+    patiently(job.run)
+    drained = patiently(lambda: job.drain(internals))
     assert drained is not None
     assert (drained.state_rows_left, drained.timers_left) == (0, False)
     assert drained.batches > 3
@@ -253,8 +269,8 @@ def test_r7_an_endless_chain_ends_and_says_so(
     for module in (checkpoint_dir, max_watermark):
         monkeypatch.setattr(module, "MAX_WATERMARKS", MAX_WATERMARKS[:3])
     job = Job(spark, files, tmp_path, timers(MAX_WATERMARK_MS))
-    job.run()
-    drained = job.drain(internals)
+    patiently(job.run)
+    drained = patiently(lambda: job.drain(internals))
     assert drained is not None
     assert (drained.batches, drained.timers_left) == (3, True)
     assert drained.state_rows_left == 60, "one timer for each minute of the input"
@@ -262,7 +278,7 @@ def test_r7_an_endless_chain_ends_and_says_so(
     assert problem.reason == "TimersLeft"
     assert "stage main: in 3 batches" in problem.message
     assert len(times_of(job)) >= 120
-    again = job.drain(internals)
+    again = patiently(lambda: job.drain(internals))
     assert again == DrainResult(drained.batch, 3, None, 0.0, None, timers_left=True)
 
 

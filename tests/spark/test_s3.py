@@ -37,13 +37,8 @@ from tests.runtime.queries import Query
 
 from .test_files import NAMES
 
-IMPATIENT = {
-    "connection.timeout": "1s",
-    "connection.establish.timeout": "1s",
-    "attempts.maximum": "1",
-    "retry.limit": "1",
-    "retry.interval": "10ms",
-}
+ONCE = {"attempts.maximum": "1", "retry.limit": "1", "retry.interval": "10ms"}
+IMPATIENT = {"connection.timeout": "1s", "connection.establish.timeout": "1s", **ONCE}
 
 
 @pytest.fixture
@@ -56,10 +51,14 @@ def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
             super().__setitem__(key, value)
             hadoop.set(key, value)
 
+        def clear(self) -> None:
+            for key in self:
+                hadoop.unset(key)
+            super().clear()
+
     settings = Settings()
     yield settings
-    for key in settings:
-        hadoop.unset(key)
+    settings.clear()
 
 
 def configure(conf: dict[str, str], bucket: Storage, **settings: str) -> None:
@@ -200,7 +199,7 @@ def written(files: HadoopFiles, uri: str, data: bytes) -> None:
 
 def test_refused_credentials(spark: SparkSession, bucket: Storage, conf: dict[str, str]) -> None:
     wrong = "a-wrong-secret"
-    configure(conf, bucket, **{"secret.key": wrong, **IMPATIENT})
+    configure(conf, bucket, **{"secret.key": wrong, **ONCE})
     files = HadoopFiles(spark)
     for attempt in (
         lambda: files.list(bucket.root),
@@ -219,7 +218,7 @@ def test_refused_credentials(spark: SparkSession, bucket: Storage, conf: dict[st
 def test_no_credentials(spark: SparkSession, bucket: Storage, conf: dict[str, str]) -> None:
     """As in a pod without any: none in the environment, and nobody answers for the pod's identity."""
     provider = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
-    configure(conf, bucket, **{"aws.credentials.provider": provider, **IMPATIENT})
+    configure(conf, bucket, **{"aws.credentials.provider": provider, **ONCE})
     with pytest.raises(AccessDenied, match=bucket.root):
         HadoopFiles(spark).list(bucket.root)
 
@@ -239,14 +238,19 @@ def test_no_connector(files: HadoopFiles) -> None:
 
 
 @pytest.fixture
-def impatient(spark: SparkSession, bucket: Storage, conf: dict[str, str]) -> Iterator[None]:
-    """S3A waits for an answer no longer than a second; by itself it raises any such setting to 15."""
+def impatient(spark: SparkSession, bucket: Storage, conf: dict[str, str]) -> HadoopFiles:
+    """Its S3A waits for an answer no longer than a second; by itself S3A raises any such setting to 15. A busy server may take
+    longer: all that has to succeed is done by others."""
     jvm: Any = spark._jvm
     client = jvm.org.apache.hadoop.fs.s3a.impl.AWSClientConfig
     client.setMinimumOperationDuration(jvm.java.time.Duration.ofMillis(1000))
     configure(conf, bucket, **IMPATIENT)
-    yield
+    conf["fs.s3a.impl.disable.cache"] = "true"  # a file system of its own
+    files = HadoopFiles(spark)
+    files.qualify(bucket.root)  # makes it, and asks the server nothing
+    conf.clear()
     client.resetMinimumOperationDuration()
+    return files
 
 
 @contextmanager
@@ -269,7 +273,7 @@ def gone(s3: S3) -> Iterator[None]:
 
 @pytest.mark.parametrize("trouble", [held, gone])
 def test_a_server_that_does_not_answer_in_the_middle_of_a_savepoint(
-    spark: SparkSession, s3: S3, bucket: Storage, impatient: None, trouble: object
+    spark: SparkSession, s3: S3, bucket: Storage, impatient: HadoopFiles, trouble: object
 ) -> None:
     """The savepoint fails with a reason that says retry, is no savepoint, and is written when the server is there again."""
 
@@ -281,7 +285,7 @@ def test_a_server_that_does_not_answer_in_the_middle_of_a_savepoint(
             self.copies += 1
             if self.armed and self.copies == 3:
                 with trouble(s3):  # type: ignore[operator]
-                    return super().copy(source, target)
+                    return impatient.copy(source, target)
             return super().copy(source, target)
 
     files = Files(spark)
@@ -308,8 +312,9 @@ def disk(bucket: Storage) -> Iterator[Path]:
 
 
 def test_s5_a_bucket_that_is_full_or_may_not_be_written(
-    spark: SparkSession, s3: S3, bucket: Storage, disk: Path, impatient: None
+    spark: SparkSession, s3: S3, bucket: Storage, disk: Path, conf: dict[str, str]
 ) -> None:
+    configure(conf, bucket, **ONCE)
     files = HadoopFiles(spark)
     query = Query(files, bucket.folder, storage=bucket)
     query.batch()

@@ -23,7 +23,7 @@ from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
-from .feeds import rows
+from .feeds import eventually, rows
 from .job import APP
 from .job import Feed as Input
 from .test_changed_query import digest, without_state
@@ -160,9 +160,14 @@ class Topic:
     def make(self) -> None:
         topic = self._jvm.org.apache.kafka.clients.admin.NewTopic(self.name, 1, 1)
         self._admin.createTopics([topic]).all().get()
+        eventually(self._known, "the broker to hear of the topic from its controller")
 
     def delete(self) -> None:
         self._admin.deleteTopics([self.name]).all().get()
+        eventually(lambda: not self._known(), "the broker to hear of the deletion from its controller")
+
+    def _known(self) -> bool:
+        return bool(self._admin.listTopics().names().get().contains(self.name))
 
     def purge(self, before: int) -> None:
         partition = self._jvm.org.apache.kafka.common.TopicPartition(self.name, 0)
@@ -206,11 +211,16 @@ class Topic:
 
 @pytest.fixture
 def topic(
-    spark: SparkSession, files: HadoopFiles, request: pytest.FixtureRequest, tmp_path: Path
+    spark: SparkSession,
+    files: HadoopFiles,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Topic]:
     """Ten records, read in batch 0, and ten more."""
     if pyspark.__version__ < "4.1":
         pytest.skip("no Kafka connector of this Spark")
+    monkeypatch.setattr(kafka_offsets, "SECONDS", 300)  # a busy broker is none that does not answer
     made = Topic(spark, files, request.getfixturevalue("kafka"), tmp_path)
     made.add(10)
     made.run()

@@ -20,14 +20,14 @@ SCRIPTS = {
 
         def beat(up):
             up.set()
-            time.sleep(60)
+            time.sleep(3600)
 
         up = multiprocessing.Event()
         child = multiprocessing.Process(target=beat, args=(up,))
         child.start()
         up.wait()
         child.terminate()
-        child.join(20)
+        child.join(300)
         print("ended with", child.exitcode)
         with multiprocessing.Pool(2) as pool:
             print(pool.map(abs, [-1, -2]))
@@ -36,7 +36,7 @@ SCRIPTS = {
     "a daemon child that the parent ends with": """
         import multiprocessing, sys, time
 
-        multiprocessing.Process(target=time.sleep, args=(60,), daemon=True).start()
+        multiprocessing.Process(target=time.sleep, args=(3600,), daemon=True).start()
         sys.exit(5)
         """,
     "a child that leaves": """
@@ -98,7 +98,7 @@ def run(*command: str, home: Path, **variables: str) -> tuple[int, list[str], st
         env={**os.environ, "PYTHONPATH": SOURCE, **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     # Ours is one write; where the output is not buffered (PYTHONUNBUFFERED), Python writes the end of a line by itself.

@@ -44,7 +44,7 @@ finally:
 
 def test_who_joins_a_thread_that_was_stopped_is_stopped() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", dedent(SCRIPT)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", dedent(SCRIPT)], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.splitlines() == ["sound", "finally", "finally of main"]
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +84,7 @@ print("waited for what was stopped")
 def test_who_waits_for_a_pool_is_stopped(kind: str) -> None:
     script = dedent(POOLS).replace("KIND", kind)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout, done.returncode, done.stderr) == ("sound\n", 0, "")
 
@@ -111,7 +111,7 @@ def test_asyncio_comes_to_its_end() -> None:
     """As it does with any SystemExit."""
     script = dedent(ASYNCIO)
     done = [
-        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300, check=False)
         for text in (script, script.replace("raise JobStopped", "raise SystemExit(0)"))
     ]
     assert (done[0].stdout, done[0].returncode) == (done[1].stdout, done[1].returncode)
@@ -191,6 +191,6 @@ print("waited for what was stopped")
 def test_who_waits_for_a_pool_of_multiprocessing_is_stopped(kind: str, shown: list[str]) -> None:
     script = dedent(THREAD_POOLS).replace("KIND", kind)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout.splitlines(), done.returncode, done.stderr) == (shown, 0, "")
