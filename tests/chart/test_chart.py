@@ -13,7 +13,7 @@ import yaml
 from dev.cluster.layout import HELM_VERSION, cache_folder
 from streamjob.controller import build
 from streamjob.controller.__main__ import arguments
-from tests.controller.given import job
+from tests.controller.factories import job
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "streamjob"

@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.controller import build
 from streamjob.protocol.messages import CONTROL_PORT
-from tests.controller.given import job
+from tests.controller.factories import job
 
 from .test_chart import helm, of, pytestmark, render
 

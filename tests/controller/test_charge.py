@@ -8,7 +8,7 @@ from streamjob.controller import build, names
 from streamjob.controller.actions import WriteIndex
 from streamjob.controller.charge import take_charge
 
-from .given import index, job, observed, ran, record
+from .factories import index, job, observed, ran, record
 
 
 def test_first_the_status_then_the_index_then_nothing() -> None:

@@ -12,7 +12,7 @@ from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret, 
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Problem
 
-from .given import (
+from .factories import (
     DRAINED,
     OUT_OF_INPUT,
     asked,

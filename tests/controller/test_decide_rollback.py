@@ -20,7 +20,7 @@ from streamjob.controller.actions import (
 from streamjob.controller.observe import Pod
 from streamjob.protocol.messages import DriverPhase
 
-from .given import (
+from .factories import (
     FATAL,
     MINUTE,
     SECOND,

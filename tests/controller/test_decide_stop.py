@@ -14,7 +14,7 @@ from streamjob.controller.actions import (
 from streamjob.controller.drivers import completed_token
 from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
 
-from .given import (
+from .factories import (
     MINUTE,
     SECOND,
     UID,

@@ -12,7 +12,7 @@ from streamjob.controller.actions import CreateDriver, DeletePod, EnsureSecret, 
 from streamjob.controller.decide import decide
 from streamjob.protocol.messages import DriverPhase, Mode
 
-from .given import (
+from .factories import (
     FATAL,
     MINUTE,
     NOW,

@@ -12,7 +12,7 @@ from streamjob.controller.events import events
 from streamjob.controller.observe import Observed
 from streamjob.protocol.messages import Problem
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     TRANSIENT,

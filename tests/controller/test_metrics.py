@@ -11,7 +11,7 @@ from streamjob.api import Phase, Status
 from streamjob.controller import kube, metrics
 from streamjob.controller.metrics import REGISTRY, Jobs
 
-from .given import MINUTE, NOW, asked, failed, job, ran
+from .factories import MINUTE, NOW, asked, failed, job, ran
 
 
 def status(**fields: Any) -> Status:

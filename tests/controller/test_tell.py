@@ -11,14 +11,14 @@ from streamjob.controller.kube import Forbidden
 from streamjob.controller.reconciler import REFUSALS, Reconciler, Task
 from streamjob.controller.status import NOT_MADE
 
-from . import given
+from . import factories
 
 
 class Kube:
     """The API server as far as `_tell` asks it."""
 
     def __init__(self, status: dict[str, Any]) -> None:
-        self._job = given.job(status=status)
+        self._job = factories.job(status=status)
         self.written: dict[str, Any] = {}
 
     async def get_job(self, namespace: str, name: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
     kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
     reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
     action = refused and object.__new__(refused)
-    task = Task(uid=given.UID, failures=REFUSALS)
+    task = Task(uid=factories.UID, failures=REFUSALS)
     await reconciler._tell("shop", "orders", Forbidden(403, "pods is forbidden"), task, action)
     assert kube.written["lastError"]["reason"] == "Forbidden"
     assert kube.written["driver"].get("phase") == phase
@@ -66,6 +66,6 @@ async def test_a_refusal_is_reported_when_it_lasts(message: str, refusals: int, 
     """An API server that has just started knows bindings before their roles."""
     kube = Kube({"phase": "Running", "epoch": 1, "startedEpoch": 1})
     reconciler = Reconciler(kube, Leader())  # type: ignore[arg-type]
-    task = Task(uid=given.UID, failures=refusals - 1)
+    task = Task(uid=factories.UID, failures=refusals - 1)
     await reconciler._tell("shop", "orders", Forbidden(403, message), task)
     assert bool(kube.written) is reported

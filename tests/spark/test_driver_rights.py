@@ -17,9 +17,9 @@ import pytest
 from streamjob.controller import build, names
 from streamjob.runtime.process.config import write_spark_properties
 from tests.chart.test_chart import HELM, render
-from tests.controller.given import job
+from tests.controller.factories import job
 from tests.world.apiserver import Obj
-from tests.world.rights import Right, rights_of
+from tests.world.permissions import Right, rights_of
 
 from .pods import Noted, Pods
 

@@ -20,8 +20,8 @@ from streamjob.controller.kube import Kube, KubeError
 
 from .apiserver import ApiServer
 from .network import Answer
-from .rights import Request as Asked
-from .rights import Right, Rights
+from .permissions import Request as Asked
+from .permissions import Right, Rights
 
 pytestmark = [
     pytest.mark.cluster,
@@ -329,7 +329,7 @@ RIGHTS = [
 
 
 async def test_the_same_rights_cover_the_same_requests(sides: tuple[Side, Side]) -> None:
-    """The model of an authorizer (rights.py), and the real one."""
+    """The model of an authorizer (permissions.py), and the real one."""
     namespace = sides[0].namespace
     rules = [
         {"apiGroups": [r.group], "resources": [r.resource], "verbs": [r.verb], "resourceNames": list(r.names)}
