@@ -14,7 +14,7 @@ from dev.cluster.layout import HELM_VERSION, cache_folder
 from streamjob.controller.__main__ import arguments
 from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.rules.driver_config import driver_config
-from tests.controller.given import job
+from tests.controller.factories import job
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "streamjob"

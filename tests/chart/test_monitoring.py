@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamjob.controller.process import metrics
-from tests.controller.given import job
+from tests.controller.factories import job
 
 from .test_chart import CHART, helm, of, pytestmark, render
 

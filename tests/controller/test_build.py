@@ -22,7 +22,7 @@ from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus
 from streamjob.protocol.records import CheckpointRecord, TaskRecord
 from streamjob.runtime.process.config import load
 
-from .given import UID, driver, index, job, ran, record
+from .factories import UID, driver, index, job, ran, record
 
 VOLUMES = [
     {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "orders"}},

@@ -19,7 +19,7 @@ from streamjob.controller.api_server.kube import Kube
 from streamjob.controller.drivers.connections import open_session
 from streamjob.controller.reconciler.reconciler import Reconciler
 from streamjob.protocol.messages import Mode
-from tests.world.process import Alone
+from tests.world.controller_process import Alone
 
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, end, eventually, gone
 

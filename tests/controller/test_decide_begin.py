@@ -13,7 +13,7 @@ from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.status import not_made
 from streamjob.protocol.messages import DriverPhase
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     driver,

@@ -21,7 +21,7 @@ from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages import Problem
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     SECOND,

@@ -12,7 +12,7 @@ from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSe
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Problem
 
-from .given import (
+from .factories import (
     DRAINED,
     OUT_OF_INPUT,
     asked,

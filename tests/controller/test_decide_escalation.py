@@ -15,7 +15,7 @@ from streamjob.controller.rules.decide import decide
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import Mode, Step
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     SECOND,

@@ -11,7 +11,7 @@ from streamjob.api import Phase
 from streamjob.controller.rules.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
 from streamjob.protocol.messages import DriverPhase, Problem
 
-from .given import (
+from .factories import (
     FATAL,
     MINUTE,
     NOW,

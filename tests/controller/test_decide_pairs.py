@@ -22,7 +22,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverStatus, Mode, Step
 from streamjob.protocol.records import CheckpointRecord
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     OUT_OF_INPUT,

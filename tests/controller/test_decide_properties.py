@@ -22,7 +22,7 @@ from streamjob.protocol.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem, Step
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     asked,

@@ -14,7 +14,7 @@ from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.messages import DriverPhase, KnownRecords, Problem, RecordsRequest
 
-from .given import NOW, driver, exited, index, is_stalled, job, look, observed, pod, ran, record, running
+from .factories import NOW, driver, exited, index, is_stalled, job, look, observed, pod, ran, record, running
 
 GONE = Problem("IndexMissing", "ConfigMap orders-checkpoints is gone", "Restore it")
 BROKEN = Problem("MalformedDocument", "ConfigMap orders-checkpoints: cut off or not JSON", "Restore it")

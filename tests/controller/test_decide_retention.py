@@ -18,7 +18,7 @@ from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.protocol.messages import SavepointDeletion, SavepointStatus
 
-from .given import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
+from .factories import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
 from .test_decide_savepoints import asked
 
 PLACES = [f"file:///data/sp/x/savepoint-trigger-{n}" for n in range(1, 6)]

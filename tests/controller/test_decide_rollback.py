@@ -20,7 +20,7 @@ from streamjob.controller.rules.actions import (
 from streamjob.controller.rules.observed import Pod
 from streamjob.protocol.messages import DriverPhase
 
-from .given import (
+from .factories import (
     FATAL,
     MINUTE,
     SECOND,

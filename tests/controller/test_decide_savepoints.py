@@ -25,7 +25,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
 from streamjob.protocol.records import CheckpointRecord
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     SECOND,

@@ -14,7 +14,7 @@ from streamjob.controller.rules.actions import (
 )
 from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
 
-from .given import (
+from .factories import (
     MINUTE,
     SECOND,
     UID,

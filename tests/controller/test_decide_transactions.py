@@ -12,7 +12,7 @@ from streamjob.protocol import index as indices
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, Step
 
-from .given import (
+from .factories import (
     MINUTE,
     SECOND,
     asked,

@@ -12,7 +12,7 @@ from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSe
 from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages import DriverPhase, Mode
 
-from .given import (
+from .factories import (
     FATAL,
     MINUTE,
     NOW,

@@ -12,7 +12,7 @@ from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.messages import Problem
 
-from .given import (
+from .factories import (
     MINUTE,
     NOW,
     TRANSIENT,

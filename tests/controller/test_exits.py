@@ -16,7 +16,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem
 from streamjob.protocol.records import CheckpointRecord
 
-from .given import (
+from .factories import (
     DRAINED,
     OUT_OF_INPUT,
     asked,

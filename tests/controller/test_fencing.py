@@ -8,7 +8,7 @@ from streamjob.controller.objects import names, owned
 from streamjob.controller.rules.actions import WriteIndex
 from streamjob.controller.rules.fencing import fence
 
-from .given import index, job, observed, ran, record
+from .factories import index, job, observed, ran, record
 
 
 def test_first_the_status_then_the_index_then_nothing() -> None:

@@ -10,7 +10,7 @@ from streamjob.api import ConditionType, Phase
 from streamjob.controller.reports.log_redaction import ALL, LINES, end_of_log, without_secrets
 from streamjob.protocol.messages import DriverPhase, Problem
 
-from .given import driver, exited, failed, index, job, look, observed, ran
+from .factories import driver, exited, failed, index, job, look, observed, ran
 
 SECRET = "hunter2-hunter2"
 TRACEBACK = """Starting

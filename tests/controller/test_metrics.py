@@ -12,7 +12,7 @@ from streamjob.controller.api_server import paths
 from streamjob.controller.process import metrics
 from streamjob.controller.process.metrics import REGISTRY, Jobs
 
-from .given import MINUTE, NOW, asked, failed, job, ran
+from .factories import MINUTE, NOW, asked, failed, job, ran
 
 
 def status(**fields: Any) -> Status:

@@ -13,7 +13,7 @@ from streamjob.protocol import codec
 from streamjob.protocol import index as indices
 from streamjob.protocol.messages import DriverPhase, report
 
-from .given import UID, driver, index, job, ran, record
+from .factories import UID, driver, index, job, ran, record
 
 
 def raw(status: dict[str, Any], epoch: int = 2, **meta: Any) -> dict[str, Any]:

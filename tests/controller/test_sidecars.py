@@ -18,7 +18,7 @@ from streamjob.protocol import messages
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase
 
-from .given import MINUTE, NOW, asked, driver, exited, index, job, look, observed, ran, record, running
+from .factories import MINUTE, NOW, asked, driver, exited, index, job, look, observed, ran, record, running
 from .test_observe import raw
 
 PROXY = {"name": "istio-proxy", "state": {"running": {"startedAt": "2026-01-02T03:00:00Z"}}}

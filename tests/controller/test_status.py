@@ -15,7 +15,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import AbortedCheckpoint, Problem
 from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord
 
-from .given import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
+from .factories import MINUTE, NOW, UID, asked, driver, index, job, observed, ran, record, running
 
 PROBLEM = Problem("StorageFull", "no space on /data.", "Make room")
 

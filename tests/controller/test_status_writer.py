@@ -12,14 +12,14 @@ from streamjob.controller.reconciler.work_queue import WorkItem
 from streamjob.controller.rules.actions import CreateDriver
 from streamjob.controller.rules.status import NOT_MADE
 
-from . import given
+from . import factories
 
 
 class Kube:
     """The API server as far as `StatusWriter.report` asks it."""
 
     def __init__(self, status: dict[str, Any]) -> None:
-        self._job = given.job(status=status)
+        self._job = factories.job(status=status)
         self.written: dict[str, Any] = {}
 
     async def get_job(self, namespace: str, name: str) -> dict[str, Any]:
@@ -46,9 +46,9 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
 ) -> None:
     """A refused read shows nothing: an earlier controller may have created the pod, which may have run and gone."""
     kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
-    writer = StatusWriter(kube, Leader(), lambda: given.NOW)  # type: ignore[arg-type]
+    writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
     action = refused and object.__new__(refused)
-    item = WorkItem("shop", "orders", uid=given.UID, failures=REFUSALS)
+    item = WorkItem("shop", "orders", uid=factories.UID, failures=REFUSALS)
     await writer.report(item, Forbidden(403, "pods is forbidden"), action)
     assert kube.written["lastError"]["reason"] == "Forbidden"
     assert kube.written["driver"].get("phase") == phase
@@ -66,7 +66,7 @@ async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
 async def test_a_refusal_is_reported_when_it_lasts(message: str, refusals: int, reported: bool) -> None:
     """An API server that has just started knows bindings before their roles."""
     kube = Kube({"phase": "Running", "epoch": 1, "startedEpoch": 1})
-    writer = StatusWriter(kube, Leader(), lambda: given.NOW)  # type: ignore[arg-type]
-    item = WorkItem("shop", "orders", uid=given.UID, failures=refusals - 1)
+    writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
+    item = WorkItem("shop", "orders", uid=factories.UID, failures=refusals - 1)
     await writer.report(item, Forbidden(403, message))
     assert bool(kube.written) is reported

@@ -1,4 +1,4 @@
-"""Words for a job whose specification has changed, in addition to those of `given`."""
+"""Words for a job whose specification has changed, in addition to those of `factories`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamjob.controller.rules.actions import CreateDriver
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.observed import Pod
 
-from .given import (
+from .factories import (
     MINUTE,
     at,
     job,

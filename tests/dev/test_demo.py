@@ -15,7 +15,7 @@ from dev.demo.console import WIDTH, Console
 from dev.demo.job import View, changes
 from dev.demo.waiting import TimedOut, until
 from tests.e2e.apps import look
-from tests.e2e.storage import expected
+from tests.e2e.shared_volume import expected
 
 
 def view(phase: str, **status: Any) -> View:

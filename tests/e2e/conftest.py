@@ -10,7 +10,7 @@ from dev.demo import evidence
 from dev.demo.console import Console
 from dev.demo.site import Site
 
-from .storage import Storage
+from .shared_volume import Storage
 
 FAILED = pytest.StashKey[bool]()
 

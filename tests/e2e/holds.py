@@ -11,7 +11,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import local_job, make_scripts
-from .storage import APPS, CLAIM, Storage
+from .shared_volume import APPS, CLAIM, Storage
 
 FOLDER = "/data/holds"
 

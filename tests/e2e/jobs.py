@@ -10,7 +10,7 @@ from dev.demo.kubectl import Kubectl, Object
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
-from .storage import APPS, CLAIM, Found, Storage
+from .shared_volume import APPS, CLAIM, Found, Storage
 
 FAST = {
     "spark.sql.shuffle.partitions": "1",

@@ -12,7 +12,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import delete, local_job, make_scripts
-from .storage import Storage
+from .shared_volume import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 HEAD = """

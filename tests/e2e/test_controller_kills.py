@@ -19,7 +19,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import index, read_on, sums
-from .storage import Storage, expected
+from .shared_volume import Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1500)]
 JOBS = ("kills-a", "kills-b", "kills-c")

@@ -12,7 +12,7 @@ from dev.demo.waiting import PATIENCE, until
 
 from .holds import Hold, held
 from .jobs import index, read_on
-from .storage import Storage
+from .shared_volume import Storage
 from .test_faults import drain_and_compare
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]

@@ -10,7 +10,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import index, local_job, make_scripts, read_on
-from .storage import APPS, Storage, expected
+from .shared_volume import APPS, Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 KILLER = APPS.parents[1] / "spark" / "apps" / "killer.py"

@@ -11,7 +11,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import index, read_on, sums
-from .storage import Storage, expected
+from .shared_volume import Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 RELEASE = "streamjob"

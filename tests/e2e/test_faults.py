@@ -10,7 +10,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import delete, index, kill_driver, local_job, make_scripts, read_on, sums
-from .storage import Found, Storage, expected
+from .shared_volume import Found, Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 SLOW = """

@@ -17,7 +17,7 @@ from dev.demo.waiting import PATIENCE, until
 
 from .holds import on_disk
 from .jobs import sums
-from .storage import CLAIM, Storage, a_claim, expected
+from .shared_volume import CLAIM, Storage, a_claim, expected
 from .test_faults import reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]

@@ -17,7 +17,7 @@ from dev.demo.waiting import PATIENCE, until
 
 from .holds import Hold, held, on_disk
 from .jobs import delete, index, read_on
-from .storage import Storage, a_claim
+from .shared_volume import Storage, a_claim
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]

@@ -13,7 +13,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE
 
 from .jobs import index, read_on, sums
-from .storage import Storage
+from .shared_volume import Storage
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]

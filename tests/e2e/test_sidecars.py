@@ -9,7 +9,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import cheap, read_on, sums
-from .storage import Storage, expected
+from .shared_volume import Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 FOR_EVER = "trap '' TERM; while :; do sleep 1; done"

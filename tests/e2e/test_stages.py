@@ -12,7 +12,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import index, kill_driver, local_job, make_scripts, read_on
-from .storage import APPS, Storage, expected
+from .shared_volume import APPS, Storage, expected
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 

@@ -9,7 +9,7 @@ from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
 from .jobs import FAST, index, read_on, sums
-from .storage import Storage, expected
+from .shared_volume import Storage, expected
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]

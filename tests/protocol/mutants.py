@@ -20,8 +20,8 @@ from tests.protocol import (
     test_finished,
     test_recovery,
 )
+from tests.protocol.case_scripts import Script
 from tests.protocol.randomjob import live
-from tests.protocol.script import Script
 from tests.protocol.test_cases import CASES
 from tests.seeded_bugs import SeededBug, seeded, source
 

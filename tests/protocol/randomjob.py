@@ -2,7 +2,7 @@
 crashes, and answers in any order, against the watcher (V2 to V4, V6, V8, the edges), the world (V1: every item once; what is
 restored is a consistent cut) and liveness: nobody waits in vain, and every job can be stopped and drained.
 
-What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life (`plans.py`), and a test
+What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life (`many_jobs.py`), and a test
 that wants to choose for itself can (`graph_machine.py`).
 """
 
@@ -17,9 +17,9 @@ from streamjob.protocol.checkpoints import Checkpointing
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import parse_task_id
 from streamjob.protocol.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished
-from tests.protocol.driver import DRAIN, STOP
+from tests.protocol.job_model import Shape, World
+from tests.protocol.minimal_driver import DRAIN, STOP
 from tests.protocol.watcher import Watcher
-from tests.protocol.world import Shape, World
 
 STAGES = "ABCDEFGH"
 NOT_TWICE = ("task_started", "checkpoint_due")

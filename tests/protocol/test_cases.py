@@ -1,4 +1,4 @@
-"""Every named life-cycle case of cases/*.txt. See script.py for how to read them."""
+"""Every named life-cycle case of cases/*.txt. See case_scripts.py for how to read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.protocol.script import Case, Script, load
+from tests.protocol.case_scripts import Case, Script, load
 
 CASES = load(Path(__file__).with_name("cases"))
 

@@ -18,7 +18,7 @@ from streamjob.protocol.effects import (
     StoreCheckpoint,
 )
 from streamjob.protocol.messages import Mode, Step, TerminationRequest
-from tests.protocol.driver import DRAIN, STOP, Driver
+from tests.protocol.minimal_driver import DRAIN, STOP, Driver
 
 NONE: frozenset[str] = frozenset()
 STOPPING = [

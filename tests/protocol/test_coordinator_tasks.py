@@ -15,7 +15,7 @@ from streamjob.protocol.effects import (
     Terminated,
 )
 from streamjob.protocol.messages import Step
-from tests.protocol.driver import DRAIN, STOP, Driver
+from tests.protocol.minimal_driver import DRAIN, STOP, Driver
 
 NONE: frozenset[str] = frozenset()
 STOPPING = [

@@ -11,7 +11,7 @@ from streamjob.protocol import effects as fx
 from streamjob.protocol.finished import UnionStatePartlyFinished
 from streamjob.protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from streamjob.protocol.recovery import Start, stage_plan
-from tests.protocol.driver import STOP, Driver
+from tests.protocol.minimal_driver import STOP, Driver
 
 
 def test_r14_what_has_finished_and_failed_behind_that_takes_its_place_again_as_finished() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.world.apiserver import ApiServer, Change, Obj
-from tests.world.rights import Request, Rights
+from tests.world.permissions import Request, Rights
 
 ME = "kubelet"
 

@@ -19,9 +19,9 @@ from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.rules.driver_config import driver_config
 from streamjob.runtime.process.config import write_spark_properties
 from tests.chart.test_chart import HELM, render
-from tests.controller.given import job
+from tests.controller.factories import job
 from tests.world.apiserver import Obj
-from tests.world.rights import Right, rights_of
+from tests.world.permissions import Right, rights_of
 
 from .pods import Noted, Pods
 

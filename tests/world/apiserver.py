@@ -19,7 +19,7 @@ from uuid import UUID
 
 from streamjob.api.types import moment, timestamp
 
-from .rights import Request, Rights
+from .permissions import Request, Rights
 
 Obj = dict[str, Any]
 Key = tuple[str, str, str]  # plural, namespace, name

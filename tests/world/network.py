@@ -28,12 +28,12 @@ from streamjob.protocol.messages import (
 from streamjob.runtime.process.control_server import LONG_POLL_MAX
 
 from .apiserver import Refusal
+from .ground_truth import Violation
 from .plan import Fault
-from .truth import Violation
 
 if TYPE_CHECKING:
+    from .controller_process import Controller
     from .driver import Driver
-    from .process import Controller
 
 RETRY_AFTER = 3
 EARLY = 0.2  # seconds; of calls side by side one may be answered a little later

@@ -8,11 +8,11 @@ storage and processes are its truth; it imports nothing of the controller.
 from __future__ import annotations
 
 from .apiserver import Change
-from .judge_drivers import Drivers
-from .judge_end import End
-from .judge_index import Index
-from .judge_jobs import Jobs
-from .judge_pods import Pods
+from .check_drivers import Drivers
+from .check_end import End
+from .check_index import Index
+from .check_jobs import Jobs
+from .check_pods import Pods
 
 
 class Oracle(Jobs, Pods, Index, Drivers, End):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from .ground_truth import Violation
 from .plan import Plan, random_plan
-from .truth import Violation
 
 
 @dataclass

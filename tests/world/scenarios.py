@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
+from .controller_process import Product
 from .outcome import Outcome
 from .plan import Fault, Mishap, Plan, Shape, Step
-from .process import Product
 from .world import World
 
 APPLY = Step("apply")

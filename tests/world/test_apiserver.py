@@ -21,8 +21,8 @@ from streamjob.controller.api_server.kube import Kube
 
 from .apiserver import ApiServer
 from .network import Answer
-from .rights import Request as Asked
-from .rights import Right, Rights
+from .permissions import Request as Asked
+from .permissions import Right, Rights
 
 pytestmark = [
     pytest.mark.cluster,
@@ -330,7 +330,7 @@ RIGHTS = [
 
 
 async def test_the_same_rights_cover_the_same_requests(sides: tuple[Side, Side]) -> None:
-    """The model of an authorizer (rights.py), and the real one."""
+    """The model of an authorizer (permissions.py), and the real one."""
     namespace = sides[0].namespace
     rules = [
         {"apiGroups": [r.group], "resources": [r.resource], "verbs": [r.verb], "resourceNames": list(r.names)}

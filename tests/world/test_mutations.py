@@ -11,9 +11,9 @@ import pytest
 from tests.protocol.mutants import rebuilt
 from tests.seeded_bugs import SeededBug, cases, difference, load
 
+from .controller_process import Product
 from .outcome import Outcome
 from .plan import Fault, Plan, random_plan
-from .process import Product
 from .scenarios import SCENARIOS, cells, differs, reference
 from .special import SPECIAL
 from .world import World

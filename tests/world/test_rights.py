@@ -13,7 +13,7 @@ import pytest
 from tests.chart.test_chart import HELM, render
 
 from .apiserver import Obj
-from .rights import Request, Right, Rights, rights_of
+from .permissions import Request, Right, Rights, rights_of
 from .scenarios import SCENARIOS
 from .special import SPECIAL
 from .user import JOB, NAMESPACE

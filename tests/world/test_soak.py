@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from . import soak
+from .ground_truth import Violation
 from .outcome import Outcome
-from .truth import Violation
 from .world import World
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from .controller_process import Controller
 from .outcome import Outcome
 from .plan import Fault, Plan, Step
-from .process import Controller
 from .scenarios import SCENARIOS, cells, differs, pairs, reference
 from .special import SPECIAL
 from .user import JOB

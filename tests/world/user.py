@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .apiserver import Obj, Refusal
-from .rights import Revoked
+from .permissions import Revoked
 
 if TYPE_CHECKING:
     from .world import World

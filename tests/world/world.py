@@ -14,17 +14,17 @@ from typing import Any, NoReturn
 from streamjob.controller.process import metrics
 
 from .apiserver import ApiServer, Change, Obj
+from .controller_process import Controller, Product
 from .driver import Driver
+from .ground_truth import Violation
 from .kubelet import Kubelet
 from .loop import VirtualLoop
 from .network import for_ever
 from .oracle import Oracle
 from .outcome import Outcome
+from .permissions import Rights
 from .plan import Fault, Mishap, Plan, random_plan
-from .process import Controller, Product
-from .rights import Rights
 from .storage import Storage
-from .truth import Violation
 from .user import JOB, NAME, NAMESPACE, OTHER, User
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

@@ -7,7 +7,7 @@ import json
 from streamjob.protocol.index import MAX_RECORDS
 
 from .apiserver import Change, Obj
-from .truth import Ledger, Truth
+from .ground_truth import Ledger, Truth
 
 
 class Index(Ledger):

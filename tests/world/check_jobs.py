@@ -7,7 +7,7 @@ from datetime import timedelta
 from streamjob.api.types import duration, moment
 
 from .apiserver import Change, Obj
-from .truth import Ledger, Truth, wanted
+from .ground_truth import Ledger, Truth, wanted
 
 SLACK = timedelta(seconds=100)  # a node that is off keeps its pod that long
 SUCCESS = ("Stopped", "Drained", "Finished")

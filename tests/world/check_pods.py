@@ -7,7 +7,7 @@ import json
 from streamjob.api.types import duration, moment
 
 from .apiserver import Change, Obj
-from .truth import Ledger, Truth, made_from
+from .ground_truth import Ledger, Truth, made_from
 
 
 class Pods(Ledger):

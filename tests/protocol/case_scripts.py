@@ -30,7 +30,7 @@ from streamjob.protocol.checkpoints import Checkpointing
 from streamjob.protocol.effects import Timer
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.messages import Mode, TerminationRequest
-from tests.protocol.driver import DRAIN, STOP, Driver
+from tests.protocol.minimal_driver import DRAIN, STOP, Driver
 
 WORDS = {
     "boundary": "boundary_reached",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
 
 from .apiserver import Obj
+from .ground_truth import Ledger, Truth, made_from
 from .plan import Mishap
-from .truth import Ledger, Truth, made_from
 
 if TYPE_CHECKING:
     from .driver import Driver

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamjob.protocol.lifecycle import Scenario
 
 from .apiserver import Obj
-from .truth import Ledger, Truth, broken, broken_text, made_from
+from .ground_truth import Ledger, Truth, broken, broken_text, made_from
 
 if TYPE_CHECKING:
     from .driver import Driver

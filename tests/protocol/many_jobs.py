@@ -1,7 +1,7 @@
 """Many random jobs, on all cores, each of them told by its seed:
 
-python -m tests.protocol.plans --plans 20000 --seed 1
-python -m tests.protocol.plans --only 4711            that one again, with its traceback
+python -m tests.protocol.many_jobs --plans 20000 --seed 1
+python -m tests.protocol.many_jobs --only 4711            that one again, with its traceback
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _chunk(of: tuple[range, int]) -> list[tuple[int, str]]:
 
 
 def main() -> int:
-    p = argparse.ArgumentParser(prog="python -m tests.protocol.plans", description=__doc__)
+    p = argparse.ArgumentParser(prog="python -m tests.protocol.many_jobs", description=__doc__)
     p.add_argument("--plans", type=int, default=2000)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--steps", type=int, default=40)
