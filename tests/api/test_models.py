@@ -26,7 +26,7 @@ def test_defaults_are_those_of_the_manual() -> None:
     assert spec.executor.instances == 0
     assert spec.restart.policy is RestartPolicy.ON_FAILURE
     assert spec.termination.on_delete is OnDelete.STOP
-    assert spec.driver.service_account == "streamjob-driver"
+    assert spec.driver.service_account_name == "streamjob-driver"
 
 
 def test_a_stored_object_is_read() -> None:

@@ -156,7 +156,7 @@ class Driver(Model):
         default="1Gi",
         description="Heap of the JVM. The pod gets 40 % more, at least 384Mi, for Python and the JVM's overhead.",
     )
-    service_account: str = Field(
+    service_account_name: str = Field(
         default="streamjob-driver",
         min_length=1,
         max_length=253,

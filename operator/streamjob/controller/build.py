@@ -216,7 +216,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
         "spec": {
             # A restart is a new epoch: the kubelet must not restart this one on its own.
             "restartPolicy": "Never",
-            "serviceAccountName": spec.driver.service_account,
+            "serviceAccountName": spec.driver.service_account_name,
             "automountServiceAccountToken": spec.executor.instances > 0,
             "terminationGracePeriodSeconds": spec.termination.grace_period,
             "containers": [container],
