@@ -171,7 +171,7 @@ REFUSED += [
 ]
 REFUSED += [
     (job(savepoint={"timeout": "0s"}), "spec.savepoint", "savepoint.timeout must not be 0"),
-    (job(savepoint={"trigger": -1}), "spec.savepoint.trigger", "greater than or equal to 0"),
+    (job(savepoint={"nonce": -1}), "spec.savepoint.nonce", "greater than or equal to 0"),
     (
         job(savepoint={"retained": {"count": 0}}),
         "spec.savepoint.retained.count",
@@ -272,7 +272,7 @@ async def test_defaults_are_filled_in(api: Api) -> None:
     assert made["spec"]["state"] == "Running"
     assert made["spec"]["termination"]["onDelete"] == "Stop"
     assert made["spec"]["savepoint"] == {"timeout": "30m", "retained": {}}
-    accepted = {"trigger": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
+    accepted = {"nonce": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
     made = await api.create(job(savepoint=accepted))
     assert made["spec"]["savepoint"] == {**accepted, "timeout": "30m"}
     assert made["spec"]["restart"]["backoff"] == {"initial": "10s", "max": "5m"}

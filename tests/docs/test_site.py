@@ -225,7 +225,7 @@ def test_patches_are_valid(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"spec":{"state":"Paused"}}', '{"spec":{"sate":"Stopped"}}', '{"spec":{"savepoint":{"trigger":-1}}}'],
+    ['{"spec":{"state":"Paused"}}', '{"spec":{"sate":"Stopped"}}', '{"spec":{"savepoint":{"nonce":-1}}}'],
 )
 def test_an_invalid_patch_is_noticed(text: str) -> None:
     with pytest.raises((ValueError, AssertionError)):

@@ -140,9 +140,9 @@ class SavepointStatus(Model):
 
 
 class SavepointCause(str, Enum):
-    """What requested the savepoint: a change of `spec.savepoint.trigger`, or `spec.savepoint.schedule`."""
+    """What requested the savepoint: a change of `spec.savepoint.nonce`, or `spec.savepoint.schedule`."""
 
-    TRIGGER = "Trigger"
+    MANUAL = "Manual"
     SCHEDULE = "Schedule"
 
 
@@ -292,8 +292,8 @@ class Status(Model):
     aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
     savepoint_request: SavepointRequestStatus | None = None
-    savepoint_trigger: int | None = Field(
-        default=None, description="Latest value of `spec.savepoint.trigger` that has been handled."
+    savepoint_nonce: int | None = Field(
+        default=None, description="Latest value of `spec.savepoint.nonce` that has been handled."
     )
     next_savepoint_at: Timestamp | None = Field(
         default=None, description="When the next scheduled savepoint is due."

@@ -182,7 +182,7 @@ class Savepoint(Model):
     end: a stop and a drain take their own savepoint.
     """
 
-    trigger: int | None = Field(
+    nonce: int | None = Field(
         default=None,
         ge=0,
         description="Change the number to request a savepoint now. The initial value requests none.",
