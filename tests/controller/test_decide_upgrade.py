@@ -74,7 +74,7 @@ class TestStopping:
     @pytest.mark.parametrize(
         "spec",
         [
-            {"termination": {"stopTimeout": "1m", "gracePeriod": 7}},
+            {"termination": {"stopTimeout": "1m", "gracePeriod": "7s"}},
             {"restart": {"limit": 3, "nonce": 1}},
             {"checkpoint": {"interval": "1m"}},
             {"upgrade": {"mode": "Checkpoint"}},

@@ -430,7 +430,7 @@ def test_the_reference_has_every_field() -> None:
     for top in ("spec", "status"):
         check(schema()["properties"][top], top)
     assert "| `mode` | string | `Savepoint` | `Savepoint`, `Checkpoint`, `NextEpoch` | " in page
-    assert "| `gracePeriod` | integer | `60` | 1 to 86400 | " in page
+    assert "| `gracePeriod` | duration | `60s` | up to 24 characters | " in page
 
 
 def test_the_reference_has_every_option() -> None:

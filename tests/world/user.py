@@ -45,7 +45,7 @@ class User:
             "termination": {
                 "stopTimeout": "2m",
                 "drainTimeout": "3m",
-                "gracePeriod": 20,
+                "gracePeriod": "20s",
                 "onDelete": shape.on_delete,
                 "escalation": list(shape.escalation),
             },

@@ -63,7 +63,7 @@ def driver_config(
         checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
         eviction_savepoint=names.eviction_savepoint(job, epoch),
-        grace=job.spec.termination.grace_period,
+        grace=_grace(job),
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
     )
@@ -101,6 +101,10 @@ def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore
         # A job that has come to its end gets no driver: if nothing is left to resume, a driver has failed since.
         again=(latest is not None or recorded is not None) and not exact,
     )
+
+
+def _grace(job: StreamJob) -> int:
+    return int(duration(job.spec.termination.grace_period).total_seconds())
 
 
 def _checkpointing(spec: Checkpoint) -> CheckpointSettings:
@@ -218,7 +222,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             "restartPolicy": "Never",
             "serviceAccountName": spec.driver.service_account_name,
             "automountServiceAccountToken": spec.executor.instances > 0,
-            "terminationGracePeriodSeconds": spec.termination.grace_period,
+            "terminationGracePeriodSeconds": _grace(job),
             "containers": [container],
             "volumes": [
                 {
