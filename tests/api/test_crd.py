@@ -49,6 +49,24 @@ def test_schema_is_structural() -> None:
         assert not ("properties" in node and "additionalProperties" in node), path
 
 
+def test_numbers_have_a_size_and_lists_say_how_they_merge() -> None:
+    for path, node in nodes(schema()):
+        if node["type"] == "integer":
+            assert node["format"] in ("int32", "int64"), path
+        if node["type"] == "array":
+            keys = node.get("x-kubernetes-list-map-keys", [])
+            assert node["x-kubernetes-list-type"] == ("map" if keys else "atomic"), path
+            assert set(keys) <= set(node["items"].get("required", ())), path
+
+
+def test_a_closed_set_of_strings_is_an_enum() -> None:
+    """The descriptions of the others say what a value looks like, not which there are."""
+    found = {path.removeprefix(".") for path, node in nodes(schema()) if "enum" in node}
+    status = "driver.phase lastExit.phase termination.mode termination.step savepointRequest.cause escalation.mode upgrade.step"
+    assert found >= {f"status.{field}" for field in status.split()}
+    assert found >= {"status.stages[items].tasks[items].state", "status.stages[items].operators[items].kind"}
+
+
 def test_every_rule_has_a_sentence() -> None:
     for path, node in nodes(schema()):
         for rule in node.get("x-kubernetes-validations", ()):

@@ -62,7 +62,7 @@ class Termination(Model):
             (
                 "!has(self.escalation) || size(self.escalation) < 2 || self.escalation == ['Stop', 'Cancel']",
                 "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one before",
-            )
+            ),
         )
     )
 

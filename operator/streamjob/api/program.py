@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .types import Memory, Model, Named, cel
+from .types import Memory, Model, Named, cel, merged_by
 
 ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -133,7 +133,10 @@ class Application(Model):
         default=(), max_length=256, description="Command-line arguments of the program."
     )
     env: tuple[EnvVar, ...] = Field(
-        default=(), max_length=256, description="Environment variables of the driver."
+        default=(),
+        max_length=256,
+        description="Environment variables of the driver.",
+        json_schema_extra=merged_by("name"),
     )
 
     model_config = ConfigDict(

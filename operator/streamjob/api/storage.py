@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from .types import Cron, Duration, Location, Model, Named, cel
+from .types import Cron, Duration, Location, Model, Named, cel, merged_by
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
@@ -92,7 +92,10 @@ class Storage(Model):
         "savepoints; deleting the StreamJob does not."
     )
     volumes: tuple[Volume, ...] = Field(
-        default=(), max_length=32, description="Volumes to mount in the driver and in every executor."
+        default=(),
+        max_length=32,
+        description="Volumes to mount in the driver and in every executor.",
+        json_schema_extra=merged_by("name"),
     )
 
     model_config = ConfigDict(

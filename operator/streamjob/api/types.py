@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -43,6 +44,16 @@ def cel(*rules: tuple[str, str]) -> dict[str, Any]:
     :param rules: pairs of an expression and the message shown when it is false.
     """
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
+
+
+def one_of(kind: type[Enum], *more: str) -> dict[str, Any]:
+    """`json_schema_extra` for a string that is a value of `kind`, or one of `more`."""
+    return {"enum": [*(member.value for member in kind), *more]}
+
+
+def merged_by(*keys: str) -> dict[str, Any]:
+    """`json_schema_extra` for a list whose entries server-side apply merges by these fields of theirs."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def _matches(pattern: str, message: str, *, never: str = "") -> AfterValidator:
