@@ -218,6 +218,16 @@ def test_executors_are_sparks_own() -> None:
     assert conf["spark.executor.memory"] == "3072m"
 
 
+def test_a_part_of_a_core_is_requested_and_runs_one_task() -> None:
+    assert container(pod(driver={"cores": "250m"}))["resources"]["requests"]["cpu"] == "250m"
+    conf = config(executor={"instances": 1, "cores": "250m"}).spark_conf
+    assert conf["spark.executor.cores"] == "1"
+    assert conf["spark.kubernetes.executor.request.cores"] == "250m"
+    mine = {"spark.kubernetes.executor.request.cores": "100m"}
+    conf = config(executor={"instances": 1, "cores": 2}, sparkConf=mine).spark_conf
+    assert conf["spark.kubernetes.executor.request.cores"] == "100m"
+
+
 def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:
     conf = config(executor={"instances": 1}).spark_conf
     assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == ("7078", "7079")

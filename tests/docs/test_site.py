@@ -424,7 +424,7 @@ def test_the_reference_has_every_field() -> None:
         rows = page.partition(f"{{#{path}}}\n")[2].partition("\n##")[0]
         for name, child in node.get("properties", {}).items():
             assert f"\n| `{name}` | " in rows, f"{path}.{name}"
-            check(child.get("items", child) if child["type"] == "array" else child, f"{path}.{name}")
+            check(child.get("items", child) if child.get("type") == "array" else child, f"{path}.{name}")
 
     assert set(re.findall(r"\]\(#([\w.]+)\)", page)) <= set(re.findall(r"\{#([\w.]+)\}", page))
     for top in ("spec", "status"):

@@ -113,6 +113,9 @@ def _structural(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
             name: _property(child, defs, optional=name not in required)
             for name, child in node["properties"].items()
         }
+    if "x-kubernetes-int-or-string" in out:
+        del out["type"]  # either of the two; a structural schema must not say which
+        return out
     if out["type"] == "integer":
         out["format"] = "int32" if node.get("maximum", WIDE) < WIDE else "int64"
     if out["type"] == "number":

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .types import Memory, Model, Named, cel, merged_by
+from .types import Cores, Memory, Model, Named, cel, merged_by
 
 ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -149,15 +149,11 @@ class Application(Model):
 class Driver(Model):
     """The driver's pod."""
 
-    cores: int = Field(
-        default=1,
-        ge=1,
-        le=1024,
-        description="CPU request in cores; without executors also the number of Spark's task threads.",
-    )
+    cores: Cores = Field(default="1", description="CPU request of the pod.")
     memory: Memory = Field(
         default="1Gi",
-        description="Heap of the JVM. The pod gets 40 % more, at least 384Mi, for Python and the JVM's overhead.",
+        description="Heap of the JVM, as spark.driver.memory. The pod requests 40 % more, at least 384Mi, for Python and the "
+        "JVM's overhead, and is limited to that.",
     )
     service_account_name: str = Field(
         default="streamjob-driver",
@@ -182,7 +178,11 @@ class Executor(Model):
         le=1000,
         description="Number of executor pods. 0 (default) runs everything in the driver, as local[*].",
     )
-    cores: int = Field(default=1, ge=1, le=1024, description="Cores of each executor.")
+    cores: Cores = Field(
+        default="1",
+        description="CPU request of each executor's pod. An executor runs as many tasks at a time, rounded up.",
+    )
     memory: Memory = Field(
-        default="1Gi", description="Heap of each executor's JVM. Spark adds its own overhead to the pod."
+        default="1Gi",
+        description="Heap of each executor's JVM, as spark.executor.memory. Spark adds its own overhead to the pod.",
     )

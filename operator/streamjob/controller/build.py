@@ -14,7 +14,7 @@ from ..api import GROUP, KIND, VERSION, StreamJob
 from ..api import Volume as VolumeSpec
 from ..api.specification import LIMIT, Specification
 from ..api.storage import Checkpoint
-from ..api.types import duration, mebibytes
+from ..api.types import duration, mebibytes, whole_cores
 from ..protocol import codec
 from ..protocol import index as indices
 from ..protocol.index import Index
@@ -133,6 +133,7 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.executor.request.cores": spec.executor.cores,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }
@@ -146,7 +147,7 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.container.image": spec.image,
         "spark.kubernetes.executor.podNamePrefix": f"{meta.name}-{epoch}",
         "spark.executor.instances": str(spec.executor.instances),
-        "spark.executor.cores": str(spec.executor.cores),
+        "spark.executor.cores": str(whole_cores(spec.executor.cores)),
         "spark.executor.memory": f"{mebibytes(spec.executor.memory)}m",
     }
     return {**ours, **spec.spark_conf, **fixed}
@@ -172,7 +173,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                     "name": names.CONTAINER,
                     "securityContext": _container_security(),
                     "resources": {
-                        "requests": {"cpu": str(spec.driver.cores), "memory": memory},
+                        "requests": {"cpu": spec.driver.cores, "memory": memory},
                         "limits": {"memory": memory},
                     },
                     "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
