@@ -7,9 +7,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.aio.client import V1Volume
 from pydantic import ValidationError
 
 from streamjob.api import OnDelete, RestartPolicy, Spec, State, Status, StreamJob
+from streamjob.api.storage import KINDS
 from streamjob.api.types import duration, mebibytes, moment, timestamp, whole_cores
 
 SPEC = {
@@ -111,6 +113,11 @@ def test_cores(text: str | int, request_: str, tasks: int) -> None:
 def test_no_cores(text: str | int) -> None:
     with pytest.raises(ValidationError, match=r"driver\.cores"):
         Spec.model_validate({**SPEC, "driver": {"cores": text}})
+
+
+def test_each_kind_of_volume_is_there() -> None:
+    """V1Volume is Kubernetes' own list."""
+    assert {"name", *KINDS} == set(V1Volume.attribute_map.values())
 
 
 @given(

@@ -147,21 +147,32 @@ REFUSED = [
         "spec.application.env[0]",
         "a credential must not stand in the StreamJob",
     ),
-    (
-        job(storage={"checkpoints": "/c", "savepoints": "/s", "volumes": [{"name": "a", "mountPath": "/c"}]}),
-        "spec.storage.volumes[0]",
-        "exactly one of persistentVolumeClaim",
+    *(
+        (job(storage={"checkpoints": "/c", "savepoints": "/s", **storage}), f"spec.storage{field}", sentence)
+        for storage, field, sentence in (
+            ({"volumes": [{"name": "a"}]}, ".volumes[0]", "exactly one source"),
+            ({"volumes": [{"name": "a", "emptyDir": {}, "nfs": {}}]}, ".volumes[0]", "exactly one source"),
+            ({"volumes": [{"name": "a", "secret": {}}]}, ".volumes[0].secret.secretName", "Required value"),
+            ({"volumes": [{"name": "streamjob-a", "emptyDir": {}}]}, ".volumes[0]", "are taken"),
+            ({"volumes": [{"name": "a", "emptyDir": {}}] * 2}, ".volumes[1]", "Duplicate value"),
+            ({"volumeMounts": [{"name": "a", "mountPath": "/a"}]}, "", "must name one of storage.volumes"),
+            (
+                {
+                    "volumes": [{"name": "a", "emptyDir": {}}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/tmp"}],
+                },
+                ".volumeMounts[0]",
+                "mountPath must be absolute",
+            ),
+        )
     ),
-    (
-        job(
-            storage={
-                "checkpoints": "/c",
-                "savepoints": "/s",
-                "volumes": [{"name": "a", "mountPath": "/tmp", "emptyDir": {}}],
-            }
-        ),
-        "spec.storage.volumes[0]",
-        "mountPath must be absolute",
+    *(
+        (job(application={"file": "/a.py", **more}), f"spec.application.{field}", sentence)
+        for more, field, sentence in (
+            ({"env": [{"name": "A", "valueFrom": {}}]}, "env[0].valueFrom", "exactly one of secretKeyRef"),
+            ({"env": [{"name": "A", "value": "a"}] * 2}, "env[1]", "Duplicate value"),
+            ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]", "exactly one of configMapRef and secretRef"),
+        )
     ),
     ({**job(), "metadata": {"name": "a" * 41}}, "", "at most 40"),
 ]
@@ -274,6 +285,34 @@ async def test_credentials_from_a_secret_are_taken(api: Api) -> None:
         "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:id",
     }
     await api.create(job(application={"file": "/app/a.py", "env": env}, sparkConf=conf))
+
+
+async def test_volumes_and_variables_are_those_of_a_pod(api: Api) -> None:
+    """Nothing of them is pruned."""
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [
+        {"name": "a", "projected": {"sources": [{"secret": {"name": "s"}}, {"configMap": {"name": "c"}}]}},
+        {"name": "b", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+        {"name": "c", "configMap": {"name": "c", "optional": True, "items": [{"key": "k", "path": "p"}]}},
+        {"name": "d", "ephemeral": {"volumeClaimTemplate": claim}},
+    ]
+    storage = {
+        "checkpoints": "/c",
+        "savepoints": "/s",
+        "volumes": volumes,
+        "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "x", "mountPropagation": "None"}],
+    }
+    application = {
+        "file": "/a.py",
+        "env": [
+            {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+            {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": 1}}},
+        ],
+        "envFrom": [{"prefix": "DB_", "secretRef": {"name": "s", "optional": True}}],
+    }
+    made = await api.create(job(storage=storage, application=application))
+    assert made["spec"]["storage"] == storage
+    assert made["spec"]["application"] == application
 
 
 async def test_defaults_are_filled_in(api: Api) -> None:

@@ -22,8 +22,14 @@ from streamjob.runtime.process.config import load
 from .given import UID, driver, index, job, ran, record
 
 VOLUMES = [
-    {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "orders"}},
-    {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": "app"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}},
+    {"name": "app", "configMap": {"name": "app", "items": [{"key": "orders.py", "path": "orders.py"}]}},
+    {"name": "shared", "nfs": {"server": "files", "path": "/exports"}},
+]
+MOUNTS = [
+    {"name": "data", "mountPath": "/data"},
+    {"name": "app", "mountPath": "/app", "readOnly": True},
+    {"name": "shared", "mountPath": "/shared", "subPath": "orders"},
 ]
 
 
@@ -184,19 +190,52 @@ def test_the_users_environment() -> None:
     assert found["KEY"]["valueFrom"] == {"secretKeyRef": {"name": "s", "key": "k"}}
 
 
+def test_variables_from_everywhere_that_kubernetes_knows() -> None:
+    listed: list[dict[str, Any]] = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": False}}},
+        {"name": "C", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]
+    sources = [
+        {"configMapRef": {"name": "c"}},
+        {"prefix": "DB_", "secretRef": {"name": "s", "optional": True}},
+    ]
+    theirs = {"secretRef": {"name": "of-the-template"}}
+    template = {"spec": {"containers": [{"name": "driver", "envFrom": [theirs]}]}}
+    made = pod(
+        application={"file": "/a.py", "env": listed, "envFrom": sources}, driver={"template": template}
+    )
+    assert [env(made)[e["name"]] for e in listed] == listed
+    assert container(made)["envFrom"] == [theirs, *sources]
+    assert "envFrom" not in container(pod())
+
+
+def test_only_the_names_of_secrets_are_handed_on() -> None:
+    """Whoever reads pods reads the specification in the annotation, and the configuration in the variable."""
+    reference = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "secret"}}}
+    application = {"file": "/a.py", "env": [reference], "envFrom": [{"secretRef": {"name": "db"}}]}
+    made = pod(application=application, executor={"instances": 1})
+    assert "secretKeyRef" not in env(made)["STREAMJOB_CONFIG"]["value"]
+    kept = json.loads(made["metadata"]["annotations"][names.ANNOTATION_SPECIFICATION])["application"]
+    assert kept == application
+
+
 def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
-    storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": VOLUMES}
+    storage = {
+        "checkpoints": "/data/cp",
+        "savepoints": "/data/sp",
+        "volumes": VOLUMES,
+        "volumeMounts": MOUNTS,
+    }
     spec: dict[str, Any] = {"storage": storage, "executor": {"instances": 2}}
     template = json.loads(config(**spec).executor_template or "{}")
     for made in (pod(**spec), template):
         (first,) = [
             c for c in made["spec"]["containers"] if c["name"] in ("driver", "spark-kubernetes-executor")
         ]
-        mounts = {m["name"]: m for m in first["volumeMounts"]}
-        sources = {v["name"]: v for v in made["spec"]["volumes"]}
-        assert mounts["data"]["mountPath"] == "/data"
-        assert mounts["app"]["readOnly"] is True
-        assert sources["data"] == {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}}
+        assert [m for m in first["volumeMounts"] if m in MOUNTS] == MOUNTS
+        assert [v for v in made["spec"]["volumes"] if v in VOLUMES] == VOLUMES
     assert template["metadata"]["labels"][names.LABEL_COMPONENT] == "executor"
     assert template["spec"]["automountServiceAccountToken"] is False
 

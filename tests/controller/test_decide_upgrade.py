@@ -61,9 +61,17 @@ class TestStopping:
                 "storage": {
                     "checkpoints": "file:///data/cp",
                     "savepoints": "file:///data/sp",
-                    "volumes": [{"name": "a", "mountPath": "/a", "emptyDir": {}}],
+                    "volumes": [{"name": "a", "emptyDir": {}}],
                 }
             },
+            {
+                "storage": {
+                    "checkpoints": "file:///data/cp",
+                    "savepoints": "file:///data/sp",
+                    "volumeMounts": [{"name": "a", "mountPath": "/a"}],
+                }
+            },
+            {"application": {"file": "/app/orders.py", "envFrom": [{"secretRef": {"name": "s"}}]}},
         ],
         ids=lambda spec: next(iter(spec)),
     )

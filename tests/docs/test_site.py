@@ -196,9 +196,12 @@ def merged(old: Any, patch: Any) -> Any:
     return new
 
 
+PRESERVED = "x-kubernetes-preserve-unknown-fields"
+
+
 def unknown(value: Any, node: dict[str, Any], path: str) -> Iterator[str]:
     """Fields that the API server would silently drop. The models drop them too."""
-    if isinstance(value, dict) and "properties" in node:
+    if isinstance(value, dict) and "properties" in node and PRESERVED not in node:
         for key, child in value.items():
             if key in node["properties"]:
                 yield from unknown(child, node["properties"][key], f"{path}.{key}")

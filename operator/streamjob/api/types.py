@@ -34,6 +34,9 @@ UNITS = {
 }
 UNITS |= {f"{prefix}i": Decimal(1 << 10 * n) for n, prefix in enumerate("KMGTPE", 1)}
 MEBIBYTE = 1 << 20
+ANYTHING: dict[str, Any] = {
+    "x-kubernetes-preserve-unknown-fields": True
+}  # the schema of fields that are not ours
 
 
 class Model(BaseModel):
@@ -149,7 +152,12 @@ Memory = Annotated[
         },
     ),
 ]
-# A number of CPUs is a quantity, too.
+# A number is a quantity, too.
+Quantity = Annotated[
+    str,
+    BeforeValidator(_text),
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True}),
+]
 Cores = Annotated[
     str,
     BeforeValidator(_text),

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..api import GROUP, KIND, VERSION, StreamJob
-from ..api import Volume as VolumeSpec
 from ..api.specification import LIMIT, Specification
-from ..api.storage import Checkpoint
+from ..api.storage import Checkpoint, Storage
 from ..api.types import duration, mebibytes, whole_cores
 from ..protocol import codec
 from ..protocol import index as indices
@@ -163,7 +162,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     heap = mebibytes(spec.driver.memory)
     memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
-    volumes, mounts = _volumes(spec.storage.volumes)
+    volumes, mounts = _volumes(spec.storage)
     index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
     defaults: Obj = {
         "spec": {
@@ -202,6 +201,8 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             *mounts,
         ],
     }
+    if spec.application.env_from:
+        container["envFrom"] = [*_env_from(template), *(e.plain() for e in spec.application.env_from)]
     if spec.image_pull_policy is not None:
         container["imagePullPolicy"] = spec.image_pull_policy.value
     fixed: Obj = {
@@ -240,6 +241,12 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     return pod
 
 
+def _env_from(template: Obj) -> list[Obj]:
+    """The template's own sources of variables. They have no names to merge by, so a later list replaces them."""
+    containers = template["spec"].get("containers") or ()
+    return [e for c in containers if c.get("name") == names.CONTAINER for e in c.get("envFrom") or ()]
+
+
 def _without_stages(config: DriverConfig) -> DriverConfig:
     """Remove the stages from the record: the driver reads them from the index.
 
@@ -276,7 +283,7 @@ def executor_template(job: StreamJob, epoch: int) -> Obj:
 
     Spark makes the driver's pod the owner of the executors.
     """
-    volumes, mounts = _volumes(job.spec.storage.volumes)
+    volumes, mounts = _volumes(job.spec.storage)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -355,15 +362,8 @@ def _owned(job: StreamJob, name: str) -> Obj:
     }
 
 
-def _volumes(volumes: tuple[VolumeSpec, ...]) -> tuple[list[Obj], list[Obj]]:
-    sources, mounts = [], []
-    for volume in volumes:
-        plain = volume.plain()
-        mounts.append(
-            {"name": volume.name, "mountPath": plain.pop("mountPath"), "readOnly": plain.pop("readOnly")}
-        )
-        sources.append(plain)
-    return sources, mounts
+def _volumes(storage: Storage) -> tuple[list[Obj], list[Obj]]:
+    return [v.plain() for v in storage.volumes], [m.plain() for m in storage.volume_mounts]
 
 
 def _pod_security() -> Obj:
