@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamjob.api.__main__ import render
-from streamjob.api.crd import definition, schema
+from streamjob.api.crd import READY, definition, schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,12 +80,12 @@ def test_names_columns_and_status() -> None:
     (version,) = spec["versions"]
     assert version["subresources"] == {"status": {}}
     wide = [c["name"] for c in version["additionalPrinterColumns"] if not c.get("priority")]
-    assert wide == ["State", "Phase", "Epoch", "Checkpoint", "Savepoint", "Age"]
+    assert wide == ["Ready", "State", "Phase", "Epoch", "Checkpoint", "Age"]
 
 
 def test_printed_columns_exist() -> None:
     (version,) = definition()["spec"]["versions"]
-    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp"}
+    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp", READY}
     assert {c["jsonPath"] for c in version["additionalPrinterColumns"]} <= known
 
 

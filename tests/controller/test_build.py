@@ -66,6 +66,13 @@ def test_names_labels_and_owner() -> None:
     meta = pod()["metadata"]
     assert meta["name"] == "orders-driver-1"
     assert meta["labels"] == {
+        "app.kubernetes.io/name": "spark",
+        "app.kubernetes.io/instance": "orders",
+        "app.kubernetes.io/component": "driver",
+        "app.kubernetes.io/managed-by": "streamjob",
+        "app.kubernetes.io/part-of": "streamjob",
+        "spark-role": "driver",
+        "spark-app-selector": f"orders-{UID[:8]}-1",
         "streamjob.dev/job": "orders",
         "streamjob.dev/uid": UID,
         "streamjob.dev/epoch": "1",
@@ -73,6 +80,27 @@ def test_names_labels_and_owner() -> None:
     }
     (owner,) = meta["ownerReferences"]
     assert (owner["uid"], owner["controller"], owner["kind"]) == (UID, True, "StreamJob")
+
+
+def test_executors_have_the_same_application_as_their_driver() -> None:
+    """Spark labels them with spark.app.id."""
+    spec: dict[str, Any] = {"executor": {"instances": 1}}
+    label = lambda made: made["metadata"]["labels"]["spark-app-selector"]  # noqa: E731
+    assert label(pod(**spec)) == config(**spec).spark_conf["spark.app.id"]
+    assert config(2, **spec).spark_conf["spark.app.id"] != config(1, **spec).spark_conf["spark.app.id"]
+    assert label(pod(**spec, sparkConf={"spark.app.id": "mine"})) == "mine"
+    longest = f"{'a' * 40}-{UID[:8]}-1234567890"
+    assert len(longest) <= 63
+
+
+def test_the_recommended_labels_are_on_everything_and_a_template_may_say_otherwise() -> None:
+    executors = build.executor_template(job(), 1)["metadata"]["labels"]
+    assert executors["app.kubernetes.io/component"] == "executor"
+    assert (
+        build.config_map(job(), index(), None)["metadata"]["labels"]["app.kubernetes.io/instance"] == "orders"
+    )
+    template = {"metadata": {"labels": {"app.kubernetes.io/part-of": "shop"}}}
+    assert pod(driver={"template": template})["metadata"]["labels"]["app.kubernetes.io/part-of"] == "shop"
 
 
 def test_it_is_locked_down() -> None:

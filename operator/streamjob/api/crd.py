@@ -14,12 +14,14 @@ from typing import Any
 
 from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
 
+READY = ".status.conditions[?(@.type=='Ready')].status"
 COLUMNS = (
+    ("Ready", "string", READY, "Whether the job is in the requested state", 0),
     ("State", "string", ".spec.state", "Requested state", 0),
     ("Phase", "string", ".status.phase", "Current phase", 0),
     ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
     ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),
-    ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 0),
+    ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 1),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
     ("Reason", "string", ".status.lastError.reason", "Reason of the latest error", 1),

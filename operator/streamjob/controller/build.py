@@ -133,6 +133,7 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.executor.request.cores": spec.executor.cores,
+        "spark.app.id": names.spark_application(job, epoch),
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }
@@ -164,7 +165,15 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
     volumes, mounts = _volumes(spec.storage)
     index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
+    application = names.spark_application(job, config.epoch)
     defaults: Obj = {
+        "metadata": {
+            "labels": {
+                **names.common_labels(job, names.DRIVER),
+                names.SPARK_ROLE: names.DRIVER,
+                names.SPARK_APPLICATION: config.spark_conf.get("spark.app.id", application),
+            }
+        },
         "spec": {
             "securityContext": _pod_security(),
             "containers": [
@@ -178,7 +187,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                     "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
                 }
             ],
-        }
+        },
     }
     container: Obj = {
         "name": names.CONTAINER,
@@ -289,6 +298,7 @@ def executor_template(job: StreamJob, epoch: int) -> Obj:
         "kind": "Pod",
         "metadata": {
             "labels": {
+                **names.common_labels(job, names.EXECUTOR),
                 **names.labels(job),
                 names.LABEL_EPOCH: str(epoch),
                 names.LABEL_COMPONENT: names.EXECUTOR,
@@ -314,7 +324,7 @@ def secret(job: StreamJob, material: Material) -> Obj:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _owned(job, names.control_secret(job.metadata.name)),
+        "metadata": _owned(job, names.control_secret(job.metadata.name), "control"),
         "type": "Opaque",
         "stringData": {
             names.TOKEN_KEY: material.token,
@@ -329,7 +339,7 @@ def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
 
     :param version: the resourceVersion that it replaces, None to create it.
     """
-    meta = _owned(job, names.index_config_map(job.metadata.name))
+    meta = _owned(job, names.index_config_map(job.metadata.name), "checkpoints")
     meta["annotations"] = {names.ANNOTATION_TERM: str(job.status.term)}
     if version is not None:
         meta["resourceVersion"] = version
@@ -353,11 +363,11 @@ def owner(job: StreamJob) -> Obj:
     }
 
 
-def _owned(job: StreamJob, name: str) -> Obj:
+def _owned(job: StreamJob, name: str, component: str) -> Obj:
     return {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": names.labels(job),
+        "labels": {**names.common_labels(job, component), **names.labels(job)},
         "ownerReferences": [owner(job)],
     }
 
