@@ -85,8 +85,12 @@ def _sample(place: Site, figures: Figures) -> None:
 
 def _manifest(place: Site) -> Object:
     volumes = [
-        {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": "app"}},
-        {"name": "data", "mountPath": "/data", "emptyDir": {}},
+        {"name": "app", "configMap": {"name": "app"}},
+        {"name": "data", "emptyDir": {}},
+    ]
+    mounts = [
+        {"name": "app", "mountPath": "/app", "readOnly": True},
+        {"name": "data", "mountPath": "/data"},
     ]
     return {
         "apiVersion": "streamjob.dev/v1alpha1",
@@ -101,6 +105,7 @@ def _manifest(place: Site) -> Object:
                 "checkpoints": "file:///data/checkpoints",
                 "savepoints": "file:///data/savepoints",
                 "volumes": volumes,
+                "volumeMounts": mounts,
             },
         },
     }

@@ -203,7 +203,7 @@ def manifest(name: str) -> Obj:
     spec = {
         "image": "nowhere:1",
         "application": {"file": "/app.py"},
-        "driver": {"serviceAccount": "default", "template": {"spec": {"schedulerName": "nobody"}}},
+        "driver": {"serviceAccountName": "default", "template": {"spec": {"schedulerName": "nobody"}}},
         "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
     }
     meta = {"name": name}

@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamjob.api.crd import schema
-from streamjob.api.types import CRON_MESSAGE, DURATION_MESSAGE, LOCATION_MESSAGE, MEMORY_MESSAGE
+from streamjob.api.types import (
+    CORES_MESSAGE,
+    CRON_MESSAGE,
+    DURATION_MESSAGE,
+    LOCATION_MESSAGE,
+    MEMORY_MESSAGE,
+)
 
 # The scalars of `streamjob.api.types`, by the message with which the API server refuses another text.
 SCALARS = {
+    CORES_MESSAGE: "cores",
     CRON_MESSAGE: "schedule",
     DURATION_MESSAGE: "duration",
     LOCATION_MESSAGE: "location",
@@ -62,7 +69,7 @@ def section(path: str, node: dict[str, Any], level: int) -> Iterator[str]:
     rules += [
         r["message"]
         for child in fields.values()
-        if child["type"] == "object" and "properties" not in child
+        if child.get("type") == "object" and "properties" not in child
         for r in child.get("x-kubernetes-validations", ())
     ]
     if rules:
@@ -79,10 +86,10 @@ def section(path: str, node: dict[str, Any], level: int) -> Iterator[str]:
 def kind(node: dict[str, Any], path: str, name: str) -> str:
     """The type of a field; an object's leads to its section."""
     link = f"{path}.{name}".replace("[]", "")
-    if node["type"] == "array":
+    if node.get("type") == "array":
         items = node["items"]
         return f"list of [{name}](#{link})" if "properties" in items else f"list of {scalar(items)}s"
-    if node["type"] == "object":
+    if node.get("type") == "object":
         if "properties" in node:
             return f"[object](#{link})"
         values = node.get("additionalProperties")
@@ -94,7 +101,7 @@ def scalar(node: dict[str, Any]) -> str:
     if node.get("format") == "date-time":
         return "timestamp"
     messages = [rule["message"] for rule in node.get("x-kubernetes-validations", ())]
-    return next((SCALARS[m] for m in messages if m in SCALARS), str(node["type"]))
+    return next((SCALARS[m] for m in messages if m in SCALARS), str(node.get("type", "string")))
 
 
 def default(node: dict[str, Any], required: bool) -> str:
@@ -108,7 +115,7 @@ def default(node: dict[str, Any], required: bool) -> str:
 
 def allowed(node: dict[str, Any]) -> str:
     """The values, numbers or lengths that the field may have."""
-    source = node["items"] if node["type"] == "array" and "enum" in node["items"] else node
+    source = node["items"] if node.get("type") == "array" and "enum" in node["items"] else node
     if "enum" in source:
         return ", ".join(f"`{value}`" for value in source["enum"])
     low, high = node.get("minimum"), node.get("maximum")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamjob.api.__main__ import render
-from streamjob.api.crd import definition, schema
+from streamjob.api.crd import READY, definition, schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,8 +45,26 @@ def test_schema_is_structural() -> None:
     for path, node in nodes(schema()):
         unknown = {k for k in node if k not in allowed and not k.startswith("x-kubernetes-")}
         assert not unknown, f"{path}: {unknown}"
-        assert "type" in node, path
+        assert ("type" in node) != ("x-kubernetes-int-or-string" in node), path
         assert not ("properties" in node and "additionalProperties" in node), path
+
+
+def test_numbers_have_a_size_and_lists_say_how_they_merge() -> None:
+    for path, node in nodes(schema()):
+        if node.get("type") == "integer":
+            assert node["format"] in ("int32", "int64"), path
+        if node.get("type") == "array":
+            keys = node.get("x-kubernetes-list-map-keys", [])
+            assert node["x-kubernetes-list-type"] == ("map" if keys else "atomic"), path
+            assert set(keys) <= set(node["items"].get("required", ())), path
+
+
+def test_a_closed_set_of_strings_is_an_enum() -> None:
+    """The descriptions of the others say what a value looks like, not which there are."""
+    found = {path.removeprefix(".") for path, node in nodes(schema()) if "enum" in node}
+    status = "driver.phase lastExit.phase termination.mode termination.step savepointRequest.cause escalation.mode upgrade.step"
+    assert found >= {f"status.{field}" for field in status.split()}
+    assert found >= {"status.stages[items].tasks[items].state", "status.stages[items].operators[items].kind"}
 
 
 def test_every_rule_has_a_sentence() -> None:
@@ -62,12 +80,12 @@ def test_names_columns_and_status() -> None:
     (version,) = spec["versions"]
     assert version["subresources"] == {"status": {}}
     wide = [c["name"] for c in version["additionalPrinterColumns"] if not c.get("priority")]
-    assert wide == ["State", "Phase", "Epoch", "Checkpoint", "Savepoint", "Age"]
+    assert wide == ["Ready", "State", "Phase", "Epoch", "Checkpoint", "Age"]
 
 
 def test_printed_columns_exist() -> None:
     (version,) = definition()["spec"]["versions"]
-    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp"}
+    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp", READY}
     assert {c["jsonPath"] for c in version["additionalPrinterColumns"]} <= known
 
 

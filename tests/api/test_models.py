@@ -7,10 +7,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.aio.client import V1Volume
 from pydantic import ValidationError
 
 from streamjob.api import OnDelete, RestartPolicy, Spec, State, Status, StreamJob
-from streamjob.api.types import duration, mebibytes, moment, timestamp
+from streamjob.api.storage import KINDS
+from streamjob.api.types import duration, mebibytes, moment, timestamp, whole_cores
 
 SPEC = {
     "image": "orders:1",
@@ -26,7 +28,7 @@ def test_defaults_are_those_of_the_manual() -> None:
     assert spec.executor.instances == 0
     assert spec.restart.policy is RestartPolicy.ON_FAILURE
     assert spec.termination.on_delete is OnDelete.STOP
-    assert spec.driver.service_account == "streamjob-driver"
+    assert spec.driver.service_account_name == "streamjob-driver"
 
 
 def test_a_stored_object_is_read() -> None:
@@ -75,15 +77,47 @@ def test_locations(uri: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("text", "size"), [("512Mi", 512), ("2Gi", 2048)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512Mi", 512),
+        ("2Gi", 2048),
+        ("1.5Gi", 1536),
+        ("1048576Ki", 1024),
+        ("1073741824", 1024),
+        ("1Ti", 1 << 20),
+    ],
+)
 def test_memory(text: str, size: int) -> None:
     assert mebibytes(Spec.model_validate({**SPEC, "driver": {"memory": text}}).driver.memory) == size
 
 
-@pytest.mark.parametrize("text", ["0Mi", "512m", "1g", "1", "-1Gi"])
+@pytest.mark.parametrize(
+    "text", ["0Mi", "512m", "1g", "1", "-1Gi", "1G", "1.5Mi", "2Ti", "", "Gi", "1Gi\n", "1 Gi", True]
+)
 def test_no_memory(text: str) -> None:
     with pytest.raises(ValidationError, match=r"driver\.memory"):
         Spec.model_validate({**SPEC, "driver": {"memory": text}})
+
+
+@pytest.mark.parametrize(
+    ("text", "request_", "tasks"),
+    [(2, "2", 2), ("2", "2", 2), ("500m", "500m", 1), ("1500m", "1500m", 2), ("1.5", "1.5", 2)],
+)
+def test_cores(text: str | int, request_: str, tasks: int) -> None:
+    cores = Spec.model_validate({**SPEC, "executor": {"cores": text}}).executor.cores
+    assert (cores, whole_cores(cores)) == (request_, tasks)
+
+
+@pytest.mark.parametrize("text", [0, "0", "-1", 1025, "100u", "two", ""])
+def test_no_cores(text: str | int) -> None:
+    with pytest.raises(ValidationError, match=r"driver\.cores"):
+        Spec.model_validate({**SPEC, "driver": {"cores": text}})
+
+
+def test_each_kind_of_volume_is_there() -> None:
+    """V1Volume is Kubernetes' own list."""
+    assert {"name", *KINDS} == set(V1Volume.attribute_map.values())
 
 
 @given(

@@ -112,9 +112,18 @@ REFUSED = [
     (job(storage={"checkpoints": "/a/../b", "savepoints": "/s"}), "spec.storage.checkpoints", "'..'"),
     (job(application={"file": "/a.py", "module": "a"}), "spec.application", "exactly one of file and module"),
     (job(application={"args": ["x"]}), "spec.application", "exactly one of file and module"),
-    (job(driver={"cores": 0}), "spec.driver.cores", "greater than or equal to 1"),
+    (job(driver={"cores": 0}), "spec.driver.cores", "from 1m to 1024"),
+    (job(driver={"cores": "two"}), "spec.driver.cores", "from 1m to 1024"),
     (job(executor={"instances": -1}), "spec.executor.instances", "greater than or equal to 0"),
-    (job(driver={"memory": "1g"}), "spec.driver.memory", "512Mi"),
+    (job(driver={"memory": "1g"}), "spec.driver.memory", "1g is Spark's notation; the quantity is 1Gi"),
+    (job(driver={"memory": "512m"}), "spec.driver.memory", "512m is Spark's notation; the quantity is 512Mi"),
+    (
+        job(executor={"memory": "1G"}),
+        "spec.executor.memory",
+        "1G is not a whole number of mebibytes, which Spark needs; 1Gi is",
+    ),
+    (job(executor={"memory": "1.5Mi"}), "spec.executor.memory", "whole mebibytes, such as 512Mi"),
+    (job(executor={"memory": "much"}), "spec.executor.memory", "such as 512Mi"),
     (job(sparkConf={"spark.master": "local"}), "spec.sparkConf", "sparkConf must not set"),
     (
         job(application={"file": "/a.py", "env": [{"name": "STREAMJOB_CONFIG", "value": "{}"}]}),
@@ -138,21 +147,32 @@ REFUSED = [
         "spec.application.env[0]",
         "a credential must not stand in the StreamJob",
     ),
-    (
-        job(storage={"checkpoints": "/c", "savepoints": "/s", "volumes": [{"name": "a", "mountPath": "/c"}]}),
-        "spec.storage.volumes[0]",
-        "exactly one of persistentVolumeClaim",
+    *(
+        (job(storage={"checkpoints": "/c", "savepoints": "/s", **storage}), f"spec.storage{field}", sentence)
+        for storage, field, sentence in (
+            ({"volumes": [{"name": "a"}]}, ".volumes[0]", "exactly one source"),
+            ({"volumes": [{"name": "a", "emptyDir": {}, "nfs": {}}]}, ".volumes[0]", "exactly one source"),
+            ({"volumes": [{"name": "a", "secret": {}}]}, ".volumes[0].secret.secretName", "Required value"),
+            ({"volumes": [{"name": "streamjob-a", "emptyDir": {}}]}, ".volumes[0]", "are taken"),
+            ({"volumes": [{"name": "a", "emptyDir": {}}] * 2}, ".volumes[1]", "Duplicate value"),
+            ({"volumeMounts": [{"name": "a", "mountPath": "/a"}]}, "", "must name one of storage.volumes"),
+            (
+                {
+                    "volumes": [{"name": "a", "emptyDir": {}}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/tmp"}],
+                },
+                ".volumeMounts[0]",
+                "mountPath must be absolute",
+            ),
+        )
     ),
-    (
-        job(
-            storage={
-                "checkpoints": "/c",
-                "savepoints": "/s",
-                "volumes": [{"name": "a", "mountPath": "/tmp", "emptyDir": {}}],
-            }
-        ),
-        "spec.storage.volumes[0]",
-        "mountPath must be absolute",
+    *(
+        (job(application={"file": "/a.py", **more}), f"spec.application.{field}", sentence)
+        for more, field, sentence in (
+            ({"env": [{"name": "A", "valueFrom": {}}]}, "env[0].valueFrom", "exactly one of secretKeyRef"),
+            ({"env": [{"name": "A", "value": "a"}] * 2}, "env[1]", "Duplicate value"),
+            ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]", "exactly one of configMapRef and secretRef"),
+        )
     ),
     ({**job(), "metadata": {"name": "a" * 41}}, "", "at most 40"),
 ]
@@ -171,7 +191,7 @@ REFUSED += [
 ]
 REFUSED += [
     (job(savepoint={"timeout": "0s"}), "spec.savepoint", "savepoint.timeout must not be 0"),
-    (job(savepoint={"trigger": -1}), "spec.savepoint.trigger", "greater than or equal to 0"),
+    (job(savepoint={"nonce": -1}), "spec.savepoint.nonce", "greater than or equal to 0"),
     (
         job(savepoint={"retained": {"count": 0}}),
         "spec.savepoint.retained.count",
@@ -267,12 +287,40 @@ async def test_credentials_from_a_secret_are_taken(api: Api) -> None:
     await api.create(job(application={"file": "/app/a.py", "env": env}, sparkConf=conf))
 
 
+async def test_volumes_and_variables_are_those_of_a_pod(api: Api) -> None:
+    """Nothing of them is pruned."""
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [
+        {"name": "a", "projected": {"sources": [{"secret": {"name": "s"}}, {"configMap": {"name": "c"}}]}},
+        {"name": "b", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+        {"name": "c", "configMap": {"name": "c", "optional": True, "items": [{"key": "k", "path": "p"}]}},
+        {"name": "d", "ephemeral": {"volumeClaimTemplate": claim}},
+    ]
+    storage = {
+        "checkpoints": "/c",
+        "savepoints": "/s",
+        "volumes": volumes,
+        "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "x", "mountPropagation": "None"}],
+    }
+    application = {
+        "file": "/a.py",
+        "env": [
+            {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+            {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": 1}}},
+        ],
+        "envFrom": [{"prefix": "DB_", "secretRef": {"name": "s", "optional": True}}],
+    }
+    made = await api.create(job(storage=storage, application=application))
+    assert made["spec"]["storage"] == storage
+    assert made["spec"]["application"] == application
+
+
 async def test_defaults_are_filled_in(api: Api) -> None:
     made = await api.create(job())
     assert made["spec"]["state"] == "Running"
     assert made["spec"]["termination"]["onDelete"] == "Stop"
     assert made["spec"]["savepoint"] == {"timeout": "30m", "retained": {}}
-    accepted = {"trigger": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
+    accepted = {"nonce": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
     made = await api.create(job(savepoint=accepted))
     assert made["spec"]["savepoint"] == {**accepted, "timeout": "30m"}
     assert made["spec"]["restart"]["backoff"] == {"initial": "10s", "max": "5m"}

@@ -103,6 +103,19 @@ def test_all_namespaces() -> None:
     ]
 
 
+def test_whoever_may_view_or_edit_may_do_so_with_streamjobs() -> None:
+    roles = {r["metadata"]["name"]: r for r in of("ClusterRole", render("createAggregateRoles=true"))}
+    assert set(roles) == {"ops-sj-view", "ops-sj-edit"}
+    to = {
+        name: {key.rpartition("-")[2] for key in r["metadata"]["labels"] if "/aggregate-to-" in key}
+        for name, r in roles.items()
+    }
+    assert to == {"ops-sj-view": {"view", "edit", "admin"}, "ops-sj-edit": {"edit", "admin"}}
+    assert {verb for verb, _ in rights(roles["ops-sj-view"])} == {"get", "list", "watch"}
+    everything = rights(roles["ops-sj-view"]) | rights(roles["ops-sj-edit"])
+    assert {resource for _, resource in everything} == {"streamjobs"}, "the status is the controller's"
+
+
 @pytest.mark.parametrize("watch", ["watch.namespaces={a,b}", "watch.allNamespaces=true"])
 def test_the_lease_is_in_the_releases_own_namespace_and_no_other_can_be_changed(watch: str) -> None:
     objects = render(watch)

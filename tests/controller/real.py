@@ -75,7 +75,7 @@ class Cluster:
             "spec": {
                 "image": "nowhere:1",
                 "application": {"file": "/a.py"},
-                "driver": {"template": NOWHERE, "serviceAccount": "default"},
+                "driver": {"template": NOWHERE, "serviceAccountName": "default"},
                 "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
                 **spec,
             },

@@ -25,8 +25,14 @@ from streamjob.runtime.process.config import load
 from .factories import UID, driver, index, job, ran, record
 
 VOLUMES = [
-    {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "orders"}},
-    {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": "app"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}},
+    {"name": "app", "configMap": {"name": "app", "items": [{"key": "orders.py", "path": "orders.py"}]}},
+    {"name": "shared", "nfs": {"server": "files", "path": "/exports"}},
+]
+MOUNTS = [
+    {"name": "data", "mountPath": "/data"},
+    {"name": "app", "mountPath": "/app", "readOnly": True},
+    {"name": "shared", "mountPath": "/shared", "subPath": "orders"},
 ]
 
 
@@ -63,6 +69,13 @@ def test_names_labels_and_owner() -> None:
     meta = pod()["metadata"]
     assert meta["name"] == "orders-driver-1"
     assert meta["labels"] == {
+        "app.kubernetes.io/name": "spark",
+        "app.kubernetes.io/instance": "orders",
+        "app.kubernetes.io/component": "driver",
+        "app.kubernetes.io/managed-by": "streamjob",
+        "app.kubernetes.io/part-of": "streamjob",
+        "spark-role": "driver",
+        "spark-app-selector": f"orders-{UID[:8]}-1",
         "streamjob.dev/job": "orders",
         "streamjob.dev/uid": UID,
         "streamjob.dev/epoch": "1",
@@ -70,6 +83,27 @@ def test_names_labels_and_owner() -> None:
     }
     (owner,) = meta["ownerReferences"]
     assert (owner["uid"], owner["controller"], owner["kind"]) == (UID, True, "StreamJob")
+
+
+def test_executors_have_the_same_application_as_their_driver() -> None:
+    """Spark labels them with spark.app.id."""
+    spec: dict[str, Any] = {"executor": {"instances": 1}}
+    label = lambda made: made["metadata"]["labels"]["spark-app-selector"]  # noqa: E731
+    assert label(pod(**spec)) == config(**spec).spark_conf["spark.app.id"]
+    assert config(2, **spec).spark_conf["spark.app.id"] != config(1, **spec).spark_conf["spark.app.id"]
+    assert label(pod(**spec, sparkConf={"spark.app.id": "mine"})) == "mine"
+    longest = f"{'a' * 40}-{UID[:8]}-1234567890"
+    assert len(longest) <= 63
+
+
+def test_the_recommended_labels_are_on_everything_and_a_template_may_say_otherwise() -> None:
+    executors = executor_template(job(), 1)["metadata"]["labels"]
+    assert executors["app.kubernetes.io/component"] == "executor"
+    assert (
+        owned.config_map(job(), index(), None)["metadata"]["labels"]["app.kubernetes.io/instance"] == "orders"
+    )
+    template = {"metadata": {"labels": {"app.kubernetes.io/part-of": "shop"}}}
+    assert pod(driver={"template": template})["metadata"]["labels"]["app.kubernetes.io/part-of"] == "shop"
 
 
 def test_it_is_locked_down() -> None:
@@ -187,19 +221,52 @@ def test_the_users_environment() -> None:
     assert found["KEY"]["valueFrom"] == {"secretKeyRef": {"name": "s", "key": "k"}}
 
 
+def test_variables_from_everywhere_that_kubernetes_knows() -> None:
+    listed: list[dict[str, Any]] = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": False}}},
+        {"name": "C", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]
+    sources = [
+        {"configMapRef": {"name": "c"}},
+        {"prefix": "DB_", "secretRef": {"name": "s", "optional": True}},
+    ]
+    theirs = {"secretRef": {"name": "of-the-template"}}
+    template = {"spec": {"containers": [{"name": "driver", "envFrom": [theirs]}]}}
+    made = pod(
+        application={"file": "/a.py", "env": listed, "envFrom": sources}, driver={"template": template}
+    )
+    assert [env(made)[e["name"]] for e in listed] == listed
+    assert container(made)["envFrom"] == [theirs, *sources]
+    assert "envFrom" not in container(pod())
+
+
+def test_only_the_names_of_secrets_are_handed_on() -> None:
+    """Whoever reads pods reads the specification in the annotation, and the configuration in the variable."""
+    reference = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "secret"}}}
+    application = {"file": "/a.py", "env": [reference], "envFrom": [{"secretRef": {"name": "db"}}]}
+    made = pod(application=application, executor={"instances": 1})
+    assert "secretKeyRef" not in env(made)["STREAMJOB_CONFIG"]["value"]
+    kept = json.loads(made["metadata"]["annotations"][names.ANNOTATION_SPECIFICATION])["application"]
+    assert kept == application
+
+
 def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
-    storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": VOLUMES}
+    storage = {
+        "checkpoints": "/data/cp",
+        "savepoints": "/data/sp",
+        "volumes": VOLUMES,
+        "volumeMounts": MOUNTS,
+    }
     spec: dict[str, Any] = {"storage": storage, "executor": {"instances": 2}}
     template = json.loads(config(**spec).executor_template or "{}")
     for made in (pod(**spec), template):
         (first,) = [
             c for c in made["spec"]["containers"] if c["name"] in ("driver", "spark-kubernetes-executor")
         ]
-        mounts = {m["name"]: m for m in first["volumeMounts"]}
-        sources = {v["name"]: v for v in made["spec"]["volumes"]}
-        assert mounts["data"]["mountPath"] == "/data"
-        assert mounts["app"]["readOnly"] is True
-        assert sources["data"] == {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}}
+        assert [m for m in first["volumeMounts"] if m in MOUNTS] == MOUNTS
+        assert [v for v in made["spec"]["volumes"] if v in VOLUMES] == VOLUMES
     assert template["metadata"]["labels"][names.LABEL_COMPONENT] == "executor"
     assert template["spec"]["automountServiceAccountToken"] is False
 
@@ -219,6 +286,16 @@ def test_executors_are_sparks_own() -> None:
     assert conf["spark.kubernetes.executor.podNamePrefix"] == "orders-3"
     assert (conf["spark.executor.instances"], conf["spark.executor.cores"]) == ("2", "4")
     assert conf["spark.executor.memory"] == "3072m"
+
+
+def test_a_part_of_a_core_is_requested_and_runs_one_task() -> None:
+    assert container(pod(driver={"cores": "250m"}))["resources"]["requests"]["cpu"] == "250m"
+    conf = config(executor={"instances": 1, "cores": "250m"}).spark_conf
+    assert conf["spark.executor.cores"] == "1"
+    assert conf["spark.kubernetes.executor.request.cores"] == "250m"
+    mine = {"spark.kubernetes.executor.request.cores": "100m"}
+    conf = config(executor={"instances": 1, "cores": 2}, sparkConf=mine).spark_conf
+    assert conf["spark.kubernetes.executor.request.cores"] == "100m"
 
 
 def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:

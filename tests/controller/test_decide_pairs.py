@@ -158,7 +158,7 @@ NEW_RUNS = new(phase="Running", ip="10.0.0.9", waiting=None, started_at=NOW - SE
 BACK_RUNS = running(3, specification=Specification.of(job().spec))
 SAVING = {
     "requestId": "savepoint-1-1",
-    "cause": "Trigger",
+    "cause": "Manual",
     "requestedAt": at(-SECOND),
     "deadline": at(MINUTE),
     "savepoint": "file:///data/sp/x/savepoint-1-1",

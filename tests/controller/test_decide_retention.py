@@ -21,12 +21,12 @@ from streamjob.protocol.messages import SavepointDeletion, SavepointStatus
 from .factories import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
 from .test_decide_savepoints import asked
 
-PLACES = [f"file:///data/sp/x/savepoint-trigger-{n}" for n in range(1, 6)]
+PLACES = [f"file:///data/sp/x/savepoint-manual-{n}" for n in range(1, 6)]
 STOPPED = record(1)
 
 
 def savepoints(*numbers: int) -> list[Any]:
-    return [record(n, scenario=None, request=f"savepoint-trigger-{n}") for n in numbers]
+    return [record(n, scenario=None, request=f"savepoint-manual-{n}") for n in numbers]
 
 
 FIVE = index(*savepoints(1, 2, 3, 4, 5))
@@ -112,12 +112,12 @@ def test_it_is_looked_up_only_when_one_is_about_to_go() -> None:
 
 
 def test_not_while_a_savepoint_is_under_way() -> None:
-    status = ran(**asked(requestId="savepoint-trigger-9"))
+    status = ran(**asked(requestId="savepoint-manual-9"))
     o = observed(
-        job(status=status, savepoint={"trigger": 7, "retained": {"count": 1}}),
+        job(status=status, savepoint={"nonce": 7, "retained": {"count": 1}}),
         pods=[running()],
         index=FIVE,
-        says=driver(savepoint=SavepointStatus("savepoint-trigger-9")),
+        says=driver(savepoint=SavepointStatus("savepoint-manual-9")),
     )
     assert [a for a in does(o) if not isinstance(a, SendSavepoint)] == []
 

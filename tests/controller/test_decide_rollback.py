@@ -135,8 +135,8 @@ class TestGoingBack:
         assert "restart.nonce" in d.status.conditions[0].message
 
     def test_it_takes_savepoints_all_the_same(self) -> None:
-        status = ran(3) | upgrade("RolledBack") | {"savepointTrigger": 1}
-        wanted = wanting(status=status, savepoint={"trigger": 2})
+        status = ran(3) | upgrade("RolledBack") | {"savepointNonce": 1}
+        wanted = wanting(status=status, savepoint={"nonce": 2})
         o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), says=driver(epoch=3))
         assert look(o)[2] == [SendSavepoint]
 

@@ -21,6 +21,7 @@ from streamjob.controller.rules.actions import (
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
+from streamjob.protocol.asking import why
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
 from streamjob.protocol.records import CheckpointRecord
@@ -44,7 +45,7 @@ from .factories import (
     terminating,
 )
 
-ID = "savepoint-trigger-2"
+ID = "savepoint-manual-2"
 PLACE = f"file:///data/sp/shop-orders-{UID[:8]}/{ID}"
 HOURLY = {"schedule": "0 * * * *"}
 
@@ -55,8 +56,8 @@ def saved(number: int = 1, request: str = ID) -> CheckpointRecord:
 
 def asked(**more: Any) -> dict[str, Any]:
     """A recorded request."""
-    entry = {"requestId": ID, "cause": "Trigger", "requestedAt": at(-MINUTE), "deadline": at(29 * MINUTE)}
-    return {"savepointRequest": {**entry, "savepoint": PLACE, **more}, "savepointTrigger": 7}
+    entry = {"requestId": ID, "cause": "Manual", "requestedAt": at(-MINUTE), "deadline": at(29 * MINUTE)}
+    return {"savepointRequest": {**entry, "savepoint": PLACE, **more}, "savepointNonce": 7}
 
 
 def runs(
@@ -64,7 +65,7 @@ def runs(
 ) -> Observed:
     """A job that runs, its driver too. `more`: of what is observed."""
     spec = job(
-        generation=2, status=status or ran(), savepoint={"trigger": 7} if savepoint is None else savepoint
+        generation=2, status=status or ran(), savepoint={"nonce": 7} if savepoint is None else savepoint
     )
     return observed(spec, **{"pods": [running()], "index": index(), "says": driver(), **more})
 
@@ -80,24 +81,25 @@ def book(d: Decision) -> Any:
 
 class TestTrigger:
     def test_the_value_at_creation_asks_for_none(self) -> None:
-        d = decide(observed(job(finalizer=False, savepoint={"trigger": 7})), NOW)
-        assert (d.status.savepoint_trigger, d.status.savepoint_request) == (7, None)
+        d = decide(observed(job(finalizer=False, savepoint={"nonce": 7})), NOW)
+        assert (d.status.savepoint_nonce, d.status.savepoint_request) == (7, None)
 
     def test_a_change_is_recorded_and_then_the_driver_is_told(self) -> None:
-        phase, _, _, d = look(runs(status=ran(savepointTrigger=6)))
+        phase, _, _, d = look(runs(status=ran(savepointNonce=6)))
         assert phase is Phase.RUNNING
         assert d.actions == (SendSavepoint(SavepointRequest(ID, 1, PLACE, 1800.0)),)
         r = book(d)
-        assert (r.request_id, r.cause, r.savepoint) == (ID, SavepointCause.TRIGGER, PLACE)
+        assert (r.request_id, r.cause, r.savepoint) == (ID, SavepointCause.MANUAL, PLACE)
         assert (r.requested_at, r.deadline) == (at(0 * MINUTE), at(30 * MINUTE))
-        assert d.status.savepoint_trigger == 7
+        assert d.status.savepoint_nonce == 7
+        assert why(saved(request=r.request_id)) == r.cause.value, "the driver's command reads it from the id"
 
     def test_so_is_the_first_value_of_a_job_that_runs(self) -> None:
         assert look(runs())[2] == [SendSavepoint]
 
     def test_taking_the_value_away_asks_for_none(self) -> None:
-        *_, do, d = look(runs({}, status=ran(savepointTrigger=6)))
-        assert (do, d.status.savepoint_trigger, d.status.savepoint_request) == ([], None, None)
+        *_, do, d = look(runs({}, status=ran(savepointNonce=6)))
+        assert (do, d.status.savepoint_nonce, d.status.savepoint_request) == ([], None, None)
 
     def test_nothing_is_repeated_once_the_driver_has_heard(self) -> None:
         status = ran(**asked())
@@ -112,9 +114,9 @@ class TestTrigger:
 
     def test_one_that_comes_while_another_is_under_way_follows_it(self) -> None:
         status = ran(**asked())
-        status["savepointTrigger"] = 6
+        status["savepointNonce"] = 6
         first = look(runs(status=status, says=says()))[3]
-        assert (first.status.savepoint_trigger, book(first).request_id) == (6, ID)
+        assert (first.status.savepoint_nonce, book(first).request_id) == (6, ID)
         over = look(
             runs(
                 status={
@@ -125,7 +127,7 @@ class TestTrigger:
                 acknowledged=frozenset({completed_token(1)}),
             )
         )[3]
-        assert over.status.savepoint_trigger == 7
+        assert over.status.savepoint_nonce == 7
         assert book(over).checkpoint is None
 
 
@@ -226,7 +228,7 @@ class TestOutcome:
 
     def test_a_driver_that_dies_leaves_it_to_the_next(self) -> None:
         gone = ran(phase="Restarting", restarts=failed(again=-SECOND), **asked())
-        d = decide(observed(job(generation=2, status=gone, savepoint={"trigger": 7}), index=index()), NOW)
+        d = decide(observed(job(generation=2, status=gone, savepoint={"nonce": 7}), index=index()), NOW)
         assert CreateDriver in [type(a) for a in d.actions]
         assert not book(d).over
         status = {**d.status.plain(), "startedEpoch": 2}
@@ -254,7 +256,7 @@ class TestOutcome:
 class TestEnds:
     def test_a_stop_before_the_driver_has_heard_ends_it(self) -> None:
         o = observed(
-            job(state="Stopped", generation=3, status=ran(**asked()), savepoint={"trigger": 7}),
+            job(state="Stopped", generation=3, status=ran(**asked()), savepoint={"nonce": 7}),
             pods=[running()],
             index=index(),
             says=driver(),
@@ -263,7 +265,7 @@ class TestEnds:
         assert "savepoint of its own" in str(book(d).failure)
 
     def test_a_driver_that_has_heard_says_itself_what_comes_of_it(self) -> None:
-        stopping = job(state="Stopped", generation=3, status=ran(**asked()), savepoint={"trigger": 7})
+        stopping = job(state="Stopped", generation=3, status=ran(**asked()), savepoint={"nonce": 7})
         o = observed(stopping, pods=[running()], index=index(), says=says(progress="copied 1 of 9 files"))
         assert not book(decide(o, NOW)).over
         o = observed(stopping, pods=[running()], index=index(), says=says(completed=saved(), over=True))
@@ -274,26 +276,26 @@ class TestEnds:
 
     def test_a_cancel_ends_it(self) -> None:
         o = observed(
-            job(state="Cancelled", status=ran(**asked()), savepoint={"trigger": 7}), pods=[], index=index()
+            job(state="Cancelled", status=ran(**asked()), savepoint={"nonce": 7}), pods=[], index=index()
         )
         assert book(decide(o, NOW)).failure == "the job was cancelled"
 
     def test_asked_for_while_it_shall_not_run_it_comes_to_nothing_and_says_so(self) -> None:
-        status = ran(phase="Stopped", pod=False, savepointTrigger=6)
-        stopped = job(state="Stopped", generation=2, status=status, savepoint={"trigger": 7})
+        status = ran(phase="Stopped", pod=False, savepointNonce=6)
+        stopped = job(state="Stopped", generation=2, status=status, savepoint={"nonce": 7})
         d = decide(observed(stopped, index=index(record())), NOW)
-        assert d.status.savepoint_trigger == 7
+        assert d.status.savepoint_nonce == 7
         assert book(d).over
         again = decide(observed(stopped.model_copy(update={"status": d.status}), index=index(record())), NOW)
         assert again.status == d.status, "once"
 
     def test_asked_for_while_another_one_is_open_it_is_answered_when_that_is_over(self) -> None:
         """The status has one place for an answer, and the stop takes its time."""
-        stopping = job(state="Stopped", generation=4, status=ran(**asked()), savepoint={"trigger": 8})
+        stopping = job(state="Stopped", generation=4, status=ran(**asked()), savepoint={"nonce": 8})
         o = observed(stopping, pods=[running()], index=index(), says=says(progress="copied 1 of 9 files"))
         d = decide(o, NOW)
         assert not book(d).over
-        assert d.status.savepoint_trigger != 8
+        assert d.status.savepoint_nonce != 8
         # The driver gives it up for the stop; then the second one is answered, which no event brings about.
         o = observed(stopping, pods=[running()], index=index(), says=says(over=True))
         d = decide(o, NOW)
@@ -301,23 +303,21 @@ class TestEnds:
         assert d.requeue_after == 1.0
         o = replace(o, job=stopping.model_copy(update={"status": d.status}))
         d = decide(o, NOW)
-        assert (book(d).request_id, d.status.savepoint_trigger) == ("savepoint-trigger-4", 8)
+        assert (book(d).request_id, d.status.savepoint_nonce) == ("savepoint-manual-4", 8)
         assert "savepoint of its own" in str(book(d).failure)
         assert [e.reason for e in events(o.job.status, d.status)] == ["SavepointGivenUp"]
 
     @pytest.mark.parametrize("phase", ["Finished", "Drained"])
     def test_asked_of_a_job_that_has_ended_it_is_answered(self, phase: str) -> None:
         last = record(1, scenario=Scenario.END_OF_INPUT)
-        status = ran(phase=phase, pod=False, savepointTrigger=6)
-        d = decide(
-            observed(job(generation=2, status=status, savepoint={"trigger": 7}), index=index(last)), NOW
-        )
-        assert (d.status.savepoint_trigger, book(d).failure) == (7, "the job has ended")
+        status = ran(phase=phase, pod=False, savepointNonce=6)
+        d = decide(observed(job(generation=2, status=status, savepoint={"nonce": 7}), index=index(last)), NOW)
+        assert (d.status.savepoint_nonce, book(d).failure) == (7, "the job has ended")
 
     def test_asked_for_together_with_running_it_waits_for_the_driver(self) -> None:
-        status = ran(phase="Stopped", pod=False, savepointTrigger=6)
+        status = ran(phase="Stopped", pod=False, savepointNonce=6)
         d = decide(
-            observed(job(generation=2, status=status, savepoint={"trigger": 7}), index=index(record())), NOW
+            observed(job(generation=2, status=status, savepoint={"nonce": 7}), index=index(record())), NOW
         )
         assert not book(d).over
         assert CreateDriver in [type(a) for a in d.actions]
@@ -331,7 +331,7 @@ class TestEnds:
         last = record(1, scenario=Scenario.STOP, request=ID)
         d = decide(
             observed(
-                job(generation=2, status=ran(savepointTrigger=7), savepoint={"trigger": 7}), index=index(last)
+                job(generation=2, status=ran(savepointNonce=7), savepoint={"nonce": 7}), index=index(last)
             ),
             NOW,
         )
@@ -347,6 +347,6 @@ class TestEnds:
 
 
 def test_it_is_in_the_status_as_kubernetes_has_it() -> None:
-    d = decide(runs(status=ran(savepointTrigger=6)), NOW)
+    d = decide(runs(status=ran(savepointNonce=6)), NOW)
     assert Status.model_validate(d.status.plain()) == d.status
     assert d.status.plain()["savepointRequest"]["deadline"] == timestamp(NOW + 30 * MINUTE)

@@ -61,9 +61,17 @@ class TestStopping:
                 "storage": {
                     "checkpoints": "file:///data/cp",
                     "savepoints": "file:///data/sp",
-                    "volumes": [{"name": "a", "mountPath": "/a", "emptyDir": {}}],
+                    "volumes": [{"name": "a", "emptyDir": {}}],
                 }
             },
+            {
+                "storage": {
+                    "checkpoints": "file:///data/cp",
+                    "savepoints": "file:///data/sp",
+                    "volumeMounts": [{"name": "a", "mountPath": "/a"}],
+                }
+            },
+            {"application": {"file": "/app/orders.py", "envFrom": [{"secretRef": {"name": "s"}}]}},
         ],
         ids=lambda spec: next(iter(spec)),
     )
@@ -74,7 +82,7 @@ class TestStopping:
     @pytest.mark.parametrize(
         "spec",
         [
-            {"termination": {"stopTimeout": "1m", "gracePeriod": 7}},
+            {"termination": {"stopTimeout": "1m", "gracePeriod": "7s"}},
             {"restart": {"limit": 3, "nonce": 1}},
             {"checkpoint": {"interval": "1m"}},
             {"upgrade": {"mode": "Checkpoint"}},

@@ -110,7 +110,7 @@ async def savepoint_beside_the_run(s: Scene, number: int) -> None:
 
 
 async def ask_for_a_savepoint(s: Scene) -> None:
-    await s.world.patch("Running", savepoint={"trigger": 1})
+    await s.world.patch("Running", savepoint={"nonce": 1})
 
 
 async def have_one_too_many(s: Scene) -> None:

@@ -73,11 +73,11 @@ def test_a_termination_is_counted_when_it_is_over(later: Any, now: float, outcom
 
 
 ASKED = {
-    "requestId": "savepoint-trigger-2",
-    "cause": "Trigger",
+    "requestId": "savepoint-manual-2",
+    "cause": "Manual",
     "requestedAt": "2026-01-02T03:00:00Z",
     "deadline": "2026-01-02T03:30:00Z",
-    "savepoint": "file:///data/sp/x/savepoint-trigger-2",
+    "savepoint": "file:///data/sp/x/savepoint-manual-2",
 }
 
 
@@ -88,7 +88,7 @@ ASKED = {
 def test_a_savepoint_beside_the_run_is_counted_when_it_is_over(over: Any, outcome: str, before: Any) -> None:
     after = status(savepointRequest={**ASKED, **over})
     change = Change(status(**before), after)
-    assert change.of("streamjob_savepoints_total", cause="Trigger", outcome=outcome) == 1
+    assert change.of("streamjob_savepoints_total", cause="Manual", outcome=outcome) == 1
     assert Change(after, after).nothing
     assert Change(status(), status(savepointRequest=ASKED)).nothing
 

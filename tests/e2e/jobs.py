@@ -37,18 +37,23 @@ def local_job(
     """A StreamJob in local mode with its script from a ConfigMap and its state on the shared volume. `savepoints`: the claim of
     another volume for them, then at /savepoints."""
     volumes = [
-        {"name": "app", "mountPath": "/app", "readOnly": True, "configMap": {"name": scripts}},
-        {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": CLAIM}},
+        {"name": "app", "configMap": {"name": scripts}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": CLAIM}},
     ]
-    storage = {
+    mounts: list[Object] = [
+        {"name": "app", "mountPath": "/app", "readOnly": True},
+        {"name": "data", "mountPath": "/data"},
+    ]
+    storage: Object = {
         "checkpoints": "file:///data/checkpoints",
         "savepoints": "file:///data/savepoints",
         "volumes": volumes,
+        "volumeMounts": mounts,
     }
     if savepoints != CLAIM:
         storage["savepoints"] = "file:///savepoints/of"
-        claim = {"persistentVolumeClaim": {"claimName": savepoints}}
-        volumes.append({"name": "savepoints", "mountPath": "/savepoints", **claim})
+        volumes.append({"name": "savepoints", "persistentVolumeClaim": {"claimName": savepoints}})
+        mounts.append({"name": "savepoints", "mountPath": "/savepoints"})
     return {
         "apiVersion": "streamjob.dev/v1alpha1",
         "kind": "StreamJob",

@@ -26,7 +26,7 @@ def evict(job: Job, pod: str) -> None:
 
 def test_an_evicted_driver_saves_and_goes_on_in_the_next_epoch(cluster: Site, storage: Storage) -> None:
     """With an executor: its pod is on the node as well, and goes first."""
-    more = {"executor": {"instances": 1, "memory": "512Mi"}, "termination": {"gracePeriod": 600}}
+    more = {"executor": {"instances": 1, "memory": "512Mi"}, "termination": {"gracePeriod": "600s"}}
     job = sums(cluster, "drained-node", **more)
     job.reach("Running", PATIENCE)
     read_on(job, storage)

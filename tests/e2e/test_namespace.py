@@ -53,7 +53,7 @@ def install(place: Site, *options: str) -> None:
 
 def lose_its_namespace(place: Site) -> float:
     """A job runs there, and then all is gone; in so many seconds."""
-    job = sums(place, "orders", termination={"gracePeriod": GRACE})
+    job = sums(place, "orders", termination={"gracePeriod": f"{GRACE}s"})
     reach_epoch(job, 1)
     job.follow(lambda view: view.batch >= BATCHES, f"batch {BATCHES}", PATIENCE)
     began = time.monotonic()

@@ -16,22 +16,22 @@ from .shared_volume import Storage, expected
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 
-def trigger(job: Job, nonce: int) -> None:
-    job.kubectl.patch(KIND, job.name, {"spec": {"savepoint": {"trigger": nonce}}})
+def request(job: Job, nonce: int) -> None:
+    job.kubectl.patch(KIND, job.name, {"spec": {"savepoint": {"nonce": nonce}}})
 
 
 def asked(view: View) -> dict[str, Any]:
     return dict(view.object.get("status", {}).get("savepointRequest") or {})
 
 
-def test_triggered_scheduled_and_asked_for_across_a_kill(cluster: Site, storage: Storage) -> None:
+def test_by_nonce_by_schedule_and_across_a_kill(cluster: Site, storage: Storage) -> None:
     """Each is one savepoint, whole and in the index; the job runs on in the meantime, and its output is as without them."""
-    job = sums(cluster, "beside", savepoint={"trigger": 1, "schedule": "* * * * *"})
+    job = sums(cluster, "beside", savepoint={"nonce": 1, "schedule": "* * * * *"})
     job.reach("Running", PATIENCE)
     read_on(job, storage)
-    trigger(job, 2)
+    request(job, 2)
     view = job.follow(
-        lambda v: asked(v).get("cause") == "Trigger" and "checkpoint" in asked(v), "the first", PATIENCE
+        lambda v: asked(v).get("cause") == "Manual" and "checkpoint" in asked(v), "the first", PATIENCE
     )
     assert (view.phase, view.epoch) == ("Running", 1)
     job.follow(
@@ -39,10 +39,10 @@ def test_triggered_scheduled_and_asked_for_across_a_kill(cluster: Site, storage:
     )
     job.kubectl.patch(KIND, job.name, {"spec": {"savepoint": {"schedule": None}}})
     read_on(job, storage)
-    trigger(job, 3)
+    request(job, 3)
     kill_driver(job)
     job.follow(
-        lambda v: v.epoch == 2 and asked(v).get("cause") == "Trigger" and "checkpoint" in asked(v),
+        lambda v: v.epoch == 2 and asked(v).get("cause") == "Manual" and "checkpoint" in asked(v),
         "third",
         PATIENCE,
     )
@@ -55,6 +55,6 @@ def test_triggered_scheduled_and_asked_for_across_a_kill(cluster: Site, storage:
     named = [r["savepoint"].removeprefix("file://") for r in records if r["savepoint"]]
     assert sorted(named) == sorted(found.savepoints)
     causes = [r["request_id"].split("-")[1] for r in records if r["savepoint"] and not r["scenario"]]
-    assert causes.count("trigger") == 2
+    assert causes.count("manual") == 2
     assert "schedule" in causes
     delete(job)

@@ -51,7 +51,7 @@ def node(job: Job) -> str:
 
 def test_d10_drained(cluster: Site, storage: Storage, layout: Layout) -> None:
     """With a savepoint, and an executor beside the driver."""
-    more = {"executor": {"instances": 1, "memory": "512Mi"}, "termination": {"gracePeriod": 120}}
+    more = {"executor": {"instances": 1, "memory": "512Mi"}, "termination": {"gracePeriod": "120s"}}
     job = on_the_second(cluster, storage, "drained-away", **more)
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=180s")
     cluster.kubectl.run("drain", SECOND_NODE_NAME, *options, timeout=200)

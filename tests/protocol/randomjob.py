@@ -2,8 +2,8 @@
 crashes, and answers in any order, against the watcher (V2 to V4, V6, V8, the edges), the world (V1: every item once; what is
 restored is a consistent cut) and liveness: nobody waits in vain, and every job can be stopped and drained.
 
-What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life (`many_jobs.py`), and a test
-that wants to choose for itself can (`graph_machine.py`).
+What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life (`many_jobs.py`), and a
+test that wants to choose for itself can (`graph_machine.py`).
 """
 
 from __future__ import annotations

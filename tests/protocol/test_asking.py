@@ -16,7 +16,7 @@ def record(request: str | None, scenario: Scenario | None) -> CheckpointRecord:
 @pytest.mark.parametrize(
     ("request_id", "scenario", "word", "who"),
     [
-        ("savepoint-trigger-7", None, "Trigger", "spec.savepoint.trigger"),
+        ("savepoint-manual-7", None, "Manual", "spec.savepoint.nonce"),
         ("savepoint-schedule-20260102-0300", None, "Schedule", "spec.savepoint.schedule"),
         ("stop-3-7", Scenario.STOP, "Stop", "spec.state"),
         ("drain-3-7", Scenario.DRAIN, "Drain", "spec.state"),

@@ -53,8 +53,8 @@ class End(Ledger):
         asked = status.get("savepointRequest") or {"failure": ""}
         if "checkpoint" not in asked and "failure" not in asked:
             return f"nothing has come of {asked['requestId']}"
-        if job["spec"]["savepoint"].get("trigger") != status.get("savepointTrigger"):
-            return "the newest savepoint.trigger has not been answered"
+        if job["spec"]["savepoint"].get("nonce") != status.get("savepointNonce"):
+            return "the newest savepoint.nonce has not been answered"
         ends = {
             "Running": "Finished",
             "Stopped": "Finished Drained",

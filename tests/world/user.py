@@ -38,14 +38,14 @@ class User:
             "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
             "checkpoint": {"interval": shape.interval},
             "savepoint": {
-                "trigger": 1,
+                "nonce": 1,
                 **({"schedule": shape.schedule} if shape.schedule else {}),
                 "retained": {"count": shape.retained} if shape.retained else {},
             },
             "termination": {
                 "stopTimeout": "2m",
                 "drainTimeout": "3m",
-                "gracePeriod": 20,
+                "gracePeriod": "20s",
                 "onDelete": shape.on_delete,
                 "escalation": list(shape.escalation),
             },
@@ -127,6 +127,6 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
-    "savepoint": lambda u: u.patch(savepoint={"trigger": 2 + int(u.world.loop.time())}),
+    "savepoint": lambda u: u.patch(savepoint={"nonce": 2 + int(u.world.loop.time())}),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
 }

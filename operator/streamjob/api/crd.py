@@ -3,6 +3,9 @@
 Class docstrings and field descriptions become the texts of `kubectl explain`. Kubernetes requires a
 *structural* schema: no $ref, no anyOf with null, no titles. References are therefore expanded, `X | None`
 becomes an optional X, and a field whose default is a model with its own defaults gets `default: {}`.
+
+A list is `atomic` (server-side apply replaces it whole) unless its field says by which keys its entries are
+merged.
 """
 
 from __future__ import annotations
@@ -11,16 +14,19 @@ from typing import Any
 
 from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
 
+READY = ".status.conditions[?(@.type=='Ready')].status"
 COLUMNS = (
+    ("Ready", "string", READY, "Whether the job is in the requested state", 0),
     ("State", "string", ".spec.state", "Requested state", 0),
     ("Phase", "string", ".status.phase", "Current phase", 0),
     ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
     ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),
-    ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 0),
+    ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 1),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
     ("Reason", "string", ".status.lastError.reason", "Reason of the latest error", 1),
 )
+WIDE = 1 << 31  # an integer that may reach this needs 64 bits
 # The keys to keep, in the order of the generated file: what a reader looks for comes first.
 KEPT = (
     "type",
@@ -109,6 +115,15 @@ def _structural(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
             name: _property(child, defs, optional=name not in required)
             for name, child in node["properties"].items()
         }
+    if "x-kubernetes-int-or-string" in out:
+        del out["type"]  # either of the two; a structural schema must not say which
+        return out
+    if out["type"] == "integer":
+        out["format"] = "int32" if node.get("maximum", WIDE) < WIDE else "int64"
+    if out["type"] == "number":
+        out["format"] = "double"
+    if out["type"] == "array":
+        out.setdefault("x-kubernetes-list-type", "atomic")
     if isinstance(node.get("items"), dict):
         out["items"] = _structural(node["items"], defs)
     if isinstance(node.get("additionalProperties"), dict):

@@ -35,11 +35,9 @@ class Termination(Model):
         description="Timeout of a drain. After it `escalation` applies; without escalation the drain continues and the status "
         "says what it waits for.",
     )
-    grace_period: int = Field(
-        default=60,
-        ge=1,
-        le=86400,
-        description="Seconds between SIGTERM (eviction, node drain) and SIGKILL. The driver uses them to stop with a "
+    grace_period: Duration = Field(
+        default="60s",
+        description="Time between SIGTERM (eviction, node drain) and SIGKILL, 1s to 24h. The driver uses it to stop with a "
         "savepoint.",
     )
     on_delete: OnDelete = Field(
@@ -57,9 +55,14 @@ class Termination(Model):
     model_config = ConfigDict(
         json_schema_extra=cel(
             (
+                "!has(self.gracePeriod) || (duration(self.gracePeriod) >= duration('1s') && "
+                "duration(self.gracePeriod) <= duration('24h'))",
+                "gracePeriod must be 1s to 24h",
+            ),
+            (
                 "!has(self.escalation) || size(self.escalation) < 2 || self.escalation == ['Stop', 'Cancel']",
                 "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one before",
-            )
+            ),
         )
     )
 

@@ -9,9 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .types import Memory, Model, Named, cel
-
-ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+from .types import ANYTHING, Cores, Memory, Model, Named, Quantity, cel, merged_by
 
 # Settings of the controller. A user's value would cut the driver off from it, or contradict the spec.
 REFUSED_CONF = (
@@ -80,17 +78,78 @@ class ImagePullPolicy(str, Enum):
     NEVER = "Never"
 
 
-class SecretKeyRef(Model):
-    """A key of a Secret in the job's own namespace."""
+class KeyRef(Model):
+    """A key of an object in the job's own namespace."""
 
-    name: Named = Field(description="Name of the Secret.")
-    key: Named = Field(description="Key in the Secret.")
+    name: Named = Field(description="Name of the object.")
+    key: Named = Field(description="Key in the object.")
+    optional: bool | None = Field(
+        default=None, description="Start without the variable if object or key is missing."
+    )
+
+
+class FieldRef(Model):
+    """A field of the driver's pod."""
+
+    api_version: str | None = Field(default=None, max_length=253, description="Version of the pod's schema.")
+    field_path: Named = Field(description="Path of the field, such as spec.nodeName.")
+
+
+class ResourceFieldRef(Model):
+    """A resource of a container of the driver's pod."""
+
+    container_name: Named | None = Field(
+        default=None, description="Name of the container; `driver` if unset."
+    )
+    resource: Named = Field(description="Resource, such as limits.memory.")
+    divisor: Quantity | None = Field(default=None, description="Unit of the value; 1 if unset.")
 
 
 class EnvVarSource(Model):
-    """Where the variable's value comes from."""
+    """Where the variable's value comes from. Set exactly one source."""
 
-    secret_key_ref: SecretKeyRef
+    secret_key_ref: KeyRef | None = Field(default=None, description="A key of a Secret.")
+    config_map_key_ref: KeyRef | None = Field(default=None, description="A key of a ConfigMap.")
+    field_ref: FieldRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), has(self.resourceFieldRef)]"
+                ".filter(x, x).size() == 1",
+                "exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set",
+            )
+        )
+    )
+
+
+class EnvSource(Model):
+    """An object of the job's own namespace."""
+
+    name: Named = Field(description="Name of the object.")
+    optional: bool | None = Field(default=None, description="Start without it if it is missing.")
+
+
+class EnvFrom(Model):
+    """All keys of a ConfigMap or a Secret as variables. A variable of `env` overrides one of the same name."""
+
+    prefix: str | None = Field(default=None, max_length=253, description="Prefix of each variable's name.")
+    config_map_ref: EnvSource | None = Field(default=None, description="A ConfigMap.")
+    secret_ref: EnvSource | None = Field(default=None, description="A Secret.")
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "has(self.configMapRef) != has(self.secretRef)",
+                "exactly one of configMapRef and secretRef must be set",
+            ),
+            (
+                "!has(self.prefix) || !self.prefix.startsWith('STREAMJOB_')",
+                "STREAMJOB_* is set by the operator",
+            ),
+        )
+    )
 
 
 class EnvVar(Model):
@@ -133,7 +192,16 @@ class Application(Model):
         default=(), max_length=256, description="Command-line arguments of the program."
     )
     env: tuple[EnvVar, ...] = Field(
-        default=(), max_length=256, description="Environment variables of the driver."
+        default=(),
+        max_length=256,
+        description="Environment variables of the driver. Executors get those of spark.executorEnv.* and "
+        "spark.kubernetes.executor.secretKeyRef.*.",
+        json_schema_extra=merged_by("name"),
+    )
+    env_from: tuple[EnvFrom, ...] = Field(
+        default=(),
+        max_length=64,
+        description="ConfigMaps and Secrets whose keys are variables of the driver.",
     )
 
     model_config = ConfigDict(
@@ -146,17 +214,13 @@ class Application(Model):
 class Driver(Model):
     """The driver's pod."""
 
-    cores: int = Field(
-        default=1,
-        ge=1,
-        le=1024,
-        description="CPU request in cores; without executors also the number of Spark's task threads.",
-    )
+    cores: Cores = Field(default="1", description="CPU request of the pod.")
     memory: Memory = Field(
         default="1Gi",
-        description="Heap of the JVM. The pod gets 40 % more, at least 384Mi, for Python and the JVM's overhead.",
+        description="Heap of the JVM, as spark.driver.memory. The pod requests 40 % more, at least 384Mi, for Python and the "
+        "JVM's overhead, and is limited to that.",
     )
-    service_account: str = Field(
+    service_account_name: str = Field(
         default="streamjob-driver",
         min_length=1,
         max_length=253,
@@ -179,7 +243,11 @@ class Executor(Model):
         le=1000,
         description="Number of executor pods. 0 (default) runs everything in the driver, as local[*].",
     )
-    cores: int = Field(default=1, ge=1, le=1024, description="Cores of each executor.")
+    cores: Cores = Field(
+        default="1",
+        description="CPU request of each executor's pod. An executor runs as many tasks at a time, rounded up.",
+    )
     memory: Memory = Field(
-        default="1Gi", description="Heap of each executor's JVM. Spark adds its own overhead to the pod."
+        default="1Gi",
+        description="Heap of each executor's JVM, as spark.executor.memory. Spark adds its own overhead to the pod.",
     )

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from .program import Application, Driver, Executor, ImagePullPolicy
 from .spec import Spec
-from .storage import Volume
+from .storage import Volume, VolumeMount
 from .types import Model
 
 LIMIT = 128 << 10  # characters; all annotations of a pod together may have 256 KiB
@@ -30,16 +30,20 @@ class Specification(Model):
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)
     volumes: tuple[Volume, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
     @classmethod
     def of(cls, spec: Spec) -> Specification:
-        return cls(volumes=spec.storage.volumes, **{name: getattr(spec, name) for name in _BESIDE_VOLUMES})
+        return cls(
+            **{name: getattr(spec.storage, name) for name in _OF_STORAGE},
+            **{name: getattr(spec, name) for name in _OF_SPEC},
+        )
 
     def onto(self, spec: Spec) -> Spec:
         """`spec` with its own driver specification replaced by this one."""
-        storage = spec.storage.model_copy(update={"volumes": self.volumes})
+        storage = spec.storage.model_copy(update={name: getattr(self, name) for name in _OF_STORAGE})
         return spec.model_copy(
-            update={"storage": storage, **{name: getattr(self, name) for name in _BESIDE_VOLUMES}}
+            update={"storage": storage, **{name: getattr(self, name) for name in _OF_SPEC}}
         )
 
     @property
@@ -66,7 +70,8 @@ def _parsed(text: str) -> Specification | None:
         return None
 
 
-_BESIDE_VOLUMES = tuple(name for name in Specification.model_fields if name != "volumes")
+_OF_STORAGE = ("volumes", "volume_mounts")
+_OF_SPEC = tuple(name for name in Specification.model_fields if name not in _OF_STORAGE)
 
 
 def digest(spec: Spec) -> str:

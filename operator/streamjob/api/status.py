@@ -6,9 +6,12 @@ from enum import Enum
 
 from pydantic import Field
 
+from ..protocol.lifecycle import TaskState
+from ..protocol.messages import DriverPhase, Mode, Step
+from ..protocol.records import OperatorKind
 from .policies import Escalation
 from .spec import State
-from .types import Model, Timestamp
+from .types import Model, Timestamp, merged_by, one_of
 
 
 class Phase(str, Enum):
@@ -51,6 +54,17 @@ class Condition(Model):
     last_transition_time: Timestamp = Field(description="When `status` last changed.")
 
 
+class PodPhase(str, Enum):
+    """The phase of a driver's pod, as the driver's container alone would have it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+    NOT_MADE = "NotMade"  # the API server refused the pod
+
+
 class DriverInfo(Model):
     """The driver's pod of the current epoch."""
 
@@ -59,7 +73,9 @@ class DriverInfo(Model):
         default=None, description="UID of the pod, once the operator has seen the pod in the cluster."
     )
     phase: str | None = Field(
-        default=None, description="Phase of the pod; NotMade if the API server refused it."
+        default=None,
+        description="Phase of the pod; NotMade if the API server refused it.",
+        json_schema_extra=one_of(PodPhase),
     )
     started_at: Timestamp | None = Field(default=None, description="When the driver's container started.")
 
@@ -75,6 +91,7 @@ class ExitStatus(Model):
         default=None,
         description="Phase in the driver's final report. Terminated: every query has ended. Failed: the script failed or "
         "left a dead query behind. Empty if there was no report.",
+        json_schema_extra=one_of(DriverPhase),
     )
     reason: str = Field(default="", description="Why the driver exited, in one line.")
     time: Timestamp | None = Field(default=None, description="When the driver exited.")
@@ -84,9 +101,7 @@ class TaskInfo(Model):
     """A task: one shard of a stage. A stage without shards has one task."""
 
     index: int = Field(description="Number of the shard, from 0.")
-    state: str = Field(
-        description="Running, WaitingForFinalCheckpoint, Finished, Closed, Failed or Canceled."
-    )
+    state: str = Field(description="State of the task.", json_schema_extra=one_of(TaskState))
     batch: int | None = Field(default=None, description="Last committed batch.")
 
 
@@ -94,7 +109,7 @@ class OperatorInfo(Model):
     """An operator of a stage: a source, a stateful operator, the sink or driver-side state."""
 
     uid: str = Field(description="Identifies the operator within its stage.")
-    kind: str = Field(description="Source, State, Sink, ListState, UnionState or BroadcastState.")
+    kind: str = Field(description="Kind of the operator.", json_schema_extra=one_of(OperatorKind))
     name: str = Field(description="Name for display.")
     finished: bool = Field(description="Whether the operator has finished in every task of the stage.")
 
@@ -140,9 +155,9 @@ class SavepointStatus(Model):
 
 
 class SavepointCause(str, Enum):
-    """What requested the savepoint: a change of `spec.savepoint.trigger`, or `spec.savepoint.schedule`."""
+    """What requested the savepoint: a change of `spec.savepoint.nonce`, or `spec.savepoint.schedule`."""
 
-    TRIGGER = "Trigger"
+    MANUAL = "Manual"
     SCHEDULE = "Schedule"
 
 
@@ -174,13 +189,15 @@ class TerminationInfo(Model):
     termination is over when `finalCheckpoint` is set."""
 
     request_id: str = Field(description="Identifies the request.")
-    mode: str = Field(description="How the job is asked to end: Stop or Drain.")
+    mode: str = Field(description="How the job is asked to end.", json_schema_extra=one_of(Mode))
     requested_at: Timestamp = Field(description="When the termination was requested.")
     deadline: Timestamp = Field(
         description="When the timeout passes; spec.termination.escalation then applies."
     )
     savepoint: str | None = Field(default=None, description="Location of the final savepoint.")
-    step: str | None = Field(default=None, description="Current step of the termination.")
+    step: str | None = Field(
+        default=None, description="Current step of the termination.", json_schema_extra=one_of(Step)
+    )
     progress: str | None = Field(default=None, description="What the termination waits for.")
     final_checkpoint: int | None = Field(
         default=None, description="Number of the final checkpoint, once it is committed to the index."
@@ -274,7 +291,7 @@ class Status(Model):
     phase: Phase | None = None
     conditions: tuple[Condition, ...] = Field(
         default=(),
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        json_schema_extra=merged_by("type"),
         description="Whether the job is in the requested state, in transition, or needs a person to act.",
     )
     term: int = Field(
@@ -292,8 +309,8 @@ class Status(Model):
     aborted_checkpoint: AbortedCheckpointStatus | None = None
     savepoint: SavepointStatus | None = None
     savepoint_request: SavepointRequestStatus | None = None
-    savepoint_trigger: int | None = Field(
-        default=None, description="Latest value of `spec.savepoint.trigger` that has been handled."
+    savepoint_nonce: int | None = Field(
+        default=None, description="Latest value of `spec.savepoint.nonce` that has been handled."
     )
     next_savepoint_at: Timestamp | None = Field(
         default=None, description="When the next scheduled savepoint is due."

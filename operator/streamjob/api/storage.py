@@ -2,79 +2,160 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Any
+
 from pydantic import ConfigDict, Field
 
-from .types import Cron, Duration, Location, Model, Named, cel
+from .types import ANYTHING, Cron, Duration, Location, Model, Named, cel, merged_by
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
-class PersistentVolumeClaim(Model):
+class Source(Model):
+    """A volume's source, with all fields that Kubernetes has for it. The API server checks them with the pod."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=ANYTHING)
+
+
+class PersistentVolumeClaim(Source):
     """Mount a PersistentVolumeClaim of the job's namespace."""
 
     claim_name: Named = Field(description="Name of the PersistentVolumeClaim.")
 
 
-class HostPath(Model):
+class HostPath(Source):
     """Mount a folder of the node."""
 
     path: str = Field(min_length=1, max_length=1024, description="Path on the node.")
 
 
-class ConfigMapVolume(Model):
+class ConfigMapVolume(Source):
     """Mount a ConfigMap of the job's namespace."""
 
     name: Named = Field(description="Name of the ConfigMap.")
 
 
-class SecretVolume(Model):
+class SecretVolume(Source):
     """Mount a Secret of the job's namespace."""
 
     secret_name: Named = Field(description="Name of the Secret.")
 
 
-class EmptyDir(Model):
+class EmptyDir(Source):
     """An empty folder of the pod. It is deleted with the pod."""
 
 
+# The other kinds of volumes that a pod may have. Their fields are Kubernetes' own.
+OTHER_KINDS = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "csi",
+    "downwardAPI",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "image",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "projected",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+)
+KINDS = ("persistentVolumeClaim", "hostPath", "configMap", "secret", "emptyDir", *OTHER_KINDS)
+
+
+def _all_kinds(schema: dict[str, Any]) -> None:
+    """Complete the schema of a volume: the model keeps what it does not name."""
+    schema["properties"] |= {kind: {"type": "object", **ANYTHING} for kind in OTHER_KINDS}
+    schema |= cel(
+        (
+            f"[{', '.join(f'has(self.{kind})' for kind in KINDS)}].filter(x, x).size() == 1",
+            "a volume must have exactly one source, such as persistentVolumeClaim, configMap, secret or emptyDir",
+        ),
+        (
+            f"self.name.matches(r'{LABEL}')",
+            "name must be a DNS label: lower-case letters, digits and '-'",
+        ),
+        (
+            "!self.name.startsWith('streamjob-') && !self.name.startsWith('spark-')",
+            "volume names that begin with streamjob- or spark- are taken",
+        ),
+    )
+
+
 class Volume(Model):
-    """A volume, mounted at the same path in the driver and in every executor. Set exactly one kind of volume."""
+    """A volume of the pods, as in a pod's `spec.volumes`."""
 
     name: str = Field(
         min_length=1,
         max_length=63,
         description="Name of the volume, a DNS label. The prefixes streamjob- and spark- are reserved.",
     )
-    mount_path: str = Field(
-        min_length=1, max_length=1024, description="Absolute path of the volume in the containers."
-    )
-    read_only: bool = Field(default=False, description="Mount the volume read-only.")
     persistent_volume_claim: PersistentVolumeClaim | None = None
     host_path: HostPath | None = None
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
     empty_dir: EmptyDir | None = None
 
+    model_config = ConfigDict(extra="allow", json_schema_extra=_all_kinds)
+
+
+class MountPropagation(str, Enum):
+    NONE = "None"
+    HOST_TO_CONTAINER = "HostToContainer"
+    BIDIRECTIONAL = "Bidirectional"
+
+
+class RecursiveReadOnly(str, Enum):
+    DISABLED = "Disabled"
+    IF_POSSIBLE = "IfPossible"
+    ENABLED = "Enabled"
+
+
+class VolumeMount(Model):
+    """Where a volume is mounted, as in a container's `volumeMounts`: at the same path in the driver and in every
+    executor.
+    """
+
+    name: str = Field(min_length=1, max_length=63, description="Name of one of `volumes`.")
+    mount_path: str = Field(
+        min_length=1, max_length=1024, description="Absolute path of the volume in the containers."
+    )
+    read_only: bool | None = Field(default=None, description="Mount the volume read-only.")
+    recursive_read_only: RecursiveReadOnly | None = Field(
+        default=None, description="Whether mounts below a read-only mount are read-only too."
+    )
+    mount_propagation: MountPropagation | None = Field(
+        default=None, description="How mounts travel between host and container."
+    )
+    sub_path: str | None = Field(
+        default=None, max_length=1024, description="Path in the volume that is mounted; its root if unset."
+    )
+    sub_path_expr: str | None = Field(
+        default=None, max_length=1024, description="The same, with $(NAME) for a variable's value."
+    )
+
     model_config = ConfigDict(
         json_schema_extra=cel(
-            (
-                "[has(self.persistentVolumeClaim), has(self.hostPath), has(self.configMap), has(self.secret), "
-                "has(self.emptyDir)].filter(x, x).size() == 1",
-                "exactly one of persistentVolumeClaim, hostPath, configMap, secret and emptyDir must be set",
-            ),
-            (
-                f"self.name.matches(r'{LABEL}')",
-                "name must be a DNS label: lower-case letters, digits and '-'",
-            ),
-            (
-                "!self.name.startsWith('streamjob-') && !self.name.startsWith('spark-')",
-                "volume names that begin with streamjob- or spark- are taken",
-            ),
             (
                 "self.mountPath.startsWith('/') && "
                 "!(self.mountPath in ['/', '/tmp', '/var/run/streamjob', '/var/run/streamjob-index'])",
                 "mountPath must be absolute, and none of /, /tmp, /var/run/streamjob and /var/run/streamjob-index",
             ),
+            ("!(has(self.subPath) && has(self.subPathExpr))", "subPath and subPathExpr exclude each other"),
         ),
     )
 
@@ -92,7 +173,16 @@ class Storage(Model):
         "savepoints; deleting the StreamJob does not."
     )
     volumes: tuple[Volume, ...] = Field(
-        default=(), max_length=32, description="Volumes to mount in the driver and in every executor."
+        default=(),
+        max_length=32,
+        description="Volumes of the driver's pod and of every executor's.",
+        json_schema_extra=merged_by("name"),
+    )
+    volume_mounts: tuple[VolumeMount, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Where driver and executors mount the volumes.",
+        json_schema_extra=merged_by("mountPath"),
     )
 
     model_config = ConfigDict(
@@ -101,6 +191,11 @@ class Storage(Model):
                 "self.checkpoints == oldSelf.checkpoints",
                 "storage.checkpoints cannot change, the job's state is there; make a new StreamJob with "
                 "restoreFrom.savepoint to move it",
+            ),
+            (
+                "!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && "
+                "self.volumes.exists(v, v.name == m.name))",
+                "each of storage.volumeMounts must name one of storage.volumes",
             ),
         ),
     )
@@ -182,7 +277,7 @@ class Savepoint(Model):
     end: a stop and a drain take their own savepoint.
     """
 
-    trigger: int | None = Field(
+    nonce: int | None = Field(
         default=None,
         ge=0,
         description="Change the number to request a savepoint now. The initial value requests none.",

@@ -4,7 +4,7 @@ message), and so do the models.
 A *duration* has hours, minutes and seconds in this order, at least one of them: `90s`, `10m`, `1h30m`. It is
 never negative.
 A *location* is a Hadoop file system URI (`s3a://bucket/path`, `file:///data`) or an absolute path.
-A *memory* size is a whole number of Mi or Gi: `512Mi`, `2Gi`.
+A *quantity* is Kubernetes' notation of an amount: `512Mi`, `2Gi` or `1.5Gi` of memory, `2` or `500m` CPUs.
 A *schedule* has the five fields of cron, in UTC: `0 3 * * *`; see `cron`.
 A *timestamp* is RFC 3339 in UTC.
 """
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from math import ceil
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from .cron import PATTERN
@@ -24,7 +27,16 @@ from .cron import PATTERN
 DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
 LOCATION = r"([a-z][a-z0-9+.-]*:/|/)[^\x00-\x20\x7f\\]*"
 PARENT = r"(.*/)?[.][.](/.*)?"
-MEMORY = r"[1-9][0-9]{0,6}(Mi|Gi)"
+QUANTITY = r"([0-9]+[.]?[0-9]*|[.][0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
+UNITS = {
+    suffix: Decimal(10) ** (3 * n)
+    for n, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
+}
+UNITS |= {f"{prefix}i": Decimal(1 << 10 * n) for n, prefix in enumerate("KMGTPE", 1)}
+MEBIBYTE = 1 << 20
+ANYTHING: dict[str, Any] = {
+    "x-kubernetes-preserve-unknown-fields": True
+}  # the schema of fields that are not ours
 
 
 class Model(BaseModel):
@@ -45,6 +57,16 @@ def cel(*rules: tuple[str, str]) -> dict[str, Any]:
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
 
 
+def one_of(kind: type[Enum], *more: str) -> dict[str, Any]:
+    """`json_schema_extra` for a string that is a value of `kind`, or one of `more`."""
+    return {"enum": [*(member.value for member in kind), *more]}
+
+
+def merged_by(*keys: str) -> dict[str, Any]:
+    """`json_schema_extra` for a list whose entries server-side apply merges by these fields of theirs."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
 def _matches(pattern: str, message: str, *, never: str = "") -> AfterValidator:
     def check(value: str) -> str:
         if not value or not re.fullmatch(pattern, value) or (never and re.fullmatch(never, value)):
@@ -61,7 +83,38 @@ CRON_MESSAGE = (
     "must have the five fields of cron (minute hour day month weekday, in UTC) with numbers, ranges, lists and steps, such "
     "as '0 3 * * *' or '*/15 8-18 * * 1-5'"
 )
-MEMORY_MESSAGE = "must be a whole number of Mi or Gi that is not 0, such as 512Mi or 2Gi"
+MEMORY_MESSAGE = "must be a quantity of whole mebibytes, such as 512Mi or 2Gi"
+CORES_MESSAGE = "must be a quantity of CPUs from 1m to 1024, such as 2 or 500m"
+
+_IN_MEBIBYTES = f"(quantity(self).asApproximateFloat() / {MEBIBYTE}.0)"
+# What people write by habit is near: 512m and 2g are Spark's notation, 2G is no whole number of mebibytes. Kubernetes
+# estimates what an expression costs, so it calls nothing whose result might be of any length.
+_ANOTHER_SIZE = (
+    "self.matches('^[0-9]+[mg]$') "
+    "? self + ' is Spark\\'s notation; the quantity is ' + self.substring(0, size(self) - 1) "
+    "+ (self.endsWith('m') ? 'Mi' : 'Gi') "
+    ": self.matches('^[0-9]+[MG]$') "
+    "? self + ' is not a whole number of mebibytes, which Spark needs; ' + self + 'i is' "
+    f": '{MEMORY_MESSAGE}'"
+)
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _whole_mebibytes(text: str) -> str:
+    size = quantity(text)
+    if not MEBIBYTE <= size <= MEBIBYTE**2 or size % MEBIBYTE:
+        raise ValueError(MEMORY_MESSAGE)
+    return text
+
+
+def _some_cpus(text: str) -> str:
+    if not Decimal("0.001") <= quantity(text) <= 1024:
+        raise ValueError(CORES_MESSAGE)
+    return text
+
 
 Duration = Annotated[
     str,
@@ -84,8 +137,43 @@ Location = Annotated[
 ]
 Memory = Annotated[
     str,
-    _matches(MEMORY, MEMORY_MESSAGE),
-    Field(max_length=16, json_schema_extra=cel((f"self.matches(r'^{MEMORY}$')", MEMORY_MESSAGE))),
+    AfterValidator(_whole_mebibytes),
+    Field(
+        max_length=24,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"isQuantity(self) && {_IN_MEBIBYTES} >= 1.0 && {_IN_MEBIBYTES} <= {MEBIBYTE}.0 && "
+                    f"double(int({_IN_MEBIBYTES})) == {_IN_MEBIBYTES}",
+                    "message": MEMORY_MESSAGE,
+                    "messageExpression": _ANOTHER_SIZE,
+                }
+            ]
+        },
+    ),
+]
+# A number is a quantity, too.
+Quantity = Annotated[
+    str,
+    BeforeValidator(_text),
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True}),
+]
+Cores = Annotated[
+    str,
+    BeforeValidator(_text),
+    AfterValidator(_some_cpus),
+    Field(
+        json_schema_extra={
+            "x-kubernetes-int-or-string": True,
+            **cel(
+                (
+                    "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1m')) >= 0 && "
+                    "quantity(string(self)).compareTo(quantity('1024')) <= 0",
+                    CORES_MESSAGE,
+                )
+            ),
+        }
+    ),
 ]
 Cron = Annotated[
     str,
@@ -105,10 +193,31 @@ def duration(text: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
+def seconds(text: str) -> int:
+    """`2m` → 120."""
+    return int(duration(text).total_seconds())
+
+
+def quantity(text: str) -> Decimal:
+    """`500m` → 0.5.
+
+    :raises ValueError: the text is no quantity, or a negative one.
+    """
+    found = re.fullmatch(QUANTITY, text)
+    if not found:
+        raise ValueError(f"{text!r} is not a quantity, such as 2Gi or 500m")
+    number, unit = Decimal(found[1]), found[2] or ""
+    return number * (UNITS[unit] if unit in UNITS else Decimal(10) ** int(unit[1:]))
+
+
 def mebibytes(memory: str) -> int:
     """`2Gi` → 2048."""
-    number = int(memory[:-2])
-    return number * 1024 if memory.endswith("Gi") else number
+    return int(quantity(memory) / MEBIBYTE)
+
+
+def whole_cores(cores: str) -> int:
+    """`1500m` → 2."""
+    return ceil(quantity(cores))
 
 
 def timestamp(moment: datetime) -> str:

@@ -1,7 +1,7 @@
 """The cause of a savepoint: why it was taken, and who requested it. Both follow from the request's id, which
 is in the manifest and in the name of the savepoint's folder.
 
-Every id is derived from what requests the savepoint (`controller.case`, `controller.savepoints`, the
+Every id is derived from what requests the savepoint (`controller.rules`, the
 runtime's eviction, local mode and `savepoint adopt`), so the table below must list all prefixes.
 """
 
@@ -11,7 +11,7 @@ from .records import CheckpointRecord
 
 ADOPTION = "adopt"
 _ASKED = (  # prefix of the request id, cause, requested by
-    ("savepoint-trigger-", "Trigger", "spec.savepoint.trigger"),
+    ("savepoint-manual-", "Manual", "spec.savepoint.nonce"),
     ("savepoint-schedule-", "Schedule", "spec.savepoint.schedule"),
     ("upgrade-", "Upgrade", "a change of the spec"),
     ("delete-", "Deletion", "the deletion of the StreamJob"),

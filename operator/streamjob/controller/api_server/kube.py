@@ -107,8 +107,13 @@ class Kube:
         return await self._list_metadata("/api/v1", f"pods?labelSelector={quote(selector)}")
 
     async def create_pod(self, namespace: str, pod: Obj) -> None:
-        """:raises AlreadyExists:"""
-        await self._call("POST", paths.core(namespace, "pods"), pod)
+        """Create the pod. Strictly: a field that Kubernetes does not know would be dropped in silence otherwise, and
+        parts of a pod are the user's own.
+
+        :raises AlreadyExists:
+        :raises Refused: the pod has an unknown or invalid field.
+        """
+        await self._call("POST", f"{paths.core(namespace, 'pods')}?fieldValidation=Strict", pod)
 
     async def delete_pod(
         self, namespace: str, name: str, uid: str, version: str | None, grace: int | None

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ...api import StreamJob
 from ...api.specification import LIMIT, Specification
-from ...api.types import mebibytes
+from ...api.types import mebibytes, seconds
 from ...protocol import codec
 from ...protocol import index as indices
 from ...protocol.messages import DriverConfig
@@ -34,9 +34,17 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     heap = mebibytes(spec.driver.memory)
     memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
-    volumes, mounts = volumes_and_mounts(spec.storage.volumes)
+    volumes, mounts = volumes_and_mounts(spec.storage)
     index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
+    application = names.spark_application(job, config.epoch)
     defaults: Obj = {
+        "metadata": {
+            "labels": {
+                **names.common_labels(job, names.DRIVER),
+                names.SPARK_ROLE: names.DRIVER,
+                names.SPARK_APPLICATION: config.spark_conf.get("spark.app.id", application),
+            }
+        },
         "spec": {
             "securityContext": pod_security(),
             "containers": [
@@ -44,13 +52,13 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                     "name": names.CONTAINER,
                     "securityContext": container_security(),
                     "resources": {
-                        "requests": {"cpu": str(spec.driver.cores), "memory": memory},
+                        "requests": {"cpu": spec.driver.cores, "memory": memory},
                         "limits": {"memory": memory},
                     },
                     "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
                 }
             ],
-        }
+        },
     }
     container: Obj = {
         "name": names.CONTAINER,
@@ -73,6 +81,8 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             *mounts,
         ],
     }
+    if spec.application.env_from:
+        container["envFrom"] = [*_env_from(template), *(e.plain() for e in spec.application.env_from)]
     if spec.image_pull_policy is not None:
         container["imagePullPolicy"] = spec.image_pull_policy.value
     fixed: Obj = {
@@ -92,9 +102,9 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
         "spec": {
             # A restart is a new epoch: the kubelet must not restart this one on its own.
             "restartPolicy": "Never",
-            "serviceAccountName": spec.driver.service_account,
+            "serviceAccountName": spec.driver.service_account_name,
             "automountServiceAccountToken": spec.executor.instances > 0,
-            "terminationGracePeriodSeconds": spec.termination.grace_period,
+            "terminationGracePeriodSeconds": seconds(spec.termination.grace_period),
             "containers": [container],
             "volumes": [
                 {
@@ -109,6 +119,12 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     }
     pod: Obj = merge(merge(defaults, template), fixed)
     return pod
+
+
+def _env_from(template: Obj) -> list[Obj]:
+    """The template's own sources of variables. They have no names to merge by, so a later list replaces them."""
+    containers = template["spec"].get("containers") or ()
+    return [e for c in containers if c.get("name") == names.CONTAINER for e in c.get("envFrom") or ()]
 
 
 def _without_stages(config: DriverConfig) -> DriverConfig:

@@ -16,12 +16,13 @@ def executor_template(job: StreamJob, epoch: int) -> Obj:
 
     Spark makes the driver's pod the owner of the executors.
     """
-    volumes, mounts = volumes_and_mounts(job.spec.storage.volumes)
+    volumes, mounts = volumes_and_mounts(job.spec.storage)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "labels": {
+                **names.common_labels(job, names.EXECUTOR),
                 **names.labels(job),
                 names.LABEL_EPOCH: str(epoch),
                 names.LABEL_COMPONENT: names.EXECUTOR,

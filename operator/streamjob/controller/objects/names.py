@@ -20,6 +20,7 @@ DRIVER = "driver"
 EXECUTOR = "executor"
 ALL_DRIVERS = f"{LABEL_COMPONENT}={DRIVER}"
 CONTAINER = "driver"
+SPARK_ROLE, SPARK_APPLICATION = "spark-role", "spark-app-selector"  # Spark's own labels, on the executors
 
 TOKEN_KEY = "token"  # noqa: S105  the name of a key
 CERTIFICATE_KEY = "tls.crt"
@@ -40,6 +41,21 @@ def index_config_map(job: str) -> str:
 
 def labels(job: StreamJob) -> dict[str, str]:
     return {LABEL_JOB: job.metadata.name, LABEL_UID: job.metadata.uid}
+
+
+def common_labels(job: StreamJob, component: str) -> dict[str, str]:
+    """Kubernetes' recommended labels, for dashboards and inventories. The controller does not go by them.
+
+    The name is not the chart's, by whose labels the controller's own pods are selected.
+    """
+    found = {"name": "spark", "instance": job.metadata.name, "component": component}
+    found |= {"managed-by": "streamjob", "part-of": "streamjob"}
+    return {f"app.kubernetes.io/{key}": value for key, value in found.items()}
+
+
+def spark_application(job: StreamJob, epoch: int) -> str:
+    """Spark's application id, which no other epoch has. Spark labels the executors with it."""
+    return f"{job.metadata.name}-{job.metadata.uid[:8]}-{epoch}"
 
 
 def driver_selector(uid: str) -> str:

@@ -13,7 +13,7 @@ def secret(job: StreamJob, material: Material) -> Obj:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _owned(job, names.control_secret(job.metadata.name)),
+        "metadata": _owned(job, names.control_secret(job.metadata.name), "control"),
         "type": "Opaque",
         "stringData": {
             names.TOKEN_KEY: material.token,
@@ -28,7 +28,7 @@ def config_map(job: StreamJob, index: Index, version: str | None) -> Obj:
 
     :param version: the resourceVersion that it replaces, None to create it.
     """
-    meta = _owned(job, names.index_config_map(job.metadata.name))
+    meta = _owned(job, names.index_config_map(job.metadata.name), "checkpoints")
     meta["annotations"] = {names.ANNOTATION_TERM: str(job.status.term)}
     if version is not None:
         meta["resourceVersion"] = version
@@ -52,10 +52,10 @@ def owner(job: StreamJob) -> Obj:
     }
 
 
-def _owned(job: StreamJob, name: str) -> Obj:
+def _owned(job: StreamJob, name: str, component: str) -> Obj:
     return {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": names.labels(job),
+        "labels": {**names.common_labels(job, component), **names.labels(job)},
         "ownerReferences": [owner(job)],
     }

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from ...api import Volume as VolumeSpec
+from ...api.storage import Storage
 from . import Obj
 
 USER = 10001
 
 
-def volumes_and_mounts(volumes: tuple[VolumeSpec, ...]) -> tuple[list[Obj], list[Obj]]:
-    sources, mounts = [], []
-    for volume in volumes:
-        plain = volume.plain()
-        mounts.append(
-            {"name": volume.name, "mountPath": plain.pop("mountPath"), "readOnly": plain.pop("readOnly")}
-        )
-        sources.append(plain)
-    return sources, mounts
+def volumes_and_mounts(storage: Storage) -> tuple[list[Obj], list[Obj]]:
+    return [v.plain() for v in storage.volumes], [m.plain() for m in storage.volume_mounts]
 
 
 def pod_security() -> Obj:

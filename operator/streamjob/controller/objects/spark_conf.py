@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...api import StreamJob
-from ...api.types import mebibytes
+from ...api.types import mebibytes, whole_cores
 from . import names
 
 # Spark's defaults for a driver on Kubernetes. In client mode Spark would pick ports at random, and no
@@ -28,6 +28,8 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.executor.request.cores": spec.executor.cores,
+        "spark.app.id": names.spark_application(job, epoch),
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }
@@ -41,7 +43,7 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.container.image": spec.image,
         "spark.kubernetes.executor.podNamePrefix": f"{meta.name}-{epoch}",
         "spark.executor.instances": str(spec.executor.instances),
-        "spark.executor.cores": str(spec.executor.cores),
+        "spark.executor.cores": str(whole_cores(spec.executor.cores)),
         "spark.executor.memory": f"{mebibytes(spec.executor.memory)}m",
     }
     return {**ours, **spec.spark_conf, **fixed}

@@ -6,7 +6,7 @@ import json
 
 from ...api import StreamJob
 from ...api.storage import Checkpoint
-from ...api.types import duration
+from ...api.types import duration, seconds
 from ...protocol.index import Index
 from ...protocol.messages import Application, CheckpointSettings, DriverConfig, Restore, TerminationRequest
 from ...protocol.records import JobRef
@@ -41,7 +41,7 @@ def driver_config(
         checkpointing=_checkpointing(job.spec.checkpoint),
         termination=termination,
         eviction_savepoint=names.eviction_savepoint(job, epoch),
-        grace=job.spec.termination.grace_period,
+        grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
     )

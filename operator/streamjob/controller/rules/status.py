@@ -17,6 +17,7 @@ from ...api import (
     ExitStatus,
     OperatorInfo,
     Phase,
+    PodPhase,
     SavepointStatus,
     StageInfo,
     Status,
@@ -48,7 +49,7 @@ UNDER_WAY = {
 }
 TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
 REASON = 500  # characters kept of an exit's reason
-NOT_MADE = "NotMade"  # replaces a driver pod's phase
+NOT_MADE = PodPhase.NOT_MADE.value
 UPGRADED = {  # status of the condition Upgraded
     UpgradeStep.PENDING: "False",
     UpgradeStep.STOPPING: "Unknown",

@@ -29,7 +29,7 @@ def follow(c: Context) -> Context:
     """The context with the savepoint request in its status brought up to date."""
     s, spec = _come_to(c), c.observed.job.spec.savepoint
     if not s.epoch:  # just created: there is nothing to save
-        return replace(c, status=s.model_copy(update={"savepoint_trigger": spec.trigger}))
+        return replace(c, status=s.model_copy(update={"savepoint_nonce": spec.nonce}))
     if c.desired is DesiredState.UPGRADE:
         return replace(c, status=s)  # the next driver gets a pending request, and whatever is due by then
     if c.desired is not DesiredState.RUN:
@@ -39,11 +39,11 @@ def follow(c: Context) -> Context:
     if s.phase is Phase.FAILED:  # a trigger set now is answered when the job runs again
         return replace(c, status=s.model_copy(update={"next_savepoint_at": None}))
     free = _free(c, s)
-    if free and spec.trigger != s.savepoint_trigger:
-        s = s.model_copy(update={"savepoint_trigger": spec.trigger})
-        if spec.trigger is not None:
+    if free and spec.nonce != s.savepoint_nonce:
+        s = s.model_copy(update={"savepoint_nonce": spec.nonce})
+        if spec.nonce is not None:
             s, free = (
-                _ask(c, s, SavepointCause.TRIGGER, f"trigger-{c.observed.job.metadata.generation}"),
+                _ask(c, s, SavepointCause.MANUAL, f"manual-{c.observed.job.metadata.generation}"),
                 False,
             )
     return replace(c, status=_by_schedule(c, s, free))
@@ -129,9 +129,9 @@ def _not_running(c: Context, s: Status) -> Status:
             s = _with(s, asked, progress=None, failure=why)
     if not _free(c, s):
         return s.model_copy(update={"next_savepoint_at": None})
-    if spec.trigger is not None and spec.trigger != s.savepoint_trigger:
-        s = _ask(c, s, SavepointCause.TRIGGER, f"trigger-{c.observed.job.metadata.generation}", failure=why)
-    return s.model_copy(update={"savepoint_trigger": spec.trigger, "next_savepoint_at": None})
+    if spec.nonce is not None and spec.nonce != s.savepoint_nonce:
+        s = _ask(c, s, SavepointCause.MANUAL, f"manual-{c.observed.job.metadata.generation}", failure=why)
+    return s.model_copy(update={"savepoint_nonce": spec.nonce, "next_savepoint_at": None})
 
 
 def _free(c: Context, s: Status) -> bool:
@@ -149,7 +149,7 @@ def _unanswered(c: Context, s: Status) -> bool:
     announces it.
     """
     waits = c.desired is DesiredState.UPGRADE or s.phase is Phase.FAILED
-    return s.epoch > 0 and not waits and s.savepoint_trigger != c.observed.job.spec.savepoint.trigger
+    return s.epoch > 0 and not waits and s.savepoint_nonce != c.observed.job.spec.savepoint.nonce
 
 
 def _by_schedule(c: Context, s: Status, free: bool) -> Status:
