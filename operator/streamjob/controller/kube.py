@@ -222,10 +222,14 @@ class Kube:
         """:raises AlreadyExists:"""
         await self._call("POST", _core(namespace, "secrets"), body)
 
-    # --- Events: create -----------------------------------------------------------------------------------------
+    # --- Events: create, patch ----------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, body: Obj) -> None:
-        await self._call("POST", _core(namespace, "events"), body)
+        await self._call("POST", _event(namespace), body)
+
+    async def patch_event(self, namespace: str, name: str, body: Obj) -> None:
+        """:raises NotFound:"""
+        await self._call("PATCH", _event(namespace, name), body, content="application/merge-patch+json")
 
     # --- the Lease: get, create, update -------------------------------------------------------------------------
 
@@ -380,6 +384,10 @@ def _job(namespace: str, name: str) -> str:
 
 def _lease(namespace: str, name: str | None = None) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
+
+
+def _event(namespace: str, name: str | None = None) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" + (f"/{name}" if name else "")
 
 
 def _core(namespace: str, plural: str, name: str | None = None) -> str:

@@ -34,12 +34,13 @@ from .case import AT_ONCE_AGAIN, Decision
 from .charge import take_charge
 from .decide import decide
 from .drivers import Drivers, open_session
-from .events import event_object, events
+from .events import events
 from .kube import Conflict, Forbidden, Kube, KubeError, NamespaceTerminating
 from .leader import Leader, NotLeading, Superseded
 from .line import DriverRefused, DriverUnreachable
 from .memory import give_memory_back
 from .observe import Observed, glance, observe
+from .recorder import Recorder
 from .status import fail, not_made, settle
 from .words import sentence
 
@@ -101,6 +102,7 @@ class Reconciler:
         )
         metrics.LEADER_TERM.set_function(lambda: leader.term)
         self._now = now
+        self._recorder = Recorder(kube)
         self._tasks: dict[tuple[str, str], Task] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._alive = asyncio.get_running_loop().time()
@@ -340,16 +342,9 @@ class Reconciler:
         metrics.count(o.job, status, now.timestamp())
         for event in events(o.job.status, status):
             log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
-            body = event_object(o.job, event, now)
-            # Events are for people: nothing waits for them, and a lost one is not repeated.
-            asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
+            # Events are for people: nothing waits for them.
+            asyncio.create_task(self._recorder.post(o.job, event, now))  # noqa: RUF006
         return version
-
-    async def _post(self, namespace: str, body: dict[str, object]) -> None:
-        try:
-            await self.kube.create_event(namespace, body)
-        except StreamJobError as e:
-            log.debug("an Event was not taken: %s", e)
 
     async def _tell(
         self,
