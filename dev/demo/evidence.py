@@ -22,7 +22,12 @@ def show(kubectl: Kubectl, console: Console) -> None:
         _section(console, f"kubectl logs {pod}", _try(kubectl, "logs", pod, f"--tail={LINES}"), LINES)
     columns = "-o=custom-columns=:involvedObject.name,:reason,:message"
     events = _try(
-        kubectl, "get", "events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning", columns
+        kubectl,
+        "get",
+        "events",
+        "--sort-by=.metadata.creationTimestamp",
+        "--field-selector=type=Warning",
+        columns,
     )
     for event in [line for line in events.splitlines() if line.strip()][-5:]:
         console.failed(f"Event of {' '.join(event.split())}")

@@ -71,6 +71,7 @@ USED = {
     ("get", "secrets"),  # get_secret
     ("create", "secrets"),  # create_secret
     ("create", "events"),  # create_event
+    ("patch", "events"),  # patch_event
 }
 
 

@@ -56,7 +56,7 @@ class MortalKube(Kube):
     async def _send(self, method: str, path: str, body: Any, content: str, accept: str) -> dict[str, Any]:
         await self._life.before()
         answer = await super()._send(method, path, body, content, accept)
-        if method != "GET" and not path.endswith("/events"):  # nothing waits for an Event
+        if method != "GET" and "/events" not in path:  # nothing waits for an Event
             await self._life.after(f"{method} {path.rpartition('/')[2]}")
         return answer
 

@@ -72,8 +72,15 @@ def test_what_a_person_should_know_is_told_once() -> None:
 
 def test_an_event_names_its_object() -> None:
     body = event_object(job(), KubernetesEvent(True, "StorageFull", "x" * 5000), NOW)
-    involved = body["involvedObject"]
-    assert isinstance(involved, dict)
-    assert (involved["kind"], involved["name"], involved["uid"]) == ("StreamJob", "orders", UID)
-    assert body["type"] == "Warning"
-    assert len(str(body["message"])) <= 1024
+    regarding = body["regarding"]
+    assert (regarding["kind"], regarding["name"], regarding["uid"]) == ("StreamJob", "orders", UID)
+    assert (body["type"], body["reason"]) == ("Warning", "StorageFull")
+    assert body["eventTime"].endswith(".000000Z")
+    assert all(body[field] for field in ("reportingController", "reportingInstance", "action"))
+
+
+def test_the_note_of_an_event_is_short_enough_in_bytes() -> None:
+    for message in ("x" * 5000, "ü" * 5000, "a" + "€" * 5000):
+        note = event_object(job(), KubernetesEvent(True, "StorageFull", message), NOW)["note"]
+        assert 990 < len(note.encode()) <= 1024
+        assert message.startswith(note)

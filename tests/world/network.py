@@ -91,7 +91,7 @@ class Api:
         self._patient(f"{method} {url}")
         await travel(self.controller)
         what = f"{method} {url.split('?', maxsplit=1)[0].partition('/namespaces/')[2] or url}"
-        effect = method != "GET" and not url.endswith("/events") and "/leases" not in url
+        effect = method != "GET" and "/events" not in url and "/leases" not in url
         fault = self.world.fault(self.controller, what, effect)
 
         def apply() -> Answer:

@@ -307,6 +307,7 @@ def everything(namespace: str) -> list[Callable[[Kube], Awaitable[Any]]]:
         lambda k: k.get_secret(namespace, "a"),
         lambda k: k.create_secret(namespace, named),
         lambda k: k.create_event(namespace, named),
+        lambda k: k.patch_event(namespace, "a", {}),
         lambda k: k.get_lease(namespace, "a"),
         lambda k: k.create_lease(namespace, named),
         lambda k: k.put_lease(namespace, named),

@@ -52,6 +52,7 @@ MODULES = (
             "reconciler.work_queue",
             "reports.messages",
             "reports.events",
+            "reconciler.recorder",
             "rules.status",
             "reconciler.status_writer",
             "rules.context",

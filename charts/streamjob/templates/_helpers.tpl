@@ -46,8 +46,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
-# kube.create_event
-- apiGroups: [""]
+# kube.create_event, patch_event
+- apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch]
 {{- end }}

@@ -168,10 +168,14 @@ class Kube:
         """:raises AlreadyExists:"""
         await self._call("POST", paths.core(namespace, "secrets"), body)
 
-    # --- Events: create -----------------------------------------------------------------------------------------
+    # --- Events: create, patch ----------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, body: Obj) -> None:
-        await self._call("POST", paths.core(namespace, "events"), body)
+        await self._call("POST", paths.event(namespace), body)
+
+    async def patch_event(self, namespace: str, name: str, body: Obj) -> None:
+        """:raises ObjectNotFound:"""
+        await self._call("PATCH", paths.event(namespace, name), body, content="application/merge-patch+json")
 
     # --- the Lease: get, create, update -------------------------------------------------------------------------
 

@@ -27,3 +27,7 @@ def lease(namespace: str, name: str | None = None) -> str:
 
 def core(namespace: str, plural: str, name: str | None = None) -> str:
     return f"/api/v1/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+
+
+def event(namespace: str, name: str | None = None) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" + (f"/{name}" if name else "")

@@ -17,11 +17,12 @@ from ..api_server.kube import Kube
 from ..api_server.leader import Leader, NotLeading
 from ..drivers.connection import DriverRefused, DriverUnreachable
 from ..process import metrics
-from ..reports.events import event_object, events
+from ..reports.events import events
 from ..reports.messages import sentence
 from ..rules import actions
 from ..rules.actions import Action
 from ..rules.status import fail, not_made, settle
+from .recorder import Recorder
 from .work_queue import WorkItem
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class StatusWriter:
         self._kube = kube
         self._leader = leader
         self._now = now
+        self._recorder = Recorder(kube)
 
     async def write(self, job: StreamJob, status: Status, item: WorkItem) -> str:
         """Write the status if it differs from that of `job`, then post Events for what is new.
@@ -60,16 +62,9 @@ class StatusWriter:
         metrics.count(job, status, now.timestamp())
         for event in events(job.status, status):
             log.info("%s: %s", event.reason, event.message, extra={"reason": event.reason})
-            body = event_object(job, event, now)
-            # Events are for people: nothing waits for them, and a lost one is not repeated.
-            asyncio.create_task(self._post(meta.namespace, body))  # noqa: RUF006
+            # Events are for people: nothing waits for them.
+            asyncio.create_task(self._recorder.post(job, event, now))  # noqa: RUF006
         return version
-
-    async def _post(self, namespace: str, body: dict[str, object]) -> None:
-        try:
-            await self._kube.create_event(namespace, body)
-        except StreamJobError as e:
-            log.debug("an Event was not accepted: %s", e)
 
     async def report(self, item: WorkItem, error: StreamJobError, refused: Action | None = None) -> None:
         """Report in the conditions what blocks the job, if a person has to fix it.

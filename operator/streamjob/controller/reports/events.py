@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import socket
 from datetime import datetime, timezone
+from typing import Any
 
-from ...api import CheckpointStatus, ConditionType, Phase, Status, StreamJob, UpgradeStatus
-from ...api.types import timestamp
+from ...api import (
+    GROUP,
+    KIND,
+    VERSION,
+    CheckpointStatus,
+    ConditionType,
+    Phase,
+    Status,
+    StreamJob,
+    UpgradeStatus,
+)
 from ...protocol.messages import Problem
 from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
 
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
+INSTANCE = socket.gethostname()[:128]  # in a cluster, the name of the controller's pod
+NOTE_LIMIT = 1000  # bytes; Kubernetes takes 1024
 
 
 def events(old: Status, new: Status) -> list[KubernetesEvent]:
@@ -82,26 +96,31 @@ def _news(old: UpgradeStatus | None, new: UpgradeStatus) -> bool:
     return old is None or (old.step, old.target) != (new.step, new.target)
 
 
-def event_object(job: StreamJob, event: KubernetesEvent, now: datetime) -> dict[str, object]:
-    """Build the Event object for the Kubernetes API."""
-    meta = job.metadata
-    stamp = now.astimezone(timezone.utc)
+def event_object(job: StreamJob, event: KubernetesEvent, now: datetime) -> dict[str, Any]:
+    """Build the Event object for the Kubernetes API. Its name is another one at each moment."""
+    meta, time = job.metadata, microseconds(now)
+    identity = hashlib.sha256(f"{meta.uid} {event} {time}".encode()).hexdigest()[:16]
     return {
-        "apiVersion": "v1",
+        "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{meta.name}.", "namespace": meta.namespace},
-        "involvedObject": {
-            "apiVersion": "streamjob.dev/v1alpha1",
-            "kind": "StreamJob",
+        "metadata": {"name": f"{meta.name}.{identity}", "namespace": meta.namespace},
+        "eventTime": time,
+        "reportingController": f"{GROUP}/controller",
+        "reportingInstance": INSTANCE,
+        "action": "Reconcile",
+        "reason": event.reason,
+        "regarding": {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
             "name": meta.name,
             "namespace": meta.namespace,
             "uid": meta.uid,
         },
         "type": "Warning" if event.warning else "Normal",
-        "reason": event.reason,
-        "message": event.message[:1000],
-        "source": {"component": "streamjob"},
-        "firstTimestamp": timestamp(stamp),
-        "lastTimestamp": timestamp(stamp),
-        "count": 1,
+        "note": event.message.encode()[:NOTE_LIMIT].decode(errors="ignore"),
     }
+
+
+def microseconds(moment: datetime) -> str:
+    """RFC 3339 with microseconds, as an Event has its times."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
