@@ -11,6 +11,7 @@ import uuid
 from pathlib import Path
 
 import streamjob
+from dev.demo.waiting import PATIENCE
 from streamjob.protocol import index as indices
 from streamjob.protocol.index import Index
 from streamjob.runtime.process.signals import SAME_KEYSTROKE
@@ -70,7 +71,7 @@ class Terminal:
 
     def ended(self) -> tuple[int, str]:
         """Exit code and what was shown."""
-        return self.process.wait(timeout=300), self.log.read_text()
+        return self.process.wait(timeout=PATIENCE), self.log.read_text()
 
     def __enter__(self) -> Terminal:
         return self

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import Mode, Restore
+from streamjob.protocol.messages import DriverPhase, Mode, Restore
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.startup.checks.dry_run import refuse_changed
@@ -225,6 +225,7 @@ def test_a_job_with_the_wrong_script_leaves_its_state_to_the_right_one(
         assert "dedupe" in problem.message
         assert driver.boundary() == at
     with LocalDriver(fork, APP, *other, epoch=2, restore=restore) as right:
+        right.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
         eventually(lambda: len(feed.read_files(fork / "checkpoints/main/0")) == 6, "all is read")
         right.finish(Mode.DRAIN)
     feed.sink = fork / "out"

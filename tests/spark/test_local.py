@@ -13,6 +13,7 @@ from streamjob.runtime.savepoints import cli
 from streamjob.runtime.savepoints.catalog import list_savepoints
 from streamjob.runtime.storage.hadoop import HadoopFiles
 
+from .feeds import eventually
 from .job import APP, Feed
 from .terminal import Terminal, index
 
@@ -124,16 +125,18 @@ def test_long_names_and_a_location_that_counts_from_the_folder_of_the_jvm(tmp_pa
     (tmp_path / "in/0.json").write_text('{"v": 1}')
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "app.py").write_text(dedent(ELSEWHERE))
-    commits = tmp_path / "checkpoints/main/0/commits"
+    checkpoints = tmp_path / "checkpoints"
     for epoch in (1, 2):
         (tmp_path / f"in/{epoch}.json").write_text('{"v": 2}')
         with Terminal(tmp_path, tmp_path / "app.py", arguments=(str(tmp_path),)) as script:
-            code, shown = script.running(epoch - 1).interrupt().ended()
+            script.running(epoch - 1)
+            eventually(lambda: len(list(checkpoints.glob("**/commits/0"))) == 4, "a batch of each query")
+            code, shown = script.interrupt().ended()
         assert code == 0, shown
         record = index(tmp_path).latest
         assert record is not None
         assert len(record.stages) == 4
         places = {t.location for s in record.stages for t in s.tasks}
         assert all(Path(p.removeprefix("file:"), "commits/0").exists() for p in places), places
-    assert (commits / "0").exists()
+    assert (checkpoints / "main/0/commits/0").exists()
     assert list((tmp_path / "elsewhere").iterdir()) == []

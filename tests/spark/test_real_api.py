@@ -76,7 +76,7 @@ def test_r19_and_r20_questions_are_answered_as_by_spark(tmp_path: Path) -> None:
     assert "awaitAnyTermination 2 -> True" in answers
     assert "awaitTermination -1 raises PySparkValueError PySparkException ValueError" in answers
     with script.driver() as driver:
-        assert driver.wait(120) == 0, driver.tail()
+        assert driver.wait() == 0, driver.tail()
     assert said(driver.log) == answers
 
 
@@ -103,5 +103,5 @@ def test_r22_a_memory_sink_is_started_again(tmp_path: Path) -> None:
     script.feed.minutes(3, 5)
     (tmp_path / "in" / "00001.json").rename(tmp_path / "later")
     with script.driver() as driver:
-        assert driver.wait(120) == 0, driver.tail()
+        assert driver.wait() == 0, driver.tail()
     assert said(driver.log) == ["append [0, 1, 2]", "append [0, 1, 2, 3, 4]", *["complete [10]"] * 2]

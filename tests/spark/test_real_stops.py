@@ -68,7 +68,7 @@ def test_r16_an_edge_that_is_declared_after_the_starts(spark: SparkSession, tmp_
 
 def refused(driver: LocalDriver, *words: str) -> None:
     """It ends with a problem that does not pass by itself, which says all of this."""
-    assert driver.wait(100) == 1, driver.tail()
+    assert driver.wait() == 1, driver.tail()
     problem = driver.report().problem
     assert problem is not None
     assert not problem.retryable

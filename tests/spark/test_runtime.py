@@ -12,6 +12,7 @@ from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages import CheckpointSettings, DriverPhase, Mode, Restore
 
 from .apps.windows import SCHEMA, windows
+from .feeds import eventually
 from .job import APP, Feed
 
 FILES = 12
@@ -67,10 +68,12 @@ def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, 
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments("available-now"), answers=False) as driver:
         # Its sink is durable at each batch, so the query does not wait; the job does, for the index.
-        closed = driver.wait_for(
-            lambda s: any(t.state is TaskState.CLOSED for g in s.stages for t in g.tasks)
+        driver.wait_for(
+            lambda s: (
+                any(t.state is TaskState.CLOSED for g in s.stages for t in g.tasks)
+                and s.phase is DriverPhase.TERMINATING
+            )
         )
-        assert closed.phase is DriverPhase.TERMINATING
         # What the driver was told is not handed on: each process that Hadoop starts, dozens a batch, would get a copy.
         assert b"STREAMJOB_" not in (Path("/proc") / driver.jvm() / "environ").read_bytes()
         record = driver.finish()
@@ -117,6 +120,8 @@ def test_row13_and_row14_a_new_job_is_restored_from_a_savepoint(
     feed.sink = tmp_path / "on" / "out"
     with LocalDriver(tmp_path / "on", APP, *feed.arguments(), restore=allowed) as third:
         third.running(last + 1)
+        directory = tmp_path / "on" / "checkpoints" / "main" / "0"
+        eventually(lambda: len(feed.read_files(directory)) == 6, "all is read")
         third.finish(Mode.DRAIN)
     assert len(feed.output(spark)) == 6, "what came after the drain was dropped as late"
 

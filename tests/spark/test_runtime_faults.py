@@ -25,7 +25,7 @@ FILES = 12
 
 def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), grace=60) as driver:
+    with LocalDriver(tmp_path, APP, *feed.arguments("slow"), grace=300) as driver:
         driver.running(1)
         driver.process.send_signal(signal.SIGTERM)
         # Nobody answers for the index: the report stands in for it.

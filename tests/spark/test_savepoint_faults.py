@@ -228,7 +228,7 @@ def test_s6_slow_storage(query: Query, files: FaultyFiles, monkeypatch: pytest.M
         assert bad(query) == {query.uri("two")}
         assert not saving.done()
         go_on.set()
-        saving.result(60)
+        saving.result(300)
     assert verify_savepoint(files, query.uri("two")) == []
     said: list[str] = []
     assert verify_savepoint(files, query.uri("two"), progress=said.append) == []

@@ -179,7 +179,6 @@ def test_a_constraint_is_checked_before_the_checkpoint_completes(table: Target) 
     assert refused.value.retryable
 
 
-@pytest.mark.timeout(100)
 def test_a_prepared_transaction_holds_up_nobody(table: Target) -> None:
     sink, _ = table.recovered(None)
     table.write(sink, 0, 1)

@@ -16,7 +16,6 @@ class Died(Exception):
     pass
 
 
-@pytest.mark.timeout(100)
 @pytest.mark.parametrize("step", ["pre_commit", "commit"])
 @pytest.mark.parametrize("after", [False, True])
 def test_r2_without_the_runtime_a_crash_around_a_step_repeats_nothing(
@@ -42,7 +41,6 @@ def test_r2_without_the_runtime_a_crash_around_a_step_repeats_nothing(
     assert target.seen() == [1, 2, 3]
 
 
-@pytest.mark.timeout(100)
 def test_r2_without_the_runtime_a_script_that_goes_on_after_a_failure_repeats_nothing(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:

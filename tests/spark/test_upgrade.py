@@ -11,6 +11,7 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
 
+from .feeds import eventually
 from .job import APP, Feed
 
 pytestmark = pytest.mark.any_spark
@@ -45,7 +46,9 @@ def test_row13_the_old_script_goes_on_where_the_new_one_has_failed(
     restore = Restore(latest=stopped, exact=False)
     again = LocalDriver(tmp_path, APP, *feed.arguments(), epoch=3, restore=restore, next_checkpoint=2)
     with again as third:
-        third.running(committed + 4)
+        third.running(committed + 1)
+        directory = tmp_path / "checkpoints" / "main" / "0"
+        eventually(lambda: len(feed.read_files(directory)) == 8, "all is read")
         drained = third.finish(Mode.DRAIN)
     assert drained.drained
     assert third.report().phase is DriverPhase.TERMINATED

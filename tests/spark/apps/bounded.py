@@ -62,9 +62,13 @@ def main(source: str, home: str, broker: str = "", end: str = "{}") -> None:
 
     job.bounded(lambda offsets: offsets[0]["done"], "ticks")
     ticks = spark.readStream.format("ticks").load().writeStream.queryName("ticks")
-    started = ticks.format("parquet").trigger(**often).start(f"{home}/ticks")
-    # Spark gives the process of a Python source ten seconds to come up: other queries would take its share of a busy machine.
-    while started.isActive and started.lastProgress is None:
+    ticks = ticks.format("parquet").trigger(**often)
+    started = ticks.start(f"{home}/ticks")
+    # Spark gives the process of a Python source ten seconds to come up: other queries would take its share of a busy machine, and
+    # on a very busy one the query has to be started again.
+    while started.lastProgress is None:
+        if not started.isActive:
+            started = ticks.start(f"{home}/ticks")
         time.sleep(0.05)
 
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(source)
