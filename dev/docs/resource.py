@@ -14,6 +14,7 @@ from streamjob.api.types import (
     DURATION_MESSAGE,
     LOCATION_MESSAGE,
     MEMORY_MESSAGE,
+    ZONE_MESSAGE,
 )
 
 # The scalars of `streamjob.api.types`, by the message with which the API server refuses another text.
@@ -23,6 +24,7 @@ SCALARS = {
     DURATION_MESSAGE: "duration",
     LOCATION_MESSAGE: "location",
     MEMORY_MESSAGE: "memory",
+    ZONE_MESSAGE: "time zone",
 }
 INTRODUCTION = """
 `apiVersion: streamjob.dev/v1alpha1`, `kind: StreamJob`. The API server refuses a value that the columns

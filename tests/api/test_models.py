@@ -115,6 +115,12 @@ def test_no_cores(text: str | int) -> None:
         Spec.model_validate({**SPEC, "driver": {"cores": text}})
 
 
+@pytest.mark.parametrize("name", ["Europe/Atlantis", "+02:00", "", "Local", "../etc/passwd", "Europe"])
+def test_no_time_zone(name: str) -> None:
+    with pytest.raises(ValidationError, match="timeZone"):
+        Spec.model_validate({**SPEC, "savepoint": {"timeZone": name}})
+
+
 def test_each_kind_of_volume_is_there() -> None:
     """V1Volume is Kubernetes' own list."""
     assert {"name", *KINDS} == set(V1Volume.attribute_map.values())

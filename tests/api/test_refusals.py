@@ -179,7 +179,11 @@ REFUSED = [
 
 REFUSED += [
     (job(savepoint={"schedule": text}), "spec.savepoint.schedule", "five fields of cron")
-    for text in ("@daily", "60 * * * *", "* * * * * *", "0 0 * jan *", "*/0 * * * *")
+    for text in ("@every 1h", "60 * * * *", "* * * * * *", "0 0 * mon *", "*/0 * * * *")
+]
+REFUSED += [
+    (job(savepoint={"timeZone": name}), "spec.savepoint.timeZone", "must be the IANA name of a time zone")
+    for name in ("Europe/Atlantis", "+02:00", "", "Local", "../etc/passwd")
 ]
 REFUSED += [
     (job(restoreFrom=source), "spec.restoreFrom", sentence)
@@ -320,7 +324,12 @@ async def test_defaults_are_filled_in(api: Api) -> None:
     assert made["spec"]["state"] == "Running"
     assert made["spec"]["termination"]["onDelete"] == "Stop"
     assert made["spec"]["savepoint"] == {"timeout": "30m", "retained": {}}
-    accepted = {"nonce": 7, "schedule": "*/15 8-18 1,15 1-6 1-5", "retained": {"count": 3, "age": "72h"}}
+    accepted = {
+        "nonce": 7,
+        "schedule": "*/15 8-18 1,15 JAN-Jun 1-5",
+        "timeZone": "Europe/Berlin",
+        "retained": {"count": 3, "age": "72h"},
+    }
     made = await api.create(job(savepoint=accepted))
     assert made["spec"]["savepoint"] == {**accepted, "timeout": "30m"}
     assert made["spec"]["restart"]["backoff"] == {"initial": "10s", "max": "5m"}

@@ -58,7 +58,7 @@ def run(tests: list[Path], sources: Path) -> subprocess.CompletedProcess[str]:
 
 def test_no_false_alarm(sources: Path) -> None:
     """Of a copy as such; that the tests pass where there is no bug, they show themselves."""
-    done = run(files_for("savepoints.live_files"), sources)
+    done = run(files_for("runtime.savepoints.live_files"), sources)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 

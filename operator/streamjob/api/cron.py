@@ -1,8 +1,12 @@
-"""Schedules: the five fields of cron (minute, hour, day of month, month, day of week), in UTC.
+"""Schedules, as a CronJob has them: the five fields of cron (minute, hour, day of month, month, day of week) or a
+macro such as `@daily`, in a time zone.
 
-A field is a list of `*`, numbers and ranges, each with an optional step: `0`, `*/15`, `8-18/2`, `22-2` (over
-midnight). Sunday is 0 and 7. As in every cron, a day must match both of its fields if one of them begins with
-`*`, and only one of the two otherwise.
+A field is a list of `*` (or `?`), numbers and ranges, each with an optional step: `0`, `*/15`, `8-18/2`, `22-2` (over
+midnight). Months and weekdays have names too: `JAN`, `mon-fri`. Sunday is 0 and 7. If both fields of the day are
+restricted, a day must match only one of them.
+
+A moment is scheduled if its local time matches. A local time that a change of the clock leaves out is left out; one
+that comes twice is scheduled twice.
 
 Every text that matches PATTERN is a valid schedule. The API server refuses any other text, so no stored
 schedule is unreadable.
@@ -10,23 +14,38 @@ schedule is unreadable.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from functools import cache
+from zoneinfo import ZoneInfo
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+NAMES = {name: str(n) for n, name in enumerate(MONTHS, 1)} | {name: str(n) for n, name in enumerate(WEEKDAYS)}
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 STEP = "(/[1-9][0-9]?)?"
 
 
 def _list_of(number: str) -> str:
-    one = f"([*]|{number}(-{number})?){STEP}"
+    one = f"([*?]|{number}(-{number})?){STEP}"
     return f"{one}(,{one})*"
 
 
 MINUTE, HOUR, DAY = "[1-5]?[0-9]", "(1?[0-9]|2[0-3])", "([1-9]|[12][0-9]|3[01])"
-MONTH, WEEKDAY = "([1-9]|1[0-2])", "[0-7]"
-PATTERN = " ".join(map(_list_of, (MINUTE, HOUR, DAY, MONTH, WEEKDAY)))
+MONTH, WEEKDAY = f"([1-9]|1[0-2]|(?i:{'|'.join(MONTHS)}))", f"([0-7]|(?i:{'|'.join(WEEKDAYS)}))"
+FIELDS = " ".join(map(_list_of, (MINUTE, HOUR, DAY, MONTH, WEEKDAY)))
+PATTERN = f"({FIELDS}|{'|'.join(MACROS)})"
 BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-YEARS = 41  # within this many years every date, 29 February included, falls on every weekday
+YEARS = 9  # within this many years there is a 29 February, even around 2100
 
 
 @dataclass(frozen=True)
@@ -42,47 +61,59 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     either: bool
+    zone: ZoneInfo
 
     def has(self, moment: datetime) -> bool:
         """Whether the schedule includes this moment, to the minute."""
-        moment = moment.astimezone(timezone.utc)
-        return self._has_day(moment) and moment.hour in self.hours and moment.minute in self.minutes
+        local = moment.astimezone(self.zone)
+        return self._has_day(local.date()) and local.hour in self.hours and local.minute in self.minutes
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first scheduled moment after this one; None if there is none (30 February)."""
+        """The first scheduled moment after this one, in UTC; None if there is none (30 February)."""
         start = moment.astimezone(timezone.utc).replace(second=0, microsecond=0) + timedelta(minutes=1)
-        day = start.replace(hour=0, minute=0)
+        today = start.astimezone(self.zone).date()
         for n in range(366 * YEARS):
-            date = day + timedelta(days=n)
-            if not self._has_day(date):
-                continue
-            for hour in self.hours:
-                for minute in self.minutes:
-                    found = date.replace(hour=hour, minute=minute)
-                    if found >= start:
-                        return found
+            day = today + timedelta(days=n)
+            if self._has_day(day) and (found := list(self._first(day, start))):
+                return min(found)
         return None
 
-    def _has_day(self, date: datetime) -> bool:
-        if date.month not in self.months:
+    def _first(self, day: date, start: datetime) -> Iterator[datetime]:
+        """The first scheduled moment of a day, from `start` on, for each offset from UTC that the day has."""
+        ends = (datetime.combine(day + timedelta(days=n), time(), self.zone) for n in (0, 1))
+        for offset in {end.utcoffset() for end in ends}:
+            fixed = timezone(offset or timedelta())
+            times = (datetime.combine(day, time(h, m), fixed) for h in self.hours for m in self.minutes)
+            found = next((t for t in times if t >= start and self._is_local(t)), None)
+            if found is not None:
+                yield found.astimezone(timezone.utc)
+
+    def _is_local(self, moment: datetime) -> bool:
+        """Whether the zone has the offset of this moment then."""
+        return moment.astimezone(self.zone).utcoffset() == moment.utcoffset()
+
+    def _has_day(self, day: date) -> bool:
+        if day.month not in self.months:
             return False
-        in_month, in_week = date.day in self.days, date.isoweekday() % 7 in self.weekdays
+        in_month, in_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return (in_month or in_week) if self.either else (in_month and in_week)
 
 
 @cache
-def schedule(text: str) -> Schedule:
+def schedule(text: str, zone: str | None = None) -> Schedule:
     """Parse a schedule.
 
     :param text: must match PATTERN.
+    :param zone: an IANA name; None: UTC.
     """
-    fields = text.split(" ")
+    fields = MACROS.get(text, text).split(" ")
     minutes, hours, days, months, weekdays = (
         frozenset(n for part in field.split(",") for n in _numbers(part, *bounds))
         for field, bounds in zip(fields, BOUNDS, strict=True)
     )
-    either = not fields[2].startswith("*") and not fields[4].startswith("*")
-    return Schedule(tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays, either)
+    either = not any(part in ("*", "?", "*/1", "?/1") for n in (2, 4) for part in fields[n].split(","))
+    local = ZoneInfo(zone or "UTC")
+    return Schedule(tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays, either, local)
 
 
 def _numbers(part: str, low: int, high: int) -> list[int]:
@@ -92,9 +123,10 @@ def _numbers(part: str, low: int, high: int) -> list[int]:
     span, _, step = part.partition("/")
     size = high - low + 1
     first, dash, last = span.partition("-")
-    if span == "*":
+    if span in ("*", "?"):
         begin, length = low, size
     else:
+        first, last = (NAMES.get(name.lower(), name) for name in (first, last))
         begin = int(first)
         end = int(last) if dash else (high if step else begin)
         length = (end - begin) % size + 1 if end != begin else 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from .types import ANYTHING, Cron, Duration, Location, Model, Named, cel, merged_by
+from .types import ANYTHING, Cron, Duration, Location, Model, Named, TimeZone, cel, merged_by
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
@@ -284,8 +284,13 @@ class Savepoint(Model):
     )
     schedule: Cron | None = Field(
         default=None,
-        description="When to take savepoints: the five fields of cron, in UTC. If times are missed although the job should "
-        "run, one savepoint makes up for them.",
+        description="When to take savepoints, as a CronJob's schedule. If times are missed although the job should run, one "
+        "savepoint makes up for them.",
+    )
+    time_zone: TimeZone | None = Field(
+        default=None,
+        description="Time zone of the schedule, as an IANA name (`Europe/Berlin`); UTC if unset. A local time that a change of "
+        "the clock leaves out is left out; one that comes twice is scheduled twice.",
     )
     timeout: Duration = Field(
         default="30m",

@@ -5,7 +5,8 @@ A *duration* has hours, minutes and seconds in this order, at least one of them:
 never negative.
 A *location* is a Hadoop file system URI (`s3a://bucket/path`, `file:///data`) or an absolute path.
 A *quantity* is Kubernetes' notation of an amount: `512Mi`, `2Gi` or `1.5Gi` of memory, `2` or `500m` CPUs.
-A *schedule* has the five fields of cron, in UTC: `0 3 * * *`; see `cron`.
+A *schedule* is a CronJob's: `0 3 * * *`, `0 3 * * MON-FRI`, `@daily`; see `cron`.
+A *time zone* is an IANA name: `Europe/Berlin`.
 A *timestamp* is RFC 3339 in UTC.
 """
 
@@ -17,6 +18,7 @@ from decimal import Decimal
 from enum import Enum
 from math import ceil
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -33,6 +35,7 @@ UNITS = {
     for n, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
 }
 UNITS |= {f"{prefix}i": Decimal(1 << 10 * n) for n, prefix in enumerate("KMGTPE", 1)}
+ZONE = r"[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"
 MEBIBYTE = 1 << 20
 ANYTHING: dict[str, Any] = {
     "x-kubernetes-preserve-unknown-fields": True
@@ -80,9 +83,10 @@ DURATION_MESSAGE = "must be a duration that is not negative, such as 90s, 10m or
 LOCATION_MESSAGE = "must be a URI with a scheme (s3a://bucket/path, file:///data) or an absolute path"
 PARENT_MESSAGE = "must not contain '..'"
 CRON_MESSAGE = (
-    "must have the five fields of cron (minute hour day month weekday, in UTC) with numbers, ranges, lists and steps, such "
-    "as '0 3 * * *' or '*/15 8-18 * * 1-5'"
+    "must have the five fields of cron (minute hour day month weekday) with numbers, names, ranges, lists and steps, such "
+    "as '0 3 * * *' or '*/15 8-18 * * MON-FRI', or be @yearly, @monthly, @weekly, @daily or @hourly; `timeZone` has the zone"
 )
+ZONE_MESSAGE = "must be the IANA name of a time zone, such as Europe/Berlin or Etc/UTC"
 MEMORY_MESSAGE = "must be a quantity of whole mebibytes, such as 512Mi or 2Gi"
 CORES_MESSAGE = "must be a quantity of CPUs from 1m to 1024, such as 2 or 500m"
 
@@ -97,6 +101,14 @@ _ANOTHER_SIZE = (
     "? self + ' is not a whole number of mebibytes, which Spark needs; ' + self + 'i is' "
     f": '{MEMORY_MESSAGE}'"
 )
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise ValueError(ZONE_MESSAGE) from None
+    return name
 
 
 def _text(value: object) -> object:
@@ -179,6 +191,21 @@ Cron = Annotated[
     str,
     _matches(PATTERN, CRON_MESSAGE),
     Field(max_length=128, json_schema_extra=cel((f"self.matches(r'^{PATTERN}$')", CRON_MESSAGE))),
+]
+# The API server looks the name up. It fails with the message if it does not find it.
+TimeZone = Annotated[
+    str,
+    _matches(ZONE, ZONE_MESSAGE),
+    AfterValidator(_known_zone),
+    Field(
+        max_length=64,
+        json_schema_extra=cel(
+            (
+                f"self != 'Local' && self.matches('^{ZONE}$') && timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",
+                ZONE_MESSAGE,
+            )
+        ),
+    ),
 ]
 Named = Annotated[str, Field(min_length=1, max_length=253)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]

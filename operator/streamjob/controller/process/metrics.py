@@ -88,7 +88,7 @@ FAILURES = Counter(
 )
 SAVEPOINTS = Counter(
     "streamjob_savepoints_total",
-    "Savepoints beside the run, asked for by trigger or schedule, that are over",
+    "Savepoints beside the run, asked for by nonce or schedule, that are over",
     ["cause", "outcome"],
     registry=REGISTRY,
 )

@@ -145,7 +145,7 @@ def _free(c: Context, s: Status) -> bool:
 
 
 def _unanswered(c: Context, s: Status) -> bool:
-    """Whether a trigger is still unanswered: it is due once the current outcome is written, and no event
+    """Whether a nonce is still unanswered: it is due once the current outcome is written, and no event
     announces it.
     """
     waits = c.desired is DesiredState.UPGRADE or s.phase is Phase.FAILED
@@ -157,7 +157,7 @@ def _by_schedule(c: Context, s: Status, free: bool) -> Status:
     text, at = c.observed.job.spec.savepoint.schedule, s.next_savepoint_at
     if text is None:
         return s.model_copy(update={"next_savepoint_at": None})
-    times = schedule(text)
+    times = schedule(text, c.observed.job.spec.savepoint.time_zone)
     # A missed time of an earlier schedule is not made up for.
     if at is not None and moment(at) <= c.now and times.has(moment(at)):
         if not free:
