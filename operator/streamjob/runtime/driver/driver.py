@@ -15,6 +15,7 @@ from ... import job
 from ...protocol.coordinator import TerminationConflict
 from ...protocol.effects import Effect
 from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
+from ..jvm import process as jvm_process
 from ..query.task import Stage
 from ..startup import naming
 from ..startup.sharding.declared_shards import DeclaredStages
@@ -56,6 +57,7 @@ class Driver:
         self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
+        self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
         unfinished = config.termination and replace(config.termination, epoch=config.epoch)
@@ -155,6 +157,17 @@ class Driver:
     def script_is_called_back(self) -> None:
         """As `ScriptSide.script_is_called_back`."""
         self.script.script_is_called_back()
+
+    def watch_jvm(self) -> None:
+        """Wait for the end of the JVM. If it dies, fail the job: no query can run in this process any more.
+
+        Runs in a thread of its own.
+        """
+        died = jvm_process.await_death()
+        if died is not None:
+            log.error("%s", died)
+            self.jvm_died_at = time.monotonic()
+            self._loop.fail_job(died)
 
     def begins(self) -> None:
         """A query has been admitted. From now on this epoch may change the checkpoint directories."""
@@ -280,11 +293,6 @@ class Driver:
     def drains(self) -> bool:
         request = self.request
         return request is not None and request.mode is Mode.DRAIN
-
-    @property
-    def jvm_died_at(self) -> float | None:
-        """When the JVM died, on the clock of time.monotonic(); None if it lives."""
-        return self._loop.jvm_died_at
 
     @property
     def failure(self) -> Problem | None:

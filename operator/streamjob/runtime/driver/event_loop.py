@@ -47,8 +47,6 @@ SAMPLE_SECONDS = 1.0
 JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 # Effects that end one run. If another run has followed meanwhile, they are dropped: they would end that one.
 OF_RUN = (StopAtBoundary, CatchUp, FireMaxWatermark, Finish, Close, Cancel)
-
-
 OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
 # Effects that a completed checkpoint requires of a sink.
 OF_SINK = (NotifyComplete, AbortTransactions)
@@ -69,7 +67,6 @@ class Loop:
         self.stages: dict[str, Stage] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.terminated = threading.Event()
-        self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         every = config.checkpointing
@@ -200,14 +197,6 @@ class Loop:
         for stage in live:
             threads.start(stage.interrupt, f"interrupt-{stage.task}")
 
-    def _watch_jvm(self) -> None:
-        """Fail the job when the JVM dies: no query can run in this process any more."""
-        died = jvm_process.await_death()
-        if died is not None:
-            log.error("%s", died)
-            self.jvm_died_at = time.monotonic()
-            self.fail_job(died)
-
     def publish(self) -> None:
         """Mark the runs that are over, wake all waits, and update the status."""
         with self.lock:
@@ -229,8 +218,7 @@ class Loop:
     # --- clocks -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the clocks and watch the JVM: the first query is about to start."""
-        threads.start(self._watch_jvm, "streamjob-jvm")
+        """Start the clocks: the first query is about to start."""
         threads.start(self._sample, "streamjob-sample")
         if self.config.checkpointing.interval:
             threads.start(self._checkpoint, "streamjob-checkpoint")
@@ -253,7 +241,7 @@ class Loop:
 
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
-        while not self.terminated.wait(SAMPLE_SECONDS) and self.jvm_died_at is None:
+        while not self.terminated.wait(SAMPLE_SECONDS):
             for stage in list(self.stages.values()):
                 try:
                     stage.sample()

@@ -59,6 +59,8 @@ class Job(Protocol):
 
     def begins(self) -> None: ...
 
+    def watch_jvm(self) -> None: ...
+
     def script_is_called_back(self) -> None: ...
 
 
@@ -268,6 +270,7 @@ class Starter:
 
     def _first_engine(self, engine: Engine) -> None:
         signals.ignore_sigterm(engine.jvm)
+        threads.start(self._job.watch_jvm, "streamjob-jvm")
         self._loop.begin()
 
     @contextmanager
