@@ -42,7 +42,7 @@ def main() -> int:
             console.saw(remedy)
         if place:
             evidence.show(place.kubectl, console)
-            console.saw("everything is left as it is, to look at; `make demo-down` takes it away")
+            console.saw("everything is left as it is, to look at; `make demo-down` removes it")
         return 1
     except KeyboardInterrupt:
         console.failed("interrupted; `make demo-down` takes away what is there")
@@ -69,9 +69,7 @@ def conclude(outcome: steps.Outcome, console: Console) -> None:
 def clean(place: Site, console: Console) -> None:
     if place.settings.keep:
         config = f"export KUBECONFIG={place.kubectl.kubeconfig}; " if place.kubectl.kubeconfig else ""
-        console.saw(
-            f"kept: {config}kubectl -n {place.namespace} get streamjobs; `make demo-down` takes it away"
-        )
+        console.saw(f"kept: {config}kubectl -n {place.namespace} get streamjobs; `make demo-down` removes it")
         return
     with console.chapter("Clean up", "KEEP=1 would keep it"):
         if place.booted:

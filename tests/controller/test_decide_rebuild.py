@@ -166,6 +166,6 @@ class TestNoDriver:
     def test_a_stopped_job_says_how_it_goes_on(self) -> None:
         d = decide(observed(job(state="Stopped", status=self.status()), index_problem=GONE), NOW)
         assert (
-            f"Set spec.state to Running: the job goes on from {self.SAVEPOINT}"
+            f"Set spec.state to Running: the job continues from {self.SAVEPOINT}"
             in d.status.conditions[0].message
         )

@@ -35,7 +35,7 @@ def test_stop_go_on_and_drain_from_a_shell(spark: SparkSession, feed: Feed, tmp_
     stopped = index(state).latest
     assert stopped is not None
     assert (
-        f"checkpoint {stopped.checkpoint}, savepoint {stopped.savepoint}: the next start goes on from it"
+        f"checkpoint {stopped.checkpoint}, savepoint {stopped.savepoint}: the next start resumes from it"
         in shown
     )
     code, shown = start(state, "--restore", str(stopped.savepoint), feed=feed).ended()

@@ -263,7 +263,7 @@ def test_a_topic_that_was_made_anew(topic: Topic) -> None:
         gone(topic.directory, topic.writer())
     topic.make()
     topic.add(3)
-    with pytest.raises(SourceGone, match=f"offset 10 of {topic.name}-0, which ends at 3: it was made anew"):
+    with pytest.raises(SourceGone, match=f"offset 10 of {topic.name}-0, which ends at 3: it was re-created"):
         gone(topic.directory, topic.writer())
     with pytest.raises(StreamingQueryException):
         topic.run()

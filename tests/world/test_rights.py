@@ -85,7 +85,7 @@ def test_o12_a_right_that_is_taken_away_is_told_and_its_return_is_enough(what: s
     said = stalled(World(SPECIAL[f"revoked-{what}"]))
     assert {c["reason"] for c in said} == {"Forbidden"}
     assert sentence in said[0]["message"]
-    assert "Give the controller the right" in said[0]["message"]
+    assert "Give the controller the permission" in said[0]["message"]
 
 
 def test_a_refusal_for_a_moment_is_told_nobody() -> None:

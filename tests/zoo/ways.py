@@ -27,7 +27,7 @@ from .oracles import Row
 from .running import LEFT_BECAUSE, PATIENCE, Ended, Home, Process
 
 STOPS = 2  # of a script, by which it is started again
-STOPPED = "the next start goes on from it"  # what local mode says of a stop
+STOPPED = "the next start resumes from it"  # what local mode says of a stop
 DRAINED = "AlreadyDrained"  # what it says where nothing is left
 SIGTERM_SHARE = 0.4  # of the stops
 BEFORE_ANY_QUERY = "before its first query began"  # what the log says where there was nothing to stop

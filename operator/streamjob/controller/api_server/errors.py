@@ -78,10 +78,10 @@ def error_of(code: int, data: bytes | str | None, headers: Any) -> KubeError:
         return NamespaceTerminating(code, message)
     if code == 403:
         return Forbidden(
-            code, message, remedy="Give the controller the right, or mend the policy or quota named here"
+            code, message, remedy="Give the controller the permission, or fix the policy or quota named here"
         )
     if code in (400, 422):
-        return Refused(code, message, remedy="Mend the field of the spec that the message names")
+        return Refused(code, message, remedy="Fix the field of the spec that the message names")
     after = headers.get("Retry-After")
     wait = min(float(after), PAUSE_MAX) if after and after.isdigit() else None
     return KubeError(code, message, retry_after=wait)

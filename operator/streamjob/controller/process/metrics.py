@@ -65,7 +65,7 @@ LEADER_TERM = Gauge(
 )
 TERMINATION_SECONDS = Histogram(
     "streamjob_termination_seconds",
-    "From the request to its checkpoint in the index, or until it was given up",
+    "From the request to its checkpoint in the index, or until it was aborted",
     ["mode", "outcome"],
     buckets=MINUTES,
     registry=REGISTRY,
@@ -246,7 +246,7 @@ class Jobs(Collector):
         )
         epoch = GaugeMetricFamily("streamjob_job_epoch", "Number of the driver's attempt", labels=named)
         stalled = GaugeMetricFamily(
-            "streamjob_job_stalled", "1: it cannot go on without a person", labels=named
+            "streamjob_job_stalled", "1: it cannot continue without a person", labels=named
         )
         degraded = GaugeMetricFamily(
             "streamjob_job_degraded", "1: one of its queries is dead, the others run on", labels=named
@@ -259,7 +259,7 @@ class Jobs(Collector):
         )
         deadline = GaugeMetricFamily(
             "streamjob_job_termination_deadline_timestamp_seconds",
-            "Until when the termination under way should be done",
+            "Until when the pending termination should be done",
             labels=named,
         )
         for f in facts:

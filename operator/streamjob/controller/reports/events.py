@@ -40,7 +40,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         found.append(KubernetesEvent(False, "CheckpointCompleted", text))
     aborted = new.aborted_checkpoint
     if aborted is not None and aborted != old.aborted_checkpoint:
-        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was given up, the job goes on: {aborted.reason}"
+        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was aborted, the job continues: {aborted.reason}"
         found.append(KubernetesEvent(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))
@@ -50,7 +50,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         and asked.failure is not None
         and (before is None or before.failure != asked.failure)
     ):
-        text = f"Savepoint {asked.request_id} was given up, the job goes on: {asked.failure}"
+        text = f"Savepoint {asked.request_id} was aborted, the job continues: {asked.failure}"
         found.append(KubernetesEvent(True, "SavepointGivenUp", text))
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)

@@ -46,7 +46,7 @@ from .policies import escalation, indexing, restarts, retention, savepoints, ter
 from .status import degraded, fail, seconds_until, seen
 
 TERMINAL_PHASES = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver runs
-TIMED_OUT_REMEDY = "Wait, mend what it waits for, or set spec.state to Cancelled"
+TIMED_OUT_REMEDY = "Wait, fix what it waits for, or set spec.state to Cancelled"
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -122,7 +122,7 @@ def cancel(c: Context) -> Decision | None:
         return terminal_states.at_its_end(c, s)
     if (decision := escalation.outcome(c, s)) is not None:
         return decision
-    text = "Cancelled; Running goes on from the latest checkpoint"
+    text = "Cancelled; Running continues from the latest checkpoint"
     return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
 
 
@@ -221,7 +221,9 @@ def begin_an_epoch(c: Context) -> Decision:
     do: tuple[Action, ...] = (actions.EnsureSecret(), *index, actions.CreateDriver(config, made_from))
     if again:
         return Decision(s, do)  # the conditions say what kept it from beginning
-    return c.decide(Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being made", do=do, status=s)
+    return c.decide(
+        Phase.STARTING, "Starting", f"The driver of epoch {epoch} is being created", do=do, status=s
+    )
 
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
@@ -293,9 +295,9 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
     step = reported.step.value if reported else "WaitingForDriver"
     answers = (
-        "The driver is being told"
+        "The request is on its way to the driver"
         if c.observed.driver
-        else "The driver has not answered yet; it is told when it does"
+        else "The driver has not answered yet; it gets the request when it does"
     )
     text = ((reported.progress or step) if reported else answers).rstrip(". ")
     s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status

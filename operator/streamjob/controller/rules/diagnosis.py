@@ -38,6 +38,10 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             return Problem(reason, f"the driver's container cannot be made: {message}", remedy)
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
         remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
+        if "PersistentVolumeClaim" in pod.unschedulable.message:
+            remedy = (
+                "See `kubectl describe pvc`: a claim of spec.storage.volumes needs a StorageClass or a volume"
+            )
         return Problem("Unschedulable", f"no node takes the driver: {pod.unschedulable.message}", remedy)
     return None
 
@@ -62,9 +66,7 @@ def death(observed: Observed) -> Problem:
         return report.problem
     if report is not None and report.evicted:
         message = "the driver was evicted and its savepoint was not done within the grace period"
-        remedy = (
-            "Raise spec.termination.gracePeriod; nothing is lost, it goes on from its checkpoint directories"
-        )
+        remedy = "Raise spec.termination.gracePeriod; nothing is lost, the job continues from its checkpoint directories"
         return Problem("Evicted", message, remedy, retryable=True)
     return _exited(pod.exit)
 

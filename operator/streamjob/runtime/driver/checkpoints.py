@@ -155,7 +155,7 @@ class Checkpoints:
         try:
             delete_savepoint(self.files, target)
         except StreamJobError as e:
-            log.warning("savepoint %s was given up and is not deleted: %s", target, e)
+            log.warning("savepoint %s was aborted and is not deleted: %s", target, e)
 
     def wait(self, effect: fx.RetryLater) -> Event:
         wait = RETRY_SECONDS[min(self._retries, len(RETRY_SECONDS) - 1)]
@@ -169,10 +169,10 @@ class Checkpoints:
         cause = self._causes.pop(effect.number, None)
         reason = f"{effect.reason}: {cause}" if cause else effect.reason
         if effect.again:
-            log.info("checkpoint %d is taken again: %s", effect.number, reason)
+            log.info("checkpoint %d is repeated: %s", effect.number, reason)
             self.asked.drop(effect.number)
         else:
-            log.warning("checkpoint %d is given up: %s", effect.number, reason)
+            log.warning("checkpoint %d is aborted: %s", effect.number, reason)
             if effect.request_id is not None:
                 return self._give_up(effect.number, effect.request_id, reason)
             self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))

@@ -212,7 +212,7 @@ class Work:
             own = self._board.status.durable
             self._board.update(known=known_records(self.checkpoints.files, self._config, reached, own))
         except (StreamJobError, StopIteration) as e:
-            log.warning("the checkpoints that are known cannot be told: %s", e)
+            log.warning("the known checkpoints cannot be reported: %s", e)
 
     def _say(self, task: str) -> Callable[[str], None]:
         def say(progress: str) -> None:

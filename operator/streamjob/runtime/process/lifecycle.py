@@ -218,12 +218,12 @@ class Exit:
         while not self._gone.wait(LOOK):
             if self._script_is_left and time.monotonic() > self._limit():
                 log.warning(
-                    "the script goes on after its queries have ended, for longer than it may: it is ended"
+                    "the script runs on after its queries have ended, for longer than it may: it is ended"
                 )
                 self.end_script(0)
             died_at = self._driver.jvm_died_at
             if died_at is not None and time.monotonic() > died_at + LAST:
-                log.warning("the script goes on without a JVM: it is ended")
+                log.warning("the script runs on without a JVM: it is ended")
                 self.end_script(1)
 
     @property

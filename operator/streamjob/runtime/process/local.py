@@ -217,7 +217,7 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         if record.scenario is None:
             driver.complete(record.checkpoint)
             continue
-        ended = "drained, nothing is left to resume" if record.drained else "the next start goes on from it"
+        ended = "drained, nothing is left to resume" if record.drained else "the next start resumes from it"
         where = f", savepoint {record.savepoint}" if record.savepoint else ""
         tell(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}")
         driver.complete(record.checkpoint)
@@ -267,6 +267,6 @@ def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:
 
 def cancel() -> None:
     """Handle the second Ctrl-C: exit at once, with code 130."""
-    tell("streamjob: cancelled; the next start goes on from the checkpoint directories")
+    tell("streamjob: cancelled; the next start continues from the checkpoint directories")
     log.info("the driver exits: cancelled by the second Ctrl-C; exit code 130")
     os._exit(130)

@@ -100,7 +100,7 @@ def _run_file(path: Path, application: Application) -> None:
     except SyntaxError as e:
         _print(e, None)
         raise ScriptSyntaxError(
-            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Mend the script and build its image again"
+            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Fix the script and build its image again"
         ) from None
     sys.argv = [application.file or "", *application.args]
     _put_on_path(path.resolve().parent)  # as Python does: the folder of the link's target

@@ -212,7 +212,7 @@ def raise_failure(query: StreamingQuery) -> None:
     if error is not None:
         raise QueryFailed(
             f"query {query.name or query.id} failed: {one_line(error)}",
-            remedy="See the driver's log for the cause; its next attempt goes on from the last committed batch",
+            remedy="See the driver's log for the cause; the next attempt continues from the last committed batch",
         )
 
 

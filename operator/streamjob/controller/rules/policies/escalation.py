@@ -115,7 +115,7 @@ def outcome(c: Context, s: Status) -> Decision | None:
     if e is None or c.observed.job.deleting:
         return None
     if not c.settled or latest is None:
-        text = f"{why(e)} The driver was killed, there is no savepoint. Running goes on from the latest checkpoint"
+        text = f"{why(e)} The driver was killed, there is no savepoint. Running continues from the latest checkpoint"
         return c.decide(Phase.CANCELLED, ESCALATED, text, stalled=True, status=s)
     taken = f"checkpoint {latest.checkpoint}" + (
         f", savepoint {latest.savepoint}" if latest.savepoint else ""
@@ -124,7 +124,7 @@ def outcome(c: Context, s: Status) -> Decision | None:
         return c.decide(Phase.STOPPED, "Stopped", f"{why(e)} Before that it had ended with {taken}", status=s)
     text = (
         f"{why(e)} It is stopped with {taken}; its windows are not flushed. "
-        "Set spec.state to Cancelled, and then to Drained to try again or to Running to go on"
+        "Set spec.state to Cancelled, and then to Drained to try again or to Running to continue"
     )
     return c.decide(Phase.STOPPED, ESCALATED, text, stalled=True, status=s)
 

@@ -23,7 +23,7 @@ def commit_the_checkpoint_to_the_index(c: Context) -> Decision | None:
     except (FormatError, ValueError) as e:
         if c.desired is DesiredState.CANCEL:
             return None
-        remedy = "Set spec.state to Cancelled; Running then goes on from the checkpoint directories"
+        remedy = "Set spec.state to Cancelled; Running then continues from the checkpoint directories"
         return c.stall(c.phase, Problem("IndexConflict", str(e), remedy))
     return (
         None

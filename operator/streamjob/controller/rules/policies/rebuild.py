@@ -47,7 +47,7 @@ def rebuild(c: Context) -> Decision | None:
         return None
     rebuilt = Problem(
         "IndexRebuilt",
-        f"{problem.message}: it was made anew from {len(index.checkpoints)} checkpoints that the driver and the savepoints know",
+        f"{problem.message}: it was rebuilt from {len(index.checkpoints)} checkpoints that the driver and the savepoints know",
         "Nothing has to be done; see who changes the ConfigMap, it is the operator's own",
     )
     s = fail(c.status, rebuilt, c.now)
@@ -87,7 +87,7 @@ def how_to_go_on(c: Context, problem: Problem) -> Problem:
     if problem.reason not in MENDED or savepoint is None or c.observed.pod is not None:
         return problem
     remedy = (
-        f"Set spec.state to Running: the job goes on from {savepoint}, and its driver has the index made anew"
+        f"Set spec.state to Running: the job continues from {savepoint}, and its driver rebuilds the index"
     )
     return replace(problem, remedy=remedy)
 

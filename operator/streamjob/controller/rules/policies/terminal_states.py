@@ -32,7 +32,7 @@ def rest(c: Context) -> Decision | None:
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
     if c.desired is DesiredState.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
-        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to go on"
+        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to continue"
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
     return None
 

@@ -207,7 +207,7 @@ def give_up_what_does_not_start(c: Context) -> Decision | None:
     problem = problem or Problem(
         "DriverNotStarted",
         f"the container of {pod.name if pod else 'the driver'} has not started within {limit}",
-        "See the Events of the pod; mend what they name (a volume, a ConfigMap or a Secret that is not there)",
+        "See the Events of the pod; fix what they name (a volume, a ConfigMap or a Secret that is not there)",
     )
     s = _back(c, c.status, problem)
     if pod is None:

@@ -89,8 +89,8 @@ def _kafka(
         f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: {_named(lost)}",
         lost,
         allowed=not source.flag("failondataloss", default=True),
-        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: it goes on "
-        "with what is left, and with a topic that was made anew from its end",
+        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: the query then "
+        "continues with what is left, and with a re-created topic from its end",
     )
 
 
@@ -105,7 +105,7 @@ def _lost(
         return f"offsets {start} to {found.earliest - 1} of {topic}-{number}, which were purged"
     if found.latest < max(start, end or 0):
         last = max(start, end or 0)
-        return f"offset {last} of {topic}-{number}, which ends at {found.latest}: it was made anew, or has lost records"
+        return f"offset {last} of {topic}-{number}, which ends at {found.latest}: it was re-created, or has lost records"
     return None
 
 
@@ -126,7 +126,7 @@ def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int |
             f"{_named(lost)}",
             lost,
             allowed=source.flag("ignoremissingfiles", default=session),
-            how=f"Put them back, or go on without them: set {IGNORE_MISSING} to true in spec.sparkConf",
+            how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in spec.sparkConf",
         )
     return told
 
@@ -137,7 +137,7 @@ def _refuse_or_tell(message: str, lost: Sequence[str], *, allowed: bool, how: st
     if not allowed:
         raise SourceGone(message, remedy=how)
     log.warning("%s; the script allows it", message)
-    return [Problem(SourceGone.reason, f"{message}. The job goes on without, as its script allows")]
+    return [Problem(SourceGone.reason, f"{message}. The job continues without, as its script allows")]
 
 
 def _named(lost: Iterable[str]) -> str:
