@@ -56,6 +56,7 @@ MODULES = (
             "outcomes",
             "decide",
             "act",
+            "recorder",
             "reconciler",
         )
     ),
