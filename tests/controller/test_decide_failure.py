@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -194,6 +195,14 @@ class TestStuck:
         _, why, do, d = look(o)
         assert (why, do) == (reason, [])
         assert d.requeue_after is None or d.requeue_after > 0
+
+    def test_a_claim_without_a_volume_has_a_remedy_of_its_own(self) -> None:
+        pod = unschedulable(MINUTE)
+        assert pod.unschedulable is not None
+        claim = replace(pod.unschedulable, message="pod has unbound immediate PersistentVolumeClaims")
+        o = observed(job(status={"epoch": 1}), pods=[replace(pod, unschedulable=claim)], index=index())
+        *_, d = look(o)
+        assert "kubectl describe pvc" in d.status.conditions[0].message
 
     def test_a_mended_spec_replaces_it_unless_it_starts_just_now(self) -> None:
         o = observed(job(generation=2, status={"epoch": 1}), pods=[waiting("ErrImagePull")], index=index())

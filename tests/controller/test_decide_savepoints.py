@@ -224,7 +224,7 @@ class TestOutcome:
         assert book(d).failure == f"{why.message}. Make room"
         (event,) = [e for e in events(o.job.status, d.status) if e.reason == "SavepointGivenUp"]
         assert event.warning
-        assert "the job goes on" in event.message
+        assert "the job continues" in event.message
 
     def test_a_driver_that_dies_leaves_it_to_the_next(self) -> None:
         gone = ran(phase="Restarting", restarts=failed(again=-SECOND), **asked())

@@ -89,7 +89,7 @@ def _kafka(
         f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: {_named(lost)}",
         lost,
         allowed=not source.flag("failondataloss", default=True),
-        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: the query then "
+        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: it then "
         "continues with what is left, and with a re-created topic from its end",
     )
 
