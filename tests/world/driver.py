@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.protocol import codec
 from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
 from streamjob.protocol.checkpoints import Checkpointing
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import (
@@ -68,7 +69,7 @@ class Driver:
         self._work = Work(self)
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
         if self._early:
-            self.coordinator.termination_announced()
+            self.coordinator.handle(ev.TerminationAnnounced())
         self._early_savepoint: SavepointRequest | None = None
         self._started = False
         self.script = Script(self)
@@ -131,14 +132,14 @@ class Driver:
 
     def all_started(self) -> None:
         self._started = True
-        self.take(self.coordinator.all_started)
+        self.take(ev.AllStarted())
         early, self._early = self._early, None
         savepoint, self._early_savepoint = self._early_savepoint, None
         if early is not None:
             if savepoint is not None:
                 problem = Problem("SavepointGivenUp", "the job is asked to end")
                 self.update(savepoint=SavepointStatus(savepoint.request_id, problem=problem, over=True))
-            self.take(lambda: self.coordinator.termination_requested(early))
+            self.take(ev.TerminationRequested(early))
         elif savepoint is not None:
             self.savepoint(savepoint)
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
@@ -147,7 +148,7 @@ class Driver:
 
     def checkpoint_due(self) -> None:
         if not self._terminated:
-            self.take(self.coordinator.checkpoint_due)
+            self.take(ev.CheckpointDue())
             self.later(self.config.checkpointing.interval, self.checkpoint_due)
 
     @property
@@ -183,10 +184,10 @@ class Driver:
             return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
         if not self._started:
             self._early = request
-            self.take(self.coordinator.termination_announced)
+            self.take(ev.TerminationAnnounced())
             return None
         try:
-            self.take(lambda: self.coordinator.termination_requested(request))
+            self.take(ev.TerminationRequested(request))
         except conflict as e:
             return Problem(e.reason, e.message)
         return None
@@ -201,16 +202,8 @@ class Driver:
             self.update(savepoint=SavepointStatus(request.request_id))
             return None
 
-        def begin() -> list[Any]:
-            effects: list[Any] = self.coordinator.savepoint_requested(
-                request.request_id, request.savepoint, request.timeout
-            )
-            if self.status.savepoint is None or self.status.savepoint.request_id != request.request_id:
-                self.update(savepoint=SavepointStatus(request.request_id))
-            return effects
-
         try:
-            self.take(begin)
+            self.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         except conflict as e:
             return Problem(e.reason, e.message)
         return None
@@ -233,7 +226,7 @@ class Driver:
         self.later(self.some(0.1, 2.0), lambda: self.update(known=told))
 
     def complete(self, announced: int) -> None:
-        self.take(lambda: self.coordinator.checkpoint_completed(self._work.numbers.get(announced, announced)))
+        self.take(ev.CheckpointCompleted(self._work.numbers.get(announced, announced)))
 
     def sigterm(self, grace: float) -> None:
         """As runtime/process/pod.py does it."""
@@ -267,8 +260,12 @@ class Driver:
 
     # --- the coordinator ------------------------------------------------------------------------------------
 
-    def take(self, event: Callable[[], list[Any]]) -> None:
-        effects = event()
+    def take(self, event: ev.Event) -> None:
+        effects = self.coordinator.handle(event)
+        if isinstance(event, ev.SavepointRequested):
+            known = self.status.savepoint
+            if known is None or known.request_id != event.request_id:
+                self.update(savepoint=SavepointStatus(event.request_id))
         self._publish()
         for effect in effects:
             if isinstance(effect, fx.Terminated):
@@ -279,10 +276,15 @@ class Driver:
                 leave = lambda code=code: self.leave(code, None)  # noqa: E731
                 self.later(self.some(0.1, 1.0), lambda leave=leave: self.meet("Leave", leave))
             elif isinstance(effect, fx.StartTimer):
-                fired = lambda e=effect: self.take(lambda: self.coordinator.timer_fired(e.timer, e.number))  # noqa: E731
+                fired = lambda e=effect: self.take(ev.TimerFired(e.timer, e.number))  # noqa: E731
                 self.later(effect.seconds, fired)
             else:
                 self._work.put(effect)
+        self.script.look()
+
+    def published(self) -> None:
+        """An effect has been carried out that no event answers."""
+        self._publish()
         self.script.look()
 
     # --- what it says, and its end ----------------------------------------------------------------------------
@@ -317,7 +319,7 @@ class Driver:
         that is in the index has left to a sink is the next driver's."""
         self._work.thrown(task)
         if moment == "Close":
-            return self.take(lambda: self.coordinator.closed(task))
+            return self.take(ev.Closed(task))
         if moment in [e.__name__ for e in OF_SINK] and not self.coordinator.tasks[task].can_fail:
             return self.fail_job(task)
         live = [q for q in self.queries.values() if q.since is not None]
@@ -331,7 +333,7 @@ class Driver:
                 other.since = None
                 boom = Problem("QueryFailed", f"{uid}: boom", "See the driver's log", retryable=True)
                 self.notes.failed[other.task] = boom
-                self.take(lambda t=other.task: self.coordinator.task_failed(t))
+                self.take(ev.TaskFailed(other.task))
         return None
 
     def fail_job(self, task: str) -> None:
@@ -340,7 +342,7 @@ class Driver:
         for query in self.queries.values():
             self.settle(query)
             query.since = None
-            self.coordinator.task_failed(query.task)
+            self.coordinator.handle(ev.TaskFailed(query.task))
         self._publish()
         # The script may handle the exception and leave with 0.
         code = self._rng.choice((0, 1, 3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamjob.protocol import events as ev
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import OperatorKind, OperatorRecord
@@ -101,7 +102,7 @@ class Script:
 
     def _end(self) -> None:
         self.ended = True
-        self.driver.take(self.driver.coordinator.script_ended)
+        self.driver.take(ev.ScriptEnded())
 
     def _refresh_later(self) -> None:
         """`query.stop(); query = ….start()`, again and again, of its last query."""
@@ -111,7 +112,7 @@ class Script:
             if self.ended or self._busy or self.driver.request is not None or self.is_over(query):
                 return self._refresh_later()
             self._busy = True
-            self.driver.take(lambda: self.driver.coordinator.script_stopped(query.task))
+            self.driver.take(ev.ScriptStopped(query.task))
             return self._until_over(query)
 
         self.driver.later(self.driver.some(5.0, 60.0), refresh)
@@ -157,18 +158,14 @@ class Script:
         if plan.start is Start.FINISHED and before is None:
             query.finished = True
             batch = directory.batch if directory.batch >= 0 else None
-            driver.take(lambda: driver.coordinator.task_restored_finished(query.task, upstream, batch))
+            driver.take(ev.TaskRestoredFinished(query.task, upstream, batch))
             return False
         reads = not directory.drained and driver.request is None
         drained = directory.drained
-        driver.take(
-            lambda: driver.coordinator.task_started(
-                query.task, upstream, commits=sink is not None, drained=drained
-            )
-        )
+        driver.take(ev.TaskStarted(query.task, upstream, commits=sink is not None, drained=drained))
         world.oracle.query_started(driver, query)
         if drained and before is None:
-            driver.take(lambda: driver.coordinator.input_ended(query.task))
+            driver.take(ev.InputEnded(query.task))
         if not reads or driver.coordinator.tasks[query.task].step is not None:
             return True
         query.since = world.loop.time()
@@ -180,12 +177,11 @@ class Script:
 
     def _input_ends(self, query: Query, *, exhausted: bool) -> None:
         """:param exhausted: by its trigger, availableNow: as far as its script knows it may start again."""
-        c = self.driver.coordinator
         if query.since is None or self.driver.queries[query.uid] is not query:
             return
         self.driver.settle(query)
         query.since = None
         if exhausted:
-            self.driver.take(lambda: c.run_ended(query.task, exhausted=True))
+            self.driver.take(ev.RunEnded(query.task, exhausted=True))
         else:
-            self.driver.take(lambda: c.input_ended(query.task))
+            self.driver.take(ev.InputEnded(query.task))

@@ -7,12 +7,13 @@ its last.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
+from streamjob.protocol.events import Event
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.runtime.driver.event_loop import OF_RUN
@@ -21,8 +22,6 @@ from .query import BATCH, Query
 
 if TYPE_CHECKING:
     from .driver import Driver
-
-Event = Callable[[], "list[Any]"]
 
 # The longest that an effect takes.
 DURATIONS = {
@@ -66,7 +65,10 @@ class Work:
             return isinstance(effect, OF_RUN) and self.driver.queries.get(lane) is not run
 
         def done() -> None:
-            answer(None if is_stale() else getattr(self, f"_{type(effect).__name__.lower()}")(effect))
+            event = None if is_stale() else getattr(self, f"_{type(effect).__name__.lower()}")(effect)
+            if event is None and type(effect) is not fx.FireMaxWatermark:
+                self.driver.published()
+            answer(event)
 
         def answer(event: Event | None) -> None:
             self._busy.discard(lane)
@@ -83,7 +85,7 @@ class Work:
         query = self.driver.queries[effect.task]
         batch = self.driver.settle(query)
         query.since = None
-        return lambda: self.driver.coordinator.boundary_reached(effect.task, batch)
+        return ev.BoundaryReached(effect.task, batch)
 
     _catchup = _stopatboundary
 
@@ -94,31 +96,28 @@ class Work:
             directory.drained = True
             directory.batch += 1  # its offsets; the commit follows
 
-        def fired() -> list[Any]:
-            if self.driver.queries[effect.task] is not run:
-                return []
-            directory.flushed = True
-            return self.driver.coordinator.max_watermark_fired(effect.task, directory.batch)
+        def fired() -> None:
+            if self.driver.queries[effect.task] is run:
+                directory.flushed = True
+                self.driver.take(ev.MaxWatermarkFired(effect.task, directory.batch))
 
-        self.driver.meet(
-            "Flushed", lambda: self.driver.later(0.2, lambda: self.driver.take(fired)), effect.task
-        )
+        self.driver.meet("Flushed", lambda: self.driver.later(0.2, fired), effect.task)
         return None
 
     def _finish(self, effect: fx.Finish) -> Event:
-        return lambda: self.driver.coordinator.finished(effect.task)
+        return ev.Finished(effect.task)
 
     def _close(self, effect: fx.Close) -> Event:
-        return lambda: self.driver.coordinator.closed(effect.task)
+        return ev.Closed(effect.task)
 
-    def _cancel(self, effect: fx.Cancel) -> Event:
-        return list
+    def _cancel(self, effect: fx.Cancel) -> None:
+        pass
 
     def _snapshot(self, effect: fx.Snapshot) -> Event:
         query = self.driver.queries[effect.task]
         batch = self.driver.settle(query)
         self._pre_commit(query, effect.number)
-        return lambda: self.driver.coordinator.snapshot_taken(effect.task, effect.number, batch)
+        return ev.SnapshotTaken(effect.task, effect.number, batch)
 
     def _pre_commit(self, query: Query, number: int) -> None:
         if query.sink is not None and query.directory.batch > query.sink.visible:
@@ -139,7 +138,7 @@ class Work:
         self.driver.notes.stuck = None
         if effect.savepoint is not None and self.driver.world.storage.full:
             self.driver.notes.stuck = Problem("StorageFull", f"cannot write {effect.savepoint}", "Make room")
-            return lambda: self.driver.coordinator.checkpoint_failed(effect.number)
+            return ev.CheckpointFailed(effect.number)
         if effect.savepoint is not None and effect.scenario is None:
             self.driver.world.storage.savepoints[effect.savepoint] = record
             self._targets[effect.number] = effect.savepoint
@@ -148,7 +147,7 @@ class Work:
             first = self.driver.world.storage.savepoints.setdefault(effect.savepoint, record)
             record = replace(first, epoch=self.driver.config.epoch, stages=record.stages)
         self._records[effect.number] = record
-        return lambda: self.driver.coordinator.checkpoint_durable(effect.number)
+        return ev.CheckpointDurable(effect.number)
 
     def _stage_record(self, query: Query, effect: fx.StoreCheckpoint) -> StageRecord:
         done = query.task in effect.finished
@@ -161,34 +160,31 @@ class Work:
         return StageRecord(query.uid, (task,), operators)
 
     def _retrylater(self, effect: fx.RetryLater) -> Event:
-        return self.driver.coordinator.retry
+        return ev.RetryDue()
 
-    def _announcecheckpoint(self, effect: fx.AnnounceCheckpoint) -> Event:
+    def _announcecheckpoint(self, effect: fx.AnnounceCheckpoint) -> None:
         record = self._records.pop(effect.number)
         self.numbers[record.checkpoint] = effect.number
         asked = self.driver.status.savepoint
         if asked is not None and asked.request_id == record.request_id:
             self.driver.update(savepoint=replace(asked, completed=record, problem=None, over=True))
         if record.savepoint is not None and record.scenario is None:
-            return list
+            return
         self.driver.update(completed=record)
         if record.scenario is not None:
             self.driver.durable()
-        return list
 
-    def _abortcheckpoint(self, effect: fx.AbortCheckpoint) -> Event:
+    def _abortcheckpoint(self, effect: fx.AbortCheckpoint) -> None:
         asked, target = self.driver.status.savepoint, self._targets.pop(effect.number, None)
         if asked is not None and effect.request_id == asked.request_id:
             problem = Problem("SavepointGivenUp", effect.reason)
             self.driver.update(savepoint=replace(asked, problem=problem, over=True))
             self.driver.world.storage.savepoints.pop(target or "", None)
-        return list
 
-    def _notifycomplete(self, effect: fx.NotifyComplete) -> Event:
+    def _notifycomplete(self, effect: fx.NotifyComplete) -> None:
         query = self.driver.queries[effect.task]
         if query.sink is not None:
             query.sink.commit(effect.number)
-        return list
 
-    def _aborttransactions(self, effect: fx.AbortTransactions) -> Event:
-        return list
+    def _aborttransactions(self, effect: fx.AbortTransactions) -> None:
+        pass

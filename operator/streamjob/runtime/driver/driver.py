@@ -17,8 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ... import job
+from ...protocol import events as ev
 from ...protocol.coordinator import TerminationConflict
-from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
 from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..query.task import Stage
@@ -69,7 +69,7 @@ class Driver:
         # query that is drained too early never reads what its upstream has left.
         self._early = config.termination and replace(config.termination, epoch=config.epoch)
         if self._early:
-            self._coordinator.termination_announced()
+            self._coordinator.handle(ev.TerminationAnnounced())
         self._early_savepoint: SavepointRequest | None = None
         self._early_since: float | None = None  # on the clock of time.monotonic()
         self._settled = False
@@ -94,14 +94,14 @@ class Driver:
                 )
             if not self._settled:
                 self._early = request
-                self._loop.take(self._coordinator.termination_announced)
+                self._loop.take(ev.TerminationAnnounced())
                 return
         self._terminate(request)
 
     def _terminate(self, request: TerminationRequest) -> None:
         log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
         self.requested_at = self.requested_at or time.monotonic()
-        self._loop.take(lambda: self._coordinator.termination_requested(request))
+        self._loop.take(ev.TerminationRequested(request))
 
     def savepoint(self, request: SavepointRequest) -> None:
         """Begin an on-demand savepoint. Returns at once; the status shows the progress.
@@ -118,15 +118,8 @@ class Driver:
                 self._early_savepoint = request
                 self._loop.work.asked.begin(request.request_id)
                 return
-            self._loop.take(lambda: self._savepoint(request))
-
-    def _savepoint(self, request: SavepointRequest) -> list[Effect]:
-        effects = self._coordinator.savepoint_requested(
-            request.request_id, request.savepoint, request.timeout
-        )
+            self._loop.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)
-        self._loop.work.asked.begin(request.request_id)
-        return effects
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Begin to delete expired savepoints. Returns at once; the status lists the deleted ones.
@@ -145,7 +138,7 @@ class Driver:
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the checkpoint is committed to the index."""
-        self._loop.take(lambda: self._coordinator.checkpoint_completed(checkpoint))
+        self._loop.take(ev.CheckpointCompleted(checkpoint))
 
     def complete_announced(self) -> None:
         """Complete the announced checkpoint without the index, because there is no time to wait for it.
@@ -214,7 +207,7 @@ class Driver:
         """
         with self._loop.lock:
             naming.refuse_shards(uid, parallelism, self.stages)
-            self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
+            self._loop.take(ev.StageExpected(uid, parallelism))
 
     def _edge_declared(self, writer: str, reader: str) -> None:
         """Tell the coordinator about an edge to a running stage. Others get their edges when they start.
@@ -223,7 +216,7 @@ class Driver:
         """
         own = self._starter.edge_declared(writer, reader)
         if own is not None:
-            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer, own_sources=own))
+            self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     # --- what the script does: stop and wait ------------------------------------------------------------------
@@ -241,7 +234,7 @@ class Driver:
         for stage in stages:
             with self._loop.lock:
                 if self.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(lambda task=stage.task: self._coordinator.script_stopped(task))  # type: ignore[misc]
+                    self._loop.take(ev.ScriptStopped(stage.task))
         if not in_callback():
             self.waits.until(lambda: all(s.over.is_set() for s in stages), None)
         elif (caller := running_batch_function()) is not None:
@@ -273,7 +266,7 @@ class Driver:
         epoch.
         """
         if self.sessions.put_off_is_pending and not in_callback():
-            self._loop.take(self._coordinator.flush_nothing_exhausted)
+            self._loop.take(ev.SessionEnded())
             self.sessions.end_put_off()
 
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
@@ -362,7 +355,7 @@ class Driver:
     def _settle(self) -> None:
         with self._loop.lock:
             self._settled = True
-            self._loop.take(self._coordinator.all_started)
+            self._loop.take(ev.AllStarted())
             early, self._early = self._early, None
             savepoint, self._early_savepoint = self._early_savepoint, None
             if early is not None:
@@ -390,7 +383,7 @@ class Driver:
         with self._loop.lock:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
             if not ends_by_itself and not self._starter.calls_back and self.waits.script_is_blocked():
-                self._loop.take(self._coordinator.script_blocked)
+                self._loop.take(ev.ScriptBlocked())
         self._give_up_a_drain_of_the_dead()
 
     def _give_up_a_drain_of_the_dead(self) -> None:
@@ -417,7 +410,7 @@ class Driver:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self._settle()
         self._script_ended = True
-        self._loop.take(self._coordinator.script_ended)
+        self._loop.take(ev.ScriptEnded())
         with self._loop.changed:
             self._loop.changed.wait_for(lambda: self.terminated.is_set() or self._is_dead())
         if not self.terminated.is_set() and self.failure is None:

@@ -13,9 +13,11 @@ from typing import Any
 from ... import job
 from ...job import Moment
 from ...protocol import effects as fx
+from ...protocol import events as ev
 from ...protocol.coordinator import Coordinator
 from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
+from ...protocol.events import Event
 from ...protocol.graph import task_id
 from ...protocol.messages import AbortedCheckpoint, DriverConfig, Problem
 from ...protocol.records import CheckpointRecord, StageRecord
@@ -36,8 +38,6 @@ from .status import Notes, problem_of
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
-
-Event = Callable[[], "list[Effect]"]
 
 # Between attempts to write a checkpoint, where the last one repeats; and to commit or abort transactions,
 # where it does not.
@@ -86,7 +86,7 @@ class Work:
         self._announcing = threading.Lock()
         self._newest = 0  # number of the newest announced checkpoint
         self.durable = threading.Event()  # the final checkpoint is written, in the index or not
-        self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
+        self._of_run: dict[type[Any], Callable[[Any, Stage], Event | None]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
             fx.FireMaxWatermark: self._fire,
@@ -94,7 +94,7 @@ class Work:
             fx.Close: self._close,
             fx.Cancel: self._cancel,
         }
-        self._of_job: dict[type[Any], Callable[[Any], Event]] = {
+        self._of_job: dict[type[Any], Callable[[Any], Event | None]] = {
             fx.Snapshot: self._snapshot,
             fx.StoreCheckpoint: self._store,
             fx.RetryLater: self._wait,
@@ -104,11 +104,11 @@ class Work:
             fx.AbortTransactions: self._abort_transactions,
         }
 
-    def carry_out(self, effect: Effect, run: Stage | None) -> Event:
+    def carry_out(self, effect: Effect, run: Stage | None) -> Event | None:
         """Carry out one effect.
 
         :param run: the run of the effect's task, None for an effect of the job.
-        :returns: the event for the coordinator, to be called under the lock.
+        :returns: the event that reports the result, None if nothing waits for one.
         :raises StreamJobError: the effect failed. The task resumes from what is durable.
         """
         if type(effect) in self._of_run:
@@ -120,14 +120,14 @@ class Work:
 
     def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
         batch = run.stop_at_boundary(self._say(effect.task))
-        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+        return ev.BoundaryReached(effect.task, batch)
 
     def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
         batch = run.catch_up(self._say(effect.task))
         log.info(
             "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
         )
-        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+        return ev.BoundaryReached(effect.task, batch)
 
     def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
         task = effect.task
@@ -142,16 +142,16 @@ class Work:
             if result.timers_left:
                 self._board.warn(endless(task, result))
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
-        return lambda: self._coordinator.max_watermark_fired(task, batch)
+        return ev.MaxWatermarkFired(task, batch)
 
     def _finish(self, effect: fx.Finish, run: Stage) -> Event:
         self._call(run, Moment.END_OF_DATA)
         self._call(run, Moment.FINISH)
-        return lambda: self._coordinator.finished(effect.task)
+        return ev.Finished(effect.task)
 
     def _close(self, effect: fx.Close, run: Stage) -> Event:
         self._call(run, Moment.CLOSE)
-        return lambda: self._coordinator.closed(effect.task)
+        return ev.Closed(effect.task)
 
     def _call(self, run: Stage, moment: Moment) -> None:
         """Call the script's hooks.
@@ -171,9 +171,8 @@ class Work:
                 + ("it is not called again" if moment is Moment.CLOSE else "the next attempt calls it again"),
             ) from e
 
-    def _cancel(self, _: fx.Cancel, run: Stage) -> Event:
+    def _cancel(self, _: fx.Cancel, run: Stage) -> None:
         run.interrupt()
-        return list
 
     # --- checkpoints ------------------------------------------------------------------------------------------
 
@@ -184,9 +183,9 @@ class Work:
         batch = stage.directory.latest_commit()
         if stage.transactions is not None:
             stage.transactions.pre_commit(effect.number, batch)
-        return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
+        return ev.SnapshotTaken(effect.task, effect.number, batch)
 
-    def _store(self, effect: fx.StoreCheckpoint) -> Event:
+    def _store(self, effect: fx.StoreCheckpoint) -> Event | None:
         if effect.scenario is None and effect.savepoint is not None:
             return self._store_beside(effect, effect.savepoint)
         number = effect.number
@@ -202,13 +201,13 @@ class Work:
             self._causes[number] = e.message  # reported if a periodic one is aborted
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
-            return lambda: self._coordinator.checkpoint_failed(number)
+            return ev.CheckpointFailed(number)
         self._notes.stuck, self._retries = None, 0
         self._begun.pop(number, None)
         log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
+        return ev.CheckpointDurable(number)
 
-    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
+    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event | None:
         """Write an on-demand savepoint. No failure of it fails the job."""
         number, request_id = effect.number, effect.request_id or ""
         begun = self._begun.setdefault(number, time.monotonic())
@@ -225,13 +224,13 @@ class Work:
         if self.asked.leave(number):
             if self.asked.is_over(request_id):  # else another attempt is about to use the same URI
                 self._discard(number)
-            return list
+            return None
         if problem is not None:
             self.asked.stuck(request_id, problem)
-            return lambda: self._coordinator.checkpoint_failed(number)
+            return ev.CheckpointFailed(number)
         self._retries = 0
         log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
+        return ev.CheckpointDurable(number)
 
     def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
         for task, of in effect.pre_commit.items():
@@ -241,11 +240,10 @@ class Work:
                 batch = stage.directory.latest_commit() if failed else effect.batches[task]
                 stage.transactions.pre_commit(of, batch)
 
-    def _give_up(self, number: int, request_id: str, reason: str) -> Event:
+    def _give_up(self, number: int, request_id: str, reason: str) -> None:
         self.asked.give_up(request_id, reason[:1000])
         if self.asked.drop(number):
             self._discard(number)
-        return list
 
     def _discard(self, number: int) -> None:
         """Delete an aborted savepoint, which was never reported.
@@ -290,9 +288,9 @@ class Work:
         self._retries += 1
         log.info("the next attempt follows in %.0f s", wait)
         time.sleep(wait)
-        return self._coordinator.retry
+        return ev.RetryDue()
 
-    def _abort(self, effect: fx.AbortCheckpoint) -> Event:
+    def _abort(self, effect: fx.AbortCheckpoint) -> None:
         self._begun.pop(effect.number, None)
         cause = self._causes.pop(effect.number, None)
         reason = f"{effect.reason}: {cause}" if cause else effect.reason
@@ -302,9 +300,9 @@ class Work:
         else:
             log.warning("checkpoint %d is given up: %s", effect.number, reason)
             if effect.request_id is not None:
-                return self._give_up(effect.number, effect.request_id, reason)
-            self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
-        return list
+                self._give_up(effect.number, effect.request_id, reason)
+            else:
+                self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
 
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
@@ -361,11 +359,11 @@ class Work:
         drains = effect.scenario is not None and effect.scenario.is_drain
         return started + (at_the_end(carried) if drains and all(s.finished for s in started) else carried)
 
-    def _announce(self, effect: fx.AnnounceCheckpoint) -> Event:
+    def _announce(self, effect: fx.AnnounceCheckpoint) -> None:
         with self._announcing:  # several checkpoints may become durable at the same time
-            return self._announce_in_order(effect.number)
+            self._announce_in_order(effect.number)
 
-    def _announce_in_order(self, number: int) -> Event:
+    def _announce_in_order(self, number: int) -> None:
         record = self._records.pop(number)
         if number > self._newest:
             self._newest = number
@@ -376,14 +374,13 @@ class Work:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
             # It has its own field in the status: no later checkpoint replaces it before the index has it.
-            return list
+            return
         told = self._board.status.completed
         if told is None or told.checkpoint < number:
             self._board.update(completed=record)
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")
             self.durable.set()  # after the update: whoever waits for it reports the board's status
-        return list
 
     @property
     def _files(self) -> HadoopFiles:
@@ -391,15 +388,13 @@ class Work:
 
     # --- transactions -----------------------------------------------------------------------------------------
 
-    def _commit(self, effect: fx.NotifyComplete) -> Event:
+    def _commit(self, effect: fx.NotifyComplete) -> None:
         if (transactions := self._stages[effect.task].transactions) is not None:
             self._persist(lambda: transactions.commit(effect.number))
-        return list
 
-    def _abort_transactions(self, effect: fx.AbortTransactions) -> Event:
+    def _abort_transactions(self, effect: fx.AbortTransactions) -> None:
         if (transactions := self._stages[effect.task].transactions) is not None:
             self._persist(lambda: transactions.abort_after(effect.after))
-        return list
 
     def _persist(self, step: Callable[[], None]) -> None:
         """Commit or abort transactions, with retries.

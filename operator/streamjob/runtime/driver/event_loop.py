@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ...protocol import events as ev
 from ...protocol.checkpoints import Checkpointing
 from ...protocol.coordinator import Coordinator
 from ...protocol.effects import (
@@ -29,6 +30,7 @@ from ...protocol.effects import (
     Terminated,
 )
 from ...protocol.errors import StreamJobError
+from ...protocol.events import Event
 from ...protocol.graph import task_id
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages import DriverConfig, Mode
@@ -82,14 +84,17 @@ class Loop:
         self._board = board
         self._last_start = time.monotonic()
 
-    def take(self, event: Callable[[], list[Effect]]) -> None:
+    def take(self, event: Event) -> None:
         """Give the coordinator an event and carry out the resulting effects.
 
         The effects of one task are carried out in order, whichever events they come from. Different tasks,
         and the effects of the job, run in parallel.
         """
         with self.lock:
-            effects = event()
+            effects = self.coordinator.handle(event)
+            log.debug("%s: %s", event, effects)
+            if isinstance(event, ev.SavepointRequested):
+                self.work.asked.begin(event.request_id)  # before any effect of it changes the entry
             of_job: list[tuple[Effect, Stage | None]] = []
             for effect in effects:
                 stage = self.stages.get(getattr(effect, "task", ""))
@@ -125,11 +130,11 @@ class Loop:
         else:
             # Splits are assigned to a shard once: when it has read them, its input has ended.
             if stage.sharded and stage.exhausts:
-                self._of_run(stage, lambda: self.coordinator.input_ended(stage.task))
+                self._of_run(stage, ev.InputEnded(stage.task))
             else:
-                self._of_run(stage, lambda: self.coordinator.run_ended(stage.task, exhausted=stage.exhausts))
+                self._of_run(stage, ev.RunEnded(stage.task, exhausted=stage.exhausts))
 
-    def _of_run(self, stage: Stage, event: Callable[[], list[Effect]]) -> None:
+    def _of_run(self, stage: Stage, event: Event) -> None:
         """Take an event of a run, unless another run has followed."""
         with self.lock:
             if self.stages.get(stage.task) is stage:
@@ -165,7 +170,7 @@ class Loop:
                     other.failure = other.failure or error
                     self.notes.failed[other.task] = problem_of(error, stage.task)
                     taken_down.append(other)
-                    self.take(lambda task=other.task: self.coordinator.task_failed(task))  # type: ignore[misc]
+                    self.take(ev.TaskFailed(other.task))
             self.publish()
         if self.stops and BatchEndedByStop.caused(error):
             log.info("stage %s: the stop has ended its batch, which runs again in the next epoch", stage.task)
@@ -188,7 +193,7 @@ class Loop:
             for stage in live:  # before the first event, which wakes the script that waits for one of them
                 stage.failure = stage.failure or error
             for stage in live:
-                self.take(lambda task=stage.task: self.coordinator.task_failed(task))  # type: ignore[misc]
+                self.take(ev.TaskFailed(stage.task))
             self.publish()
         for stage in live:
             threads.start(stage.interrupt, f"interrupt-{stage.task}")
@@ -228,12 +233,12 @@ class Loop:
         return time.monotonic() - self._last_start if self.stages else -math.inf
 
     def _start_timer(self, effect: StartTimer) -> None:
-        fired = lambda: self.take(lambda: self.coordinator.timer_fired(effect.timer, effect.number))  # noqa: E731
-        threads.own(threading.Timer(effect.seconds, fired)).start()
+        fired = ev.TimerFired(effect.timer, effect.number)
+        threads.own(threading.Timer(effect.seconds, self.take, [fired])).start()
 
     def _checkpoint(self) -> None:
         while not self.terminated.wait(self.config.checkpointing.interval):
-            self.take(self.coordinator.checkpoint_due)
+            self.take(ev.CheckpointDue())
 
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
@@ -267,7 +272,7 @@ class Loop:
         except StreamJobError as e:
             self.fail(stage, e)
             return
-        self._of_run(stage, lambda: self.coordinator.input_ended(stage.task, rest=end.leaves_rest))
+        self._of_run(stage, ev.InputEnded(stage.task, rest=end.leaves_rest))
 
     # --- effects ----------------------------------------------------------------------------------------------
 
@@ -311,7 +316,7 @@ class Loop:
                 self._board.warn(
                     problem_of(e, effect.task)
                 )  # the final checkpoint is complete: nothing fails
-                self.take(lambda: self.coordinator.closed(effect.task))
+                self.take(ev.Closed(effect.task))
             elif stage is None or self._is_owed(effect):
                 self.fail_job(e)
             else:
@@ -321,7 +326,9 @@ class Loop:
             with self.lock:
                 if stage is not None:
                     self.notes.progress.pop(stage.task, None)  # the step is done, so its progress is outdated
-                if not self._is_stale(effect, stage):
+                if event is None:
+                    self.publish()
+                elif not self._is_stale(effect, stage):
                     self.take(event)
         except Exception as e:  # a bug of ours: fail, so that nobody waits for ever
             log.exception("what %s has come to is no event", effect)

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ... import job
+from ...protocol import events as ev
 from ...protocol.messages import DriverConfig, Problem
 from ...sinks.transactional import TransactionalSink
 from ..jvm import signals
@@ -233,13 +234,13 @@ class Starter:
             self._loop.notes.failed.pop(task, None)
             if stage.finished:
                 batch = stage.directory.latest_commit()
-                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
+                self._loop.take(ev.TaskRestoredFinished(task, tuple(upstream), batch))
                 return
             own = self._own_sources(stage.uid, stage.ends)
             self._loop.take(
-                lambda: c.task_started(
+                ev.TaskStarted(
                     task,
-                    upstream,
+                    tuple(upstream),
                     commits=stage.transactions is not None,
                     own_sources=own,
                     drained=drained,
