@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from streamjob.controller import kube, leader, names, reconciler
-from streamjob.protocol import coordinator
 
 from .apiserver import Obj
 from .network import Api, Session, for_ever, travel
@@ -31,7 +30,6 @@ class Product:
     reconciler: ModuleType = reconciler
     kube: ModuleType = kube
     leader: ModuleType = leader
-    coordinator: ModuleType = coordinator
 
 
 class Alone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +40,7 @@ class Run:
         self.figures = Figures()
         self.failure: Exception | None = None
         self.over, self.reads, self.may_read = threading.Event(), threading.Event(), threading.Event()
-        self.transactions = self.keeper = self.query = None
+        self.transactions = None
         self.failed_by_itself = self.stopped_by_request = False
         self.stopped = 0
         self.takes_over: Run | None = None
@@ -47,6 +48,9 @@ class Run:
 
     def continues(self, other: Run) -> bool:
         return self is other or self.takes_over is other
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error
 
     def latest_commit(self) -> int:
         self.reads.set()
@@ -77,9 +81,7 @@ def loop() -> Iterator[Loop]:
 
 def start(loop: Loop) -> Run:
     run = Run()
-    with loop.lock:
-        loop.stages["a"] = run  # type: ignore[assignment]
-        loop.take(ev.TaskStarted("a"))
+    loop.enter(run, ev.TaskStarted("a"))  # type: ignore[arg-type]
     return run
 
 
@@ -132,7 +134,12 @@ def test_a_final_checkpoint_is_tried_again_soon_whatever_came_before(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("streamjob.runtime.driver.effects.time.sleep", waits.append)
+    me, sleep = threading.current_thread(), time.sleep
+
+    def note(seconds: float) -> None:
+        waits.append(seconds) if threading.current_thread() is me else sleep(seconds)
+
+    monkeypatch.setattr("streamjob.runtime.driver.effects.time.sleep", note)
     run = start(loop)
     run.may_read.set()
     for number in range(1, 4):  # periodic ones, which cannot be written
@@ -274,9 +281,7 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
     second = Run()
     with loop.lock:
         assert loop.coordinator.is_ending("a")
-        second.takes_over = first
-        loop.stages["a"] = second  # type: ignore[assignment]
-        loop.take(ev.TaskStarted("a"))
+        loop.enter(second, ev.TaskStarted("a"))  # type: ignore[arg-type]
     second.may_read.set()
     fired: list[bool] = []
     second.fire_max_watermark = lambda: fired.append(True)  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,6 +29,7 @@ from .event_loop import Loop
 from .job_stopped import BatchEndedByStop, JobStopped
 from .managed_query import ManagedJvmQuery, in_callback
 from .query_start import Starter
+from .requests import Requests
 from .sessions import Sessions
 from .status_board import StatusBoard
 from .waits import Waits
@@ -64,15 +64,8 @@ class Driver:
         self._loop.on_sample = self._sampled
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
-        # A termination that an earlier epoch did not finish, or that comes while the script still starts its
-        # queries. It is carried out when all have started: until then the edges are not all known, and a
-        # query that is drained too early never reads what its upstream has left.
-        self._early = config.termination and replace(config.termination, epoch=config.epoch)
-        if self._early:
-            self._coordinator.handle(ev.TerminationAnnounced())
-        self._early_savepoint: SavepointRequest | None = None
+        self._requests = Requests(config, self._loop.dispatcher)
         self._early_since: float | None = None  # on the clock of time.monotonic()
-        self._settled = False
         self._script_ended = False
         self._dead_since: float | None = None
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
@@ -88,20 +81,12 @@ class Driver:
         :raises TerminationConflict: another termination is in progress.
         """
         with self._loop.lock:
-            if self._early is not None and self._early.request_id != request.request_id:
-                raise TerminationConflict(
-                    f"termination {self._early.request_id} comes first", remedy="Wait for it"
-                )
-            if not self._settled:
-                self._early = request
-                self._loop.take(ev.TerminationAnnounced())
-                return
-        self._terminate(request)
+            self._requests.terminate(request)
+            self._note_request()
 
-    def _terminate(self, request: TerminationRequest) -> None:
-        log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
-        self.requested_at = self.requested_at or time.monotonic()
-        self._loop.take(ev.TerminationRequested(request))
+    def _note_request(self) -> None:
+        if self._coordinator.request is not None:
+            self.requested_at = self.requested_at or time.monotonic()
 
     def savepoint(self, request: SavepointRequest) -> None:
         """Begin an on-demand savepoint. Returns at once; the status shows the progress.
@@ -109,17 +94,7 @@ class Driver:
         :raises TerminationConflict: the job is ending, with a savepoint of its own.
         """
         with self._loop.lock:
-            if self._early is not None:
-                raise TerminationConflict(
-                    f"termination {self._early.request_id} comes first", remedy="Use the savepoint of it"
-                )
-            if not self._settled:
-                # A savepoint without the queries that have yet to start would not be one of the whole job.
-                self._early_savepoint = request
-                self._loop.work.asked.begin(request.request_id)
-                return
-            self._loop.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
-        log.info("savepoint requested: %s", request.request_id)
+            self._requests.savepoint(request)
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Begin to delete expired savepoints. Returns at once; the status lists the deleted ones.
@@ -354,25 +329,16 @@ class Driver:
 
     def _settle(self) -> None:
         with self._loop.lock:
-            self._settled = True
-            self._loop.take(ev.AllStarted())
-            early, self._early = self._early, None
-            savepoint, self._early_savepoint = self._early_savepoint, None
-            if early is not None:
-                self._terminate(early)
-            if savepoint is not None:
-                try:
-                    self.savepoint(savepoint)
-                except TerminationConflict as e:
-                    self._loop.work.asked.give_up(savepoint.request_id, e.message)
+            self._requests.settle()
+            self._note_request()
 
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
-        patience = HURRY if self._early and not self._coordinator.awaits_tasks else PATIENCE
-        if self._early and self._early_since is None and self.stages:
+        patience = HURRY if self._requests.early and not self._coordinator.awaits_tasks else PATIENCE
+        if self._requests.early and self._early_since is None and self.stages:
             self._early_since = time.monotonic()
         waited = time.monotonic() - self._early_since if self._early_since else 0.0
-        if not self._settled and (self._loop.since_last_start > patience or waited > PATIENCE):
+        if not self._requests.settled and (self._loop.since_last_start > patience or waited > PATIENCE):
             try:  # the script does not wait without a timeout, so there is no caller to raise it to
                 self._starter.refuse_unknown()
             except StreamJobError as e:
@@ -459,18 +425,18 @@ class Driver:
     @property
     def request(self) -> TerminationRequest | None:
         """The termination that was requested, in progress or not, None if there is none."""
-        with self._loop.lock:  # `_settle` hands it to the coordinator: at no moment is there none
-            return self._coordinator.request or self._early
+        with self._loop.lock:  # `settle` hands it to the coordinator: at no moment is there none
+            return self._requests.request
 
     @property
     def stops(self) -> bool:
-        request = self.request
-        return request is not None and request.mode is Mode.STOP
+        with self._loop.lock:
+            return self._requests.stops
 
     @property
     def drains(self) -> bool:
-        request = self.request
-        return request is not None and request.mode is Mode.DRAIN
+        with self._loop.lock:
+            return self._requests.drains
 
     @property
     def failure(self) -> Problem | None:

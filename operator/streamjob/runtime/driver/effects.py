@@ -67,6 +67,7 @@ class Work:
         board: StatusBoard,
         publish: Callable[[], None],
         lock: AbstractContextManager[object],
+        asked: AskedSavepoints,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -77,7 +78,7 @@ class Work:
         self._lock = lock  # of the coordinator: held for single reads of its graph only
         self._records: dict[int, CheckpointRecord] = {}
         self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
-        self.asked = AskedSavepoints(board)
+        self.asked = asked
         self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
         self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
         self.carried = CarriedStages(config)

@@ -224,27 +224,22 @@ class Starter:
         return entry.finished or entry.drained or finished or not self._may_read(said)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        task, c = stage.task, self._coordinator
         with self._loop.lock:
             stage.beside = self._beside(stage)
-            before = self._stages.get(task)
-            if before is not None and c.is_ending(task):
-                stage.takes_over = before  # a drain ends the run before; this one reads nothing
-            self._stages[task] = stage
-            self._loop.notes.failed.pop(task, None)
             if stage.finished:
                 batch = stage.directory.latest_commit()
-                self._loop.take(ev.TaskRestoredFinished(task, tuple(upstream), batch))
+                self._loop.enter(stage, ev.TaskRestoredFinished(stage.task, tuple(upstream), batch))
                 return
             own = self._own_sources(stage.uid, stage.ends)
-            self._loop.take(
+            self._loop.enter(
+                stage,
                 ev.TaskStarted(
-                    task,
+                    stage.task,
                     tuple(upstream),
                     commits=stage.transactions is not None,
                     own_sources=own,
                     drained=drained,
-                )
+                ),
             )
 
     def _beside(self, stage: Stage) -> tuple[str, ...] | None:

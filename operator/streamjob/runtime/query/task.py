@@ -135,7 +135,7 @@ class Stage:
         self.exhausts = exhausts
         self.failure: Exception | None = None
         self.failed_by_itself = False  # not because a connected query failed
-        self.over = threading.Event()  # the event that the script waits for, see `Loop.is_over`
+        self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
         self._cut_short = threading.Event()
         self.engine = engine
@@ -154,6 +154,14 @@ class Stage:
     def continues(self, other: Stage) -> bool:
         """Whether it is the run, or took over its end: what is left of that is left for this one."""
         return self is other or (self.takes_over is not None and self.takes_over.continues(other))
+
+    def cause_of(self, error: Exception) -> Exception:
+        """What made the run fail. Also notes whether its own query failed.
+
+        :param error: how it was noticed.
+        """
+        self.failed_by_itself = self.query is not None and self.query.exception() is not None
+        return error if self.keeper is None else self.keeper.failure or error
 
     def cut_short(self) -> None:
         """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""
