@@ -145,6 +145,28 @@ def test_what_ends_a_run_is_dropped_when_another_has_followed(job: Job) -> None:
     assert job.dispatcher.next(job.lanes[0]) is None
 
 
+def test_what_fails_late_takes_nothing_from_the_run_that_has_followed(job: Job) -> None:
+    """The stop of the next run was dropped, and waited for without end."""
+    first = job.start("a")
+    job.dispatcher.take(ev.ScriptStopped("a"))
+    lane, step = job.next("a")
+    job.dispatcher.fail(first, RuntimeError("boom"))
+    job.start("a")
+    job.dispatcher.take(STOP)
+    job.dispatcher.failed(lane, step, RuntimeError("the query of the first run has ended"))
+    assert job.next("a")[1].effect == fx.StopAtBoundary("a")
+
+
+def test_a_failed_effect_takes_those_behind_it_along(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.CheckpointDue())
+    job.dispatcher.take(ev.ScriptStopped("a"))
+    lane, step = job.next("a")
+    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    assert job.dispatcher.next(lane) is None
+    assert not lane.at_work
+
+
 def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
     first, reader, other = job.start("a"), job.start("b", "a"), job.start("c")
     job.dispatcher.fail(first, RuntimeError("boom"))

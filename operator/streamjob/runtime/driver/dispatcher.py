@@ -224,7 +224,8 @@ class Dispatcher(Generic[R]):
             lane.waiting.clear()
 
     def failed(self, lane: Lane[R], step: Step[R], error: Exception) -> None:
-        """The effect has failed. What depends on it is dropped: a close, after a failed commit.
+        """The effect has failed. What depends on it is dropped: a close, after a failed commit. The effects of a run
+        that has followed meanwhile stay.
 
         Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
@@ -238,7 +239,9 @@ class Dispatcher(Generic[R]):
             self.fail_job(error)
         else:
             self.fail(step.run, error)
-        lane.waiting.clear()
+        lane.waiting = deque(
+            s for s in lane.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
+        )
 
     def _is_owed(self, effect: Effect) -> bool:
         """Whether the effect commits or aborts transactions of a task that can no longer fail.
