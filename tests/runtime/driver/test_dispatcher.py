@@ -187,6 +187,17 @@ def test_a_failed_effect_of_the_job_fails_the_job(job: Job) -> None:
     assert (job.over, job.interrupted) == (["a"], ["a"])
 
 
+def test_a_failed_effect_of_a_run_ends_its_query(job: Job) -> None:
+    """It went on, and committed batches after the final record of the job."""
+    job.start("a")
+    job.dispatcher.take(STOP)
+    lane, step = job.next("a")
+    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    assert job.dispatcher.coordinator.failed == ["a"]
+    assert job.interrupted == ["a"]
+    assert job.dispatcher.notes.failure is None
+
+
 def test_a_result_that_cannot_be_handled_fails_the_job(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(STOP)

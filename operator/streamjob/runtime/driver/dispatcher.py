@@ -239,6 +239,7 @@ class Dispatcher(Generic[R]):
             self.fail_job(error)
         else:
             self.fail(step.run, error)
+            self._shell.interrupt(step.run)  # its query may still run, and commit what no record has
         lane.waiting = deque(
             s for s in lane.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
         )
