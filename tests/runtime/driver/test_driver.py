@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamjob.protocol import events as ev
 from streamjob.protocol.messages import (
     Application,
     DriverConfig,
@@ -37,9 +38,12 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
     assert driver.asked_to_end
     seen: list[bool] = []
     looks = threading.Event()
-    take = driver._loop.coordinator.termination_requested
+    handle = driver._loop.coordinator.handle
 
-    def termination_requested(request: TerminationRequest) -> object:
+    def slowly(event: ev.Event) -> object:
+        if not isinstance(event, ev.TerminationRequested):
+            return handle(event)
+
         def look() -> None:
             looks.set()
             seen.append(driver.asked_to_end and driver.stops)
@@ -48,10 +52,9 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
         script.start()
         assert looks.wait(PATIENCE)
         script.join(0.2)  # it has answered by now, or waits until the request is handed over
-        monkeypatch.setattr(driver._loop.coordinator, "termination_requested", take)
-        return take(request)
+        return handle(event)
 
-    monkeypatch.setattr(driver._loop.coordinator, "termination_requested", termination_requested)
+    monkeypatch.setattr(driver._loop.coordinator, "handle", slowly)
     driver.settle()
     with driver._loop.changed:
         assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)
