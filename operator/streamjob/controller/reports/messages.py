@@ -9,7 +9,10 @@ from ...protocol.messages import Problem
 from .log_redaction import without_secrets
 
 ROLLED_BACK = "RolledBack"
-ROLLED_BACK_REMEDY = "The job continues with what ran before. Fix the spec, or set it back; another restart.nonce tries it once more"
+ROLLED_BACK_REMEDY = (
+    "The job continues with what ran before. Fix the spec, or set it back; "
+    "another restart.nonce tries it once more"
+)
 
 
 @dataclass(frozen=True)
