@@ -198,3 +198,41 @@ def test_a_batch_stops_another_query_and_starts_it_again(spark: SparkSession, tm
         assert driver.wait() == 0, driver.tail()
     assert said(driver.log) == ["stopped False", "stopped False"]
     assert script.values(spark, "live") == list(range(6))
+
+
+def test_a_batch_that_starts_a_drained_query_again_ends(spark: SparkSession, tmp_path: Path) -> None:
+    """The drain waits for the batch, which must get an answer: the query has ended."""
+    script = Script(
+        tmp_path,
+        """
+        def live():
+            return start("live", read("in"))
+
+        query = live()
+
+        def refresh(frame, batch):
+            global query
+            say("refreshes")
+            while not Path(home, "go").exists():
+                time.sleep(0.02)
+            query.stop()
+            query = live()
+            say("refreshed", query.isActive)
+
+        rules = read("rules").writeStream.queryName("rules").foreachBatch(refresh).trigger(**OFTEN)
+        rules.start().awaitTermination()
+        say("over")
+        """,
+    )
+    script.feed.minutes(0, 1)
+    (tmp_path / "rules").mkdir()
+    with script.driver() as driver:
+        await_batch(driver, "live", 0)
+        (tmp_path / "rules" / "0.json").write_text('{"k": "rule"}\n')
+        eventually(lambda: said(driver.log) == ["refreshes"], "the batch")
+        driver.terminate(Mode.DRAIN)
+        eventually(lambda: "stage live: holds no state" in driver.log.read_text(), "the end of live")
+        (tmp_path / "go").touch()
+        assert driver.finish().drained
+    assert said(driver.log) == ["refreshes", "refreshed False", "over"]
+    assert script.values(spark, "live") == [0]

@@ -10,9 +10,11 @@ import pytest
 from streamjob.protocol import manifest as manifests
 from streamjob.protocol.messages import Application, DriverConfig, Restore
 from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.startup.begin_from import begin_from, plan_of_only_task
 from streamjob.runtime.startup.carried_stages import CarriedStages
 from streamjob.runtime.startup.missing_stages import MissingStages
-from streamjob.runtime.startup.restore_point import RestorePoints, StageNotInSavepoint
+from streamjob.runtime.startup.restore_point import CheckpointMoved, RestorePoints, StageNotInSavepoint
 
 from ..localfiles import LocalFiles
 
@@ -82,3 +84,23 @@ def test_a_job_with_a_checkpoint_of_its_own_reads_no_savepoint(files: Any, tmp_p
     assert point.directory(point.record.tasks[0]).uri == f"file:{tmp_path}/old/b/0"
     assert [d.uri for d in point.directories_of_others()] == [f"file:{tmp_path}/old/a/0"]
     assert files.reads == 0
+
+
+def test_a_query_that_moves_on_to_another_directory_resumes_in_each_where_it_stands(
+    files: Any, tmp_path: Path
+) -> None:
+    """The checkpoint has the last of the directories only."""
+    last = f"file:{tmp_path}/last"
+    task = TaskRecord(0, last, 0)
+    latest = CheckpointRecord(
+        3, 1, None, None, None, "2026-01-01T00:00:00Z", (StageRecord("load", (task,), ()),)
+    )
+    point = RestorePoints(config(tmp_path, latest=latest, exact=True)).of(files, "load")
+    for name in ("first", "last"):
+        for number in range(3):
+            files.write_new(f"file:{tmp_path}/{name}/commits/{number}", b"v1\n{}")
+    first = CheckpointDir(files, f"file:{tmp_path}/first")
+    plan = plan_of_only_task(point)
+    assert begin_from(point, 0, plan, first) == f"batch 2 of {first.uri}"
+    with pytest.raises(CheckpointMoved):
+        begin_from(point, 0, plan, CheckpointDir(files, last))

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol import events as ev
+from ...protocol.errors import StreamJobError
 from ...protocol.messages import Problem
 from ..query.task import Stage
 from ..spark.stream_writer import running_batch_function
@@ -34,6 +35,9 @@ class Job(Protocol):
     def stops(self) -> bool: ...
 
     @property
+    def drains(self) -> bool: ...
+
+    @property
     def ending(self) -> bool: ...
 
     @property
@@ -54,6 +58,7 @@ class ScriptSide:
         self._unstarted = unstarted
         self._waits = waits
         self.sessions = Sessions()
+        self.refused: StreamJobError | None = None  # why the first query that was refused has not started
 
     @property
     def stops(self) -> bool:
@@ -80,7 +85,11 @@ class ScriptSide:
             raise BatchEndedByStop
         if self._job.stops and self._loop.terminated.is_set():
             raise JobStopped(0)
-        stage = self._starter.start(writer, original, args, kwargs)
+        try:
+            stage = self._starter.start(writer, original, args, kwargs)
+        except StreamJobError as e:
+            self.refused = self.refused or e
+            raise
         return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
 
     def script_is_called_back(self) -> None:
@@ -102,7 +111,14 @@ class ScriptSide:
         elif (caller := running_batch_function()) is not None:
             # The caller's own query ends only after this batch.
             others = [s for s in stages if s.each_batch is not caller]
-            self._await_in_batch(lambda: all(s.over.is_set() for s in others), None)
+            self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
+
+    def _is_over_for_a_batch(self, stage: Stage) -> bool:
+        """Whether a batch need not wait for the run. In a drain the run is over only with the final checkpoint,
+        which waits for the query of the batch.
+        """
+        drained = self._loop.coordinator.tasks[stage.task].ended and self._job.drains
+        return stage.over.is_set() or drained
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.

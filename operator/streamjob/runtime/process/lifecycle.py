@@ -33,6 +33,8 @@ log = logging.getLogger("streamjob")
 
 LOOK = 0.2  # seconds between two checks whether the script, or one of its threads, has ended
 LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
+NO_QUERY = "the script came to its end without starting a streaming query"
+START_ONE = "Start one with writeStream…start() and wait for it with awaitTermination()"
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
@@ -56,13 +58,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
     if exits.reason is not None:
         return exits.leave(outcome.code, None)
     if outcome.code == 0 and not driver.has_begun:
-        outcome = Outcome(
-            1,
-            script.NoQuery(
-                "the script came to its end without starting a streaming query",
-                remedy="Start one with writeStream…start() and wait for it with awaitTermination()",
-            ),
-        )
+        # A thread of the script may have met with the refusal.
+        outcome = Outcome(1, driver.script.refused or script.NoQuery(NO_QUERY, remedy=START_ONE))
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
         problem = driver.dead_query() or problem  # the query's failure is the cause

@@ -63,12 +63,15 @@ def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected:
     """Resume in the directory of the latest checkpoint, which has its batch or, after a crash, a later one.
 
     If the directory is lost and the job ended with that checkpoint, restore it from the checkpoint's
-    savepoint, if there is one.
+    savepoint, if there is one. A query that the script starts in several directories one after another has only
+    the last of them in the checkpoint, which says nothing about the others.
     """
     record, found = point.checkpoint, directory.latest_commit()
     assert record is not None
     if expected.batch is None:
         return "nothing"
+    if found is not None and directory.uri.rstrip("/") != expected.location.rstrip("/"):
+        return f"batch {found} of {directory.uri}"
     if point.exact and record.savepoint is not None and found is None:
         restore(directory.files, record.savepoint, point.uid, index, directory.uri)
         return f"savepoint {record.savepoint}: its checkpoint directory was gone"

@@ -31,7 +31,7 @@ from ...startup.sharding.declared_shards import DeclaredStages
 from ...startup.sharding.inherited_transactions import inherit
 from .. import threads
 from ..event_loop import Loop
-from ..script.managed_query import EndedJvmQuery
+from ..script.managed_query import EndedJvmQuery, in_callback
 from .connections import Connections
 from .engines import Engines
 from .transactional_sink import transactions_of
@@ -108,6 +108,8 @@ class Starter:
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
         with self._named(said, found, engine, likeness) as name:
+            if (drained := self._drained(name)) is not None:
+                return drained
             stage, entry, upstream = self._admit(writer, original, args, kwargs, engine, said, found, name)
             self._job.begins()
             self._job.declared.prepare(said.name)
@@ -134,6 +136,19 @@ class Starter:
             threads.start(self._loop.watch, f"watch-{stage.task}", stage)
         return stage
 
+    def _drained(self, name: TaskName) -> Stage | None:
+        """The last run of the stage, if the job drains and has finished it. None: the stage may start.
+
+        :raises SystemExit: otherwise a script that starts its query in a loop would never end. Not in a callback
+            of the JVM: it would end py4j's thread, and the callback's batch would wait for its answer for ever.
+        """
+        before = self._stages.get(name.task)
+        if before is None or not self._job.drains or not self._coordinator.has_finished(name.task):
+            return None
+        if not in_callback():
+            raise SystemExit(0)
+        return before
+
     def _admit(
         self,
         writer: DataStreamWriter,
@@ -149,14 +164,11 @@ class Starter:
 
         :returns: the run, what `admission.enter` found, and the uids of the stages that it reads from.
         :raises StreamJobError: the query is refused.
-        :raises SystemExit: the job drains and has finished the stage.
         """
         uid, task = name.uid, name.task
         before = self._stages.get(task)
         if before is None:
             self._loop.started()
-        if self._job.drains and self._coordinator.has_finished(task) and before is not None:
-            raise SystemExit(0)  # otherwise a script that starts its query in a loop would never end
         self._await_commit(task)
         restart = restarter(writer, original, args, kwargs)
         upstream, readers = self.connections.neighbours(uid, found)
