@@ -56,7 +56,7 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
 
 
 def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage) -> None:
-    job = sums(cluster, "evicted", termination={"gracePeriod": 600})
+    job = sums(cluster, "evicted", termination={"gracePeriod": "600s"})
     job.reach("Running", PATIENCE)
     read_on(job, storage)
     job.kubectl.run("delete", "pod", job.pod(), "--wait=false")
