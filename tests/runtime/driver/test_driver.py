@@ -32,6 +32,17 @@ def driver() -> Iterator[Driver]:
     made.terminated.set()
 
 
+def test_a_termination_of_an_earlier_epoch_is_there_from_the_start() -> None:
+    job = JobRef("shop", "orders", "uid-1")
+    request = TerminationRequest("drain-1", 1, Mode.DRAIN, None)
+    config = DriverConfig(job, 2, Application("app.py"), "file:/checkpoints", termination=request)
+    made = Driver(config, StatusBoard(DriverStatus(1, job.uid, 2, DriverPhase.STARTING)))
+    assert made.drains
+    assert made.request is not None
+    assert (made.request.request_id, made.request.epoch) == ("drain-1", 2)
+    made.terminated.set()
+
+
 def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it is handed to the coordinator: a query that starts at that moment must read nothing."""
     driver.terminate(TerminationRequest("stop-1", 1, Mode.STOP, None))

@@ -59,7 +59,8 @@ class Driver:
         self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
-        self._requests = Requests(config, self._loop.dispatcher)
+        with self._loop.lock:  # a termination of an earlier epoch is an event
+            self._requests = Requests(config, self._loop.dispatcher)
         self._dead = DeadQueries(self._loop)
         self._script_ended = False
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
