@@ -11,6 +11,7 @@ from typing import Any
 
 from dev.bench.figures import Figures
 from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
 from streamjob.protocol.checkpoints import Checkpointing
 from streamjob.protocol.coordinator import Coordinator
 from streamjob.protocol.messages import Mode, TerminationRequest
@@ -43,15 +44,15 @@ def wide(tasks: int) -> Job:
 
 JOBS: dict[str, Callable[[int], Job]] = {"chain": chain, "tree": tree, "wide": wide}
 
-ANSWERS: dict[type[Any], Callable[[Coordinator, Any], list[fx.Effect]]] = {
-    fx.StopAtBoundary: lambda c, e: c.boundary_reached(e.task, 7),
-    fx.CatchUp: lambda c, e: c.boundary_reached(e.task, 7),
-    fx.FireMaxWatermark: lambda c, e: c.max_watermark_fired(e.task, 8),
-    fx.Finish: lambda c, e: c.finished(e.task),
-    fx.Close: lambda c, e: c.closed(e.task),
-    fx.Snapshot: lambda c, e: c.snapshot_taken(e.task, e.number, 5),
-    fx.StoreCheckpoint: lambda c, e: c.checkpoint_durable(e.number),
-    fx.AnnounceCheckpoint: lambda c, e: c.checkpoint_completed(e.number),
+ANSWERS: dict[type[Any], Callable[[Any], ev.Event]] = {
+    fx.StopAtBoundary: lambda e: ev.BoundaryReached(e.task, 7),
+    fx.CatchUp: lambda e: ev.BoundaryReached(e.task, 7),
+    fx.FireMaxWatermark: lambda e: ev.MaxWatermarkFired(e.task, 8),
+    fx.Finish: lambda e: ev.Finished(e.task),
+    fx.Close: lambda e: ev.Closed(e.task),
+    fx.Snapshot: lambda e: ev.SnapshotTaken(e.task, e.number, 5),
+    fx.StoreCheckpoint: lambda e: ev.CheckpointDurable(e.number),
+    fx.AnnounceCheckpoint: lambda e: ev.CheckpointCompleted(e.number),
 }
 
 
@@ -65,26 +66,26 @@ def live(job: Job, *, script_waits: bool = False) -> int:
     c = Coordinator(settings=Checkpointing())
     events = 0
 
-    def settle(wanted: list[fx.Effect]) -> None:
-        """Carry out the effects of an event, and everything that follows from them."""
+    def settle(event: ev.Event) -> None:
+        """Handle an event, carry out its effects, and everything that follows from them."""
         nonlocal events
         events += 1
-        todo = deque(wanted)
+        todo = deque(c.handle(event))
         while todo:
             effect = todo.popleft()
             if type(effect) in ANSWERS:
-                todo.extend(ANSWERS[type(effect)](c, effect))
+                todo.extend(c.handle(ANSWERS[type(effect)](effect)))
                 events += 1
 
     for task, upstream in job:
-        settle(c.task_started(task, upstream))
+        settle(ev.TaskStarted(task, upstream))
     for _ in range(CHECKPOINTS):
-        settle(c.checkpoint_due())
+        settle(ev.CheckpointDue())
     if not script_waits:
-        settle(c.script_ended())
-    settle(c.termination_requested(DRAIN))
+        settle(ev.ScriptEnded())
+    settle(ev.TerminationRequested(DRAIN))
     if script_waits:
-        settle(c.script_ended())
+        settle(ev.ScriptEnded())
     assert c.terminated
     return events
 

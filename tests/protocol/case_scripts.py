@@ -45,7 +45,7 @@ WORDS = {
     "durable": "checkpoint_durable",
     "unwritable": "checkpoint_failed",
     "completed": "checkpoint_completed",
-    "retry": "retry",
+    "retry": "retry_due",
     "cancel": "cancel_requested",
     "all-started": "all_started",
     "script-ends": "script_ended",
@@ -138,7 +138,7 @@ class Script:
     # --- events -----------------------------------------------------------------------------------------------
 
     def do_shards(self, uid: str, parallelism: str) -> list[Any]:
-        return self.driver.tell("expect", uid, int(parallelism))
+        return self.driver.tell("stage_expected", uid, int(parallelism))
 
     def do_start(self, task: str, *rest: str) -> list[Any]:
         upstream = tuple(u for u in rest if u != "<" and "=" not in u)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
-from streamjob.protocol import coordinator, effects
+from streamjob.protocol import coordinator, effects, events
 from streamjob.protocol.messages import Mode, TerminationRequest
 
 STOP = TerminationRequest("r1", 1, Mode.STOP, "file:/savepoints/r1")
 DRAIN = TerminationRequest("r1", 1, Mode.DRAIN, "file:/savepoints/r1")
+
+EVENTS: dict[str, type[Any]] = {
+    re.sub("(?<!^)(?=[A-Z])", "_", event.__name__).lower(): event for event in get_args(events.Event)
+}
+
+
+def event_of(name: str, *args: Any, **options: Any) -> events.Event:
+    """The event of this name, in lower case: `task_failed` for TaskFailed."""
+    made: events.Event = EVENTS[name](*args, **options)
+    return made
 
 
 class Driver:
@@ -29,7 +40,7 @@ class Driver:
 
     def tell(self, event: str, *args: Any, **options: Any) -> list[effects.Effect]:
         """Give the coordinator an event; what it wants done is queued and returned."""
-        wanted = getattr(self.c, event)(*args, **options)
+        wanted = self.c.handle(event_of(event, *args, **options))
         self.todo += wanted
         self.log += wanted
         return list(wanted)
@@ -74,7 +85,7 @@ ANSWERS: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     effects.FireMaxWatermark: lambda e: ("max_watermark_fired", e.task, 8),
     effects.Finish: lambda e: ("finished", e.task),
     effects.StoreCheckpoint: lambda e: ("checkpoint_durable", e.number),
-    effects.RetryLater: lambda e: ("retry",),
+    effects.RetryLater: lambda e: ("retry_due",),
     effects.AnnounceCheckpoint: lambda e: ("checkpoint_completed", e.number),
     effects.Close: lambda e: ("closed", e.task),
 }

@@ -18,7 +18,7 @@ from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import parse_task_id
 from streamjob.protocol.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished
 from tests.protocol.job_model import Shape, World
-from tests.protocol.minimal_driver import DRAIN, STOP
+from tests.protocol.minimal_driver import DRAIN, STOP, event_of
 from tests.protocol.watcher import Watcher
 
 STAGES = "ABCDEFGH"
@@ -86,13 +86,13 @@ class RandomJob:
     # --- events in, effects out -------------------------------------------------------------------------------
 
     def tell(self, event: str, *args: Any, **options: Any) -> None:
-        wanted = getattr(self.c, event)(*args, **options)
+        wanted = self.c.handle(event_of(event, *args, **options))
         self.watcher.watch(event, args, wanted, **options)
         # A run that is flushed at once is asked for its boundary again.
         asked_again = any(isinstance(e, fx.StopAtBoundary | fx.CatchUp) and e.task in args for e in wanted)
         if event not in NOT_TWICE and not asked_again and self.random.random() < self.twice:
             before = self.states()
-            assert getattr(self.c, event)(*args, **options) == [], f"V8: {event}{args} again"
+            assert self.c.handle(event_of(event, *args, **options)) == [], f"V8: {event}{args} again"
             assert self.states() == before
         for effect in wanted:
             if isinstance(effect, fx.AbortCheckpoint):
@@ -111,7 +111,7 @@ class RandomJob:
         if not self.lanes[lane]:
             del self.lanes[lane]
         if isinstance(effect, fx.RetryLater):
-            self.mail.append(("retry",))
+            self.mail.append(("retry_due",))
         elif isinstance(effect, fx.StoreCheckpoint) and unwritable:
             self.mail.append(("checkpoint_failed", effect.number))
         elif answer := self.world.carry_out(effect, cut_short=cut_short):
@@ -259,7 +259,7 @@ class RandomJob:
             self.declare_shards(uid)
 
     def declare_shards(self, uid: str) -> None:
-        self.tell("expect", uid, self.world.shapes[uid].parallelism)
+        self.tell("stage_expected", uid, self.world.shapes[uid].parallelism)
 
     def partly_started(self, uid: str) -> bool:
         return 0 < len(self.started(uid)) < len(self.world.names[uid])
@@ -313,7 +313,7 @@ class RandomJob:
                 self.tell("script_blocked")
             for number in sorted(self.world.index):
                 self.tell("checkpoint_completed", number)
-            self.tell("retry")
+            self.tell("retry_due")
             if not (self.lanes or self.mail) and self.states() == before:
                 break
         else:
@@ -351,9 +351,9 @@ class RandomJob:
             if not self.lanes.get(task) and self.watcher.runs[task].why is None:
                 event = self.random.choice(["boundary_reached", "max_watermark_fired", "finished", "closed"])
                 if event == "boundary_reached" or event == "max_watermark_fired":
-                    assert getattr(self.c, event)(task, 3) == []
+                    assert self.c.handle(event_of(event, task, 3)) == []
                 else:
-                    assert getattr(self.c, event)(task) == []
+                    assert self.c.handle(event_of(event, task)) == []
 
     def timer(self) -> None:
         if self.timers:

@@ -144,7 +144,7 @@ def test_events_before_any_end_has_begun_change_nothing(module: ModuleType) -> N
         ("checkpoint_durable", 1),
         ("checkpoint_failed", 1),
         ("checkpoint_completed", 1),
-        ("retry",),
+        ("retry_due",),
         ("task_started", "a"),
     ):
         assert d.tell(*event) == [], event
@@ -227,8 +227,8 @@ def test_failed_checkpoint_then_retry(module: ModuleType) -> None:
     d.todo.clear()
     assert d.tell("checkpoint_failed", 1) == [RetryLater()]
     assert d.c.final_checkpoint is None
-    assert d.tell("retry") == [StoreCheckpoint(2, NONE)]
-    assert d.tell("retry") == []
+    assert d.tell("retry_due") == [StoreCheckpoint(2, NONE)]
+    assert d.tell("retry_due") == []
     for late in ("checkpoint_durable", "checkpoint_failed", "checkpoint_completed"):
         assert d.tell(late, 1) == []
     d.run()
@@ -249,7 +249,7 @@ def test_lost_notification_is_taken_when_it_comes_at_last(module: ModuleType) ->
     d.tell("termination_requested", STOP)
     d.run(until=AnnounceCheckpoint)
     d.todo.clear()
-    assert d.tell("retry") == []
+    assert d.tell("retry_due") == []
     assert d.tell("checkpoint_completed", 1) == [NotifyComplete("a", 1), Close("a")]
     assert d.tell("checkpoint_completed", 1) == []
     d.run()
@@ -262,7 +262,7 @@ def test_retry_takes_no_second_final_checkpoint(module: ModuleType) -> None:
     d.tell("termination_requested", STOP)
     while d.todo:
         d.carry_out(d.todo.pop(0))
-        assert d.tell("retry") == []
+        assert d.tell("retry_due") == []
 
 
 # --- requests ---------------------------------------------------------------------------------------------------

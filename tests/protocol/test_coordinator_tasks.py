@@ -39,7 +39,7 @@ def test_the_final_checkpoint_is_one_for_all_and_comes_when_all_have_ended(modul
         d.do(StopAtBoundary, task)
         d.do(FireMaxWatermark, task)
         assert d.do(Finish, task) == []
-        assert d.tell("retry") == []
+        assert d.tell("retry_due") == []
     d.run()
     stored = [e for e in d.log if isinstance(e, StoreCheckpoint)]
     assert stored == [StoreCheckpoint(1, frozenset("abc"))]
@@ -168,7 +168,7 @@ def test_a_drain_does_not_end_without_the_failed_task(module: ModuleType) -> Non
     d.tell("task_failed", "b")
     d.tell("termination_requested", DRAIN)
     d.run()
-    assert d.tell("retry") == []
+    assert d.tell("retry_due") == []
     assert d.states() == {"a": "WaitingForFinalCheckpoint", "b": "Failed"}
 
 

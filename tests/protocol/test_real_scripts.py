@@ -75,7 +75,7 @@ def test_a_backfill_that_has_consumed_its_input_is_recorded_as_exhausted_and_wha
     job.tell("run_ended", "history", exhausted=True)
     job.run()
     assert exhausted(job) == {"history"}, "by the checkpoint that closes it"
-    job.tell("flush_nothing_exhausted")
+    job.tell("session_ended")
     job.tell("checkpoint_due")
     job.run()
     assert exhausted(job) == {"history"}, "though its session is gone"

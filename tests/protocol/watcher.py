@@ -170,7 +170,7 @@ class Watcher:
                 self.named.add(other)
             known.add(other)
 
-    def _take_expect(self, uid: str, parallelism: int) -> None:
+    def _take_stage_expected(self, uid: str, parallelism: int) -> None:
         missing = {f"{uid}/{i}" for i in range(parallelism) if f"{uid}/{i}" not in self.runs}
         self.expected |= missing
         self.declared |= missing

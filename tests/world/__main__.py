@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -29,6 +30,7 @@ PAIRS = 100  # other ones each time
 
 
 def main() -> int:
+    logging.getLogger("streamjob").addHandler(logging.NullHandler())  # the drivers log their mishaps
     parser = argparse.ArgumentParser(
         prog="python -m tests.world", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from streamjob.controller.api_server import kube, leader
 from streamjob.controller.objects import names
 from streamjob.controller.reconciler import reconciler
-from streamjob.protocol import coordinator
 
 from .apiserver import Obj
 from .network import Api, Session, for_ever, travel
@@ -33,7 +32,6 @@ class Product:
     reconciler: ModuleType = reconciler
     kube: ModuleType = kube
     leader: ModuleType = leader
-    coordinator: ModuleType = coordinator
 
 
 class Alone:

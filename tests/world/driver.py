@@ -1,18 +1,18 @@
-"""A driver in its pod: the production coordinator, codec and status, around queries, files and a clock that are models.
+"""A driver in its pod: the production dispatcher, codec and status, around queries, files and a clock that are models.
 
-It follows runtime/{driver,loop,work,pod,process}.py step by step; each step takes a while, and may be its last one.
+Each of its steps takes a while, and may be its last one. Its end follows runtime/process/pod.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from streamjob.protocol import codec
-from streamjob.protocol import effects as fx
-from streamjob.protocol.checkpoints import Checkpointing
+from streamjob.protocol import events as ev
+from streamjob.protocol.coordinator import TerminationConflict
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import (
     DriverConfig,
@@ -22,20 +22,19 @@ from streamjob.protocol.messages import (
     Mode,
     Problem,
     SavepointRequest,
-    SavepointStatus,
     TerminationRequest,
     report,
 )
-from streamjob.runtime.driver.event_loop import OF_SINK
-from streamjob.runtime.driver.status import Notes, phase, stage_statuses, termination_status
+from streamjob.runtime.driver.dispatcher import Dispatcher, Lane
+from streamjob.runtime.driver.requests import Requests
+from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
-from streamjob.runtime.startup.restore_point import unfinished_tasks
 
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
 from .script import Script
-from .work import Work
+from .work import Work, seconds
 
 if TYPE_CHECKING:
     from .world import World
@@ -43,37 +42,56 @@ if TYPE_CHECKING:
 HANG = 400.0
 
 
+class Boom(Exception):
+    """What an effect throws, or a query."""
+
+    def __init__(self) -> None:
+        super().__init__("boom")
+
+
+class Board(StatusBoard):
+    """Calls those who wait for the next version of the status."""
+
+    def __init__(self, status: DriverStatus) -> None:
+        super().__init__(status)
+        self.waiters: list[Callable[[], None]] = []
+
+    def update(self, **changes: Any) -> None:
+        version = self.status.version
+        super().update(**changes)
+        if self.status.version != version:
+            self.wake()
+
+    def wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()
+
+
 class Driver:
-    """From the start of the container to its end. `over` is called with exit code and termination message."""
+    """From the start of the container to its end. `over` is called with exit code and termination message.
+
+    It is the `Shell` of its dispatcher. `failed`: the job has, and its script leaves.
+    """
 
     def __init__(
         self, world: World, config: DriverConfig, token: str, over: Callable[[int, str], None]
     ) -> None:
         config = world.storage.with_record(config)
         self.world, self.config, self.token = world, config, token
-        self.status = DriverStatus(1, config.job.uid, config.epoch, DriverPhase.STARTING)
+        self.board = Board(DriverStatus(1, config.job.uid, config.epoch, DriverPhase.STARTING))
         self.alive, self.hanging_until = True, 0.0
+        self._durable = self._terminated = self.failed = False
         self.term = 0  # the latest of a controller that was heard of
-        self.waiters: list[Callable[[], None]] = []
-        every = config.checkpointing
-        self.coordinator = world.product.coordinator.Coordinator(
-            config.next_checkpoint,
-            Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
-            unfinished_tasks(config),
-        )
-        self.queries: dict[str, Query] = {}
-        self.notes = Notes()
+        self.script = Script(self)
         self._over = over
         self._message = ""
         self._rng = Random(f"driver {world.plan.seed} {config.epoch}")
-        self._work = Work(self)
-        self._early = config.termination and replace(config.termination, epoch=config.epoch)
-        if self._early:
-            self.coordinator.termination_announced()
-        self._early_savepoint: SavepointRequest | None = None
-        self._started = False
-        self.script = Script(self)
-        self._durable = self._terminated = False
+        self._dispatcher = Dispatcher[Query](config, self.board, self)
+        self.coordinator, self.queries = self._dispatcher.coordinator, self._dispatcher.runs
+        self.notes = self._dispatcher.notes
+        self.requests = Requests(config, self._dispatcher)
+        self._work = Work(self, self._dispatcher.asked)
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
         self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self.script.begin))
@@ -97,7 +115,9 @@ class Driver:
 
         self.world.later(seconds, due)
 
-    def meet(self, moment: str, go_on: Callable[[], None], task: str = "") -> None:
+    def meet(
+        self, moment: str, go_on: Callable[[], None], fail: Callable[[Exception], None] | None = None
+    ) -> None:
         """Do what comes now, unless the plan has a mishap for this moment."""
         mishap = self.world.mishap(moment)
         if mishap is None:
@@ -106,7 +126,7 @@ class Driver:
         if mishap is Mishap.KILLED_BEFORE:
             return self.kill()
         if mishap is Mishap.THROWS:
-            return self.fail(task, moment)
+            return (fail or self._query_fails)(Boom())
         if mishap is Mishap.HANGS:
             self.hanging_until = self.world.loop.time() + HANG
             return self.later(0.0, go_on)
@@ -125,43 +145,16 @@ class Driver:
 
     # --- what its script asks for -----------------------------------------------------------------------------
 
-    def enter(self, query: Query) -> None:
-        """A run begins, and takes the place of the last one of its stage."""
-        self.queries[query.uid] = query
-        self.notes.failed.pop(query.task, None)
-
     def all_started(self) -> None:
-        self._started = True
-        self.take(self.coordinator.all_started)
-        early, self._early = self._early, None
-        savepoint, self._early_savepoint = self._early_savepoint, None
-        if early is not None:
-            if savepoint is not None:
-                problem = Problem("SavepointGivenUp", "the job is asked to end")
-                self.update(savepoint=SavepointStatus(savepoint.request_id, problem=problem, over=True))
-            self.take(lambda: self.coordinator.termination_requested(early))
-        elif savepoint is not None:
-            self.savepoint(savepoint)
+        self.requests.settle()
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
-            self.later(self.some(2.0, 5.0), lambda: self.fail_job(next(iter(self.queries))))
+            self.later(self.some(2.0, 5.0), lambda: self.fail_job(Boom()))
 
     def checkpoint_due(self) -> None:
         if not self._terminated:
-            self.take(self.coordinator.checkpoint_due)
+            self.take(ev.CheckpointDue())
             self.later(self.config.checkpointing.interval, self.checkpoint_due)
-
-    @property
-    def request(self) -> TerminationRequest | None:
-        return self.coordinator.request or self._early
-
-    @property
-    def stops(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.STOP
-
-    @property
-    def drains(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.DRAIN
 
     def settle(self, query: Query) -> int | None:
         """The last batch that the query has committed by now."""
@@ -172,56 +165,26 @@ class Driver:
             query.directory.batch += done
             if bounded is not None:
                 query.directory.batch = min(query.directory.batch, bounded - 1)
-        query.figures.batch = query.directory.batch if query.directory.batch >= 0 else None
-        return query.figures.batch
+        batch = query.directory.batch if query.directory.batch >= 0 else None
+        query.figures = replace(query.figures, batch=batch)
+        return batch
 
     # --- commands ---------------------------------------------------------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> Problem | None:
         """Why not, None if it is taken."""
-        conflict = self.world.product.coordinator.TerminationConflict
-        if self._early is not None and self._early.request_id != request.request_id:
-            return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
-        if not self._started:
-            self._early = request
-            self.take(self.coordinator.termination_announced)
-            return None
-        try:
-            self.take(lambda: self.coordinator.termination_requested(request))
-        except conflict as e:
-            return Problem(e.reason, e.message)
-        return None
+        return _refusal(lambda: self.requests.terminate(request))
 
     def savepoint(self, request: SavepointRequest) -> Problem | None:
         """Why not, None if it is taken."""
-        conflict = self.world.product.coordinator.TerminationConflict
-        if self._early is not None:
-            return Problem(conflict.reason, f"termination {self._early.request_id} comes first")
-        if not self._started:
-            self._early_savepoint = request
-            self.update(savepoint=SavepointStatus(request.request_id))
-            return None
-
-        def begin() -> list[Any]:
-            effects: list[Any] = self.coordinator.savepoint_requested(
-                request.request_id, request.savepoint, request.timeout
-            )
-            if self.status.savepoint is None or self.status.savepoint.request_id != request.request_id:
-                self.update(savepoint=SavepointStatus(request.request_id))
-            return effects
-
-        try:
-            self.take(begin)
-        except conflict as e:
-            return Problem(e.reason, e.message)
-        return None
+        return _refusal(lambda: self.requests.savepoint(request))
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         def delete(savepoint: str) -> None:
             self.world.oracle.deleted(self, savepoint)
             self.world.storage.savepoints.pop(savepoint, None)
             if savepoint not in self.status.deleted:
-                self.update(deleted=(*self.status.deleted, savepoint))
+                self.board.update(deleted=(*self.status.deleted, savepoint))
 
         for savepoint in savepoints:
             self.later(self.some(0.1, 3.0), lambda s=savepoint: self.meet("Delete", lambda: delete(s)))
@@ -231,10 +194,10 @@ class Driver:
         there = [r for uri, r in self.world.storage.savepoints.items() if folder and uri.startswith(folder)]
         found = known(self.config, there, self.status.durable)
         told = KnownRecords(reached, tuple(found[n] for n in sorted(found)))
-        self.later(self.some(0.1, 2.0), lambda: self.update(known=told))
+        self.later(self.some(0.1, 2.0), lambda: self.board.update(known=told))
 
     def complete(self, announced: int) -> None:
-        self.take(lambda: self.coordinator.checkpoint_completed(self._work.numbers.get(announced, announced)))
+        self.take(ev.CheckpointCompleted(self._work.numbers.get(announced, announced)))
 
     def sigterm(self, grace: float) -> None:
         """As runtime/process/pod.py does it."""
@@ -244,7 +207,7 @@ class Driver:
         self.later(0.0, self._evict)
 
     def _evict(self) -> None:
-        self.update(evicted=True)
+        self.board.update(evicted=True)
         request_id = f"eviction-{self.config.epoch}"
         self.terminate(
             TerminationRequest(request_id, self.config.epoch, Mode.STOP, self.config.eviction_savepoint)
@@ -266,46 +229,94 @@ class Driver:
         wait = min(INDEX_WAIT, self._evict_by - self.world.loop.time())
         self.later(wait, lambda: self.status.completed and self.complete(self.status.completed.checkpoint))
 
-    # --- the coordinator ------------------------------------------------------------------------------------
+    # --- events and effects -----------------------------------------------------------------------------------
 
-    def take(self, event: Callable[[], list[Any]]) -> None:
-        effects = event()
-        self._publish()
-        for effect in effects:
-            if isinstance(effect, fx.Terminated):
-                self._terminated = True
-                self._publish()
-                # What a script does after its end was asked for decides the exit code, and nothing else.
-                code = self._rng.choice((0, 0, 3)) if self.coordinator.request else 0
-                leave = lambda code=code: self.leave(code, None)  # noqa: E731
-                self.later(self.some(0.1, 1.0), lambda leave=leave: self.meet("Leave", leave))
-            elif isinstance(effect, fx.StartTimer):
-                fired = lambda e=effect: self.take(lambda: self.coordinator.timer_fired(e.timer, e.number))  # noqa: E731
-                self.later(effect.seconds, fired)
+    def take(self, event: ev.Event) -> None:
+        self._dispatcher.take(event)
+
+    def take_of(self, query: Query, event: ev.Event) -> None:
+        self._dispatcher.take_of(query, event)
+
+    def enter(self, query: Query, event: ev.Event) -> None:
+        self._dispatcher.enter(query, event)
+
+    def work_on(self, lane: Lane[Query]) -> None:
+        step = self._dispatcher.next(lane) if self.alive else None
+        if step is None:
+            return
+
+        def answer(event: ev.Event | None) -> None:
+            self._dispatcher.done(lane, step, event)
+            self.work_on(lane)
+
+        def fail(error: Exception) -> None:
+            self._dispatcher.failed(lane, step, error)
+            self._script_hears()
+            self.work_on(lane)
+
+        def carry_out() -> None:
+            if self._dispatcher.is_stale(step):
+                answer(None)  # the query is dead
             else:
-                self._work.put(effect)
+                self._work.carry_out(step, answer, fail)
+
+        def begin() -> None:
+            self.later(self.some(0.05, seconds(step.effect)), carry_out)
+
+        self.meet(type(step.effect).__name__, begin, fail)
+
+    def call_later(self, seconds: float, event: ev.Event) -> None:
+        self.later(seconds, lambda: self.take(event))
+
+    def interrupt(self, run: Query) -> None:
+        self.settle(run)
+        run.since = None
+
+    def published(self, over: Sequence[Query]) -> None:
+        failure = self.notes.failure
+        if failure is not None and not self.failed:
+            assert "boom" in failure.message, failure  # nothing else makes a job fail
+            self.failed = True
+            # The script may handle the exception and leave with 0.
+            code = self._rng.choice((0, 1, 3))
+            self.later(self.some(0.1, 1.0), lambda: self.leave(code, failure))
         self.script.look()
 
-    # --- what it says, and its end ----------------------------------------------------------------------------
+    def on_terminated(self) -> None:
+        self._terminated = True
+        # What a script does after its end was asked for decides the exit code, and nothing else.
+        code = self._rng.choice((0, 0, 3)) if self.coordinator.request else 0
+        self.later(self.some(0.1, 1.0), lambda: self.meet("Leave", lambda: self.leave(code, None)))
 
-    def _publish(self) -> None:
-        c = self.coordinator
-        dead = [p for task, p in self.notes.failed.items() if task in c.failed]
-        self.update(
-            phase=phase(c),
-            stages=stage_statuses(c, self.queries),  # type: ignore[arg-type]
-            termination=termination_status(c, self.notes, self.config.epoch),
-            problem=self.notes.failure,
-            degraded=dead[0] if dead and self.notes.failure is None else None,
-        )
+    # --- failures ---------------------------------------------------------------------------------------------
 
-    def update(self, **changes: Any) -> None:
-        changed = replace(self.status, **changes)
-        if changed != self.status:
-            self.status = replace(changed, version=self.status.version + 1)
-            waiters, self.waiters = self.waiters, []
-            for waiter in waiters:
-                waiter()
+    def _query_fails(self, error: Exception) -> None:
+        """A query dies by itself; where none runs, the script does."""
+        live = [q for q in self.queries.values() if q.since is not None]
+        if not live:
+            return self.fail_job(error)
+        self.interrupt(live[0])
+        self._dispatcher.fail(live[0], error)
+        return self._script_hears()
+
+    def _script_hears(self) -> None:
+        """Most scripts fail with their queries."""
+        dead = [q.failure for q in self.queries.values() if q.task in self.coordinator.failed and q.failure]
+        if dead and self.script.kind not in (Scripted.RETRY, Scripted.CARELESS):
+            self.fail_job(dead[0])
+
+    def fail_job(self, error: Exception) -> None:
+        self._dispatcher.fail_job(error)
+
+    # --- its status, and its end ------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> DriverStatus:
+        return self.board.status
+
+    @property
+    def waiters(self) -> list[Callable[[], None]]:
+        return self.board.waiters
 
     @property
     def text(self) -> str:
@@ -313,45 +324,11 @@ class Driver:
             self._text = (self.status.version, codec.dumps(self.status))
         return self._text[1]
 
-    def fail(self, task: str, moment: str) -> None:
-        """A query dies, and with it those that it is connected with. Whether the job does is for its script to say. What an end
-        that is in the index has left to a sink is the next driver's."""
-        self._work.thrown(task)
-        if moment == "Close":
-            return self.take(lambda: self.coordinator.closed(task))
-        if moment in [e.__name__ for e in OF_SINK] and not self.coordinator.tasks[task].can_fail:
-            return self.fail_job(task)
-        live = [q for q in self.queries.values() if q.since is not None]
-        if self.script.kind not in (Scripted.RETRY, Scripted.CARELESS) or not (task in self.queries or live):
-            return self.fail_job(task)
-        uid = task or live[0].uid
-        for other in self.queries.values():
-            can_fail = self.coordinator.tasks[other.task].can_fail and not self.script.is_over(other)
-            if other.uid in self.coordinator.connected(uid) and can_fail:
-                self.settle(other)
-                other.since = None
-                boom = Problem("QueryFailed", f"{uid}: boom", "See the driver's log", retryable=True)
-                self.notes.failed[other.task] = boom
-                self.take(lambda t=other.task: self.coordinator.task_failed(t))
-        return None
-
-    def fail_job(self, task: str) -> None:
-        """The script fails, and the job with all its stages."""
-        self.notes.failure = Problem("QueryFailed", f"{task}: boom", "See the driver's log", retryable=True)
-        for query in self.queries.values():
-            self.settle(query)
-            query.since = None
-            self.coordinator.task_failed(query.task)
-        self._publish()
-        # The script may handle the exception and leave with 0.
-        code = self._rng.choice((0, 1, 3))
-        self.later(self.some(0.1, 1.0), lambda: self.leave(code, self.notes.failure))
-
     def leave(self, code: int, problem: Problem | None) -> None:
         if problem is not None and self._terminated and self.coordinator.request is not None:
             problem = None
-            self.update(problem=None)
-        self.update(exit_code=code, exit_reason="the script came to its end")
+            self.board.update(problem=None)
+        self.board.update(exit_code=code, exit_reason="the script came to its end")
         truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
         truth.script_failed = not asked and (code != 0 or problem is not None)
         closed = all(t.state is TaskState.CLOSED for t in self.coordinator.tasks.values())
@@ -364,7 +341,7 @@ class Driver:
         ):
             truth.ended_well = truth.last[1]
         if problem is not None:
-            self.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
+            self.board.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
         self._end(code, report(self.status))
 
     def kill(self) -> None:
@@ -374,10 +351,15 @@ class Driver:
 
     def _end(self, code: int, message: str) -> None:
         for query in self.queries.values():
-            self.settle(query)
-            query.since = None
+            self.interrupt(query)
         self.alive = False
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter()
+        self.board.wake()
         self._over(code, message)
+
+
+def _refusal(request: Callable[[], None]) -> Problem | None:
+    try:
+        request()
+    except TerminationConflict as e:
+        return Problem(e.reason, e.message)
+    return None

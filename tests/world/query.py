@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
-from streamjob.protocol.records import OperatorRecord
+from streamjob.runtime.query.task import Figures, TaskName
 
 from .storage import Directory, Sink
 
 BATCH = 2.0  # seconds
 
 
-@dataclass
-class Name:
-    index: int = 0
-
-
-@dataclass
-class Figures:
-    operators: tuple[OperatorRecord, ...]
-    batch: int | None = None
-    watermark: str | None = None
-    rows_per_second: float | None = None
-    state_rows: int | None = None
-
-
 @dataclass(eq=False)
 class Query:
-    """A run of a stage of one task. `since`: when its query was started, None if it does not run."""
+    """A run of a stage of one task, in the place of `query.task.Stage`.
+
+    `since`: when its query was started, None if it does not run.
+    """
 
     uid: str
     directory: Directory
@@ -35,8 +25,22 @@ class Query:
     figures: Figures
     since: float | None = None
     finished: bool = False
-    name: Name = field(default_factory=Name)
+    failure: Exception | None = None
+    stopped_by_request: bool = False
+    takes_over: Query | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+    name: TaskName = field(init=False)
+    task: str = field(init=False)
 
-    @property
-    def task(self) -> str:
-        return self.uid
+    def __post_init__(self) -> None:
+        self.name = TaskName(self.uid, self.uid)
+        self.task = self.name.task
+
+    def continues(self, other: Query) -> bool:
+        return self is other or (self.takes_over is not None and self.takes_over.continues(other))
+
+    def cut_short(self) -> None:
+        """It catches up in one step."""
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error

@@ -1,6 +1,6 @@
 """The user's script in a driver: which queries it starts when, and what it does about those that have ended.
 
-What of it reaches the coordinator is what runtime/{driver,starter,loop,process}.py say of such a script.
+What of it reaches the dispatcher is what runtime/driver/{driver,query_start}.py say of such a script.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamjob.protocol import events as ev
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import OperatorKind, OperatorRecord
 from streamjob.protocol.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.driver.early_requests import HURRY
+from streamjob.runtime.driver.requests import HURRY
+from streamjob.runtime.query.task import Figures
 
 from .plan import Scripted
-from .query import BATCH, Figures, Query
+from .query import BATCH, Query
 
 if TYPE_CHECKING:
     from .driver import Driver
-
-OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
 
 
 class Script:
@@ -69,19 +69,19 @@ class Script:
 
     def look(self) -> None:
         """Something has changed: it goes on, if what it waits for is over."""
-        if not self.waits or self.ended or self._busy:
+        if not self.waits or self.ended or self._busy or self.driver.failed:
             return
         driver, c = self.driver, self.driver.coordinator
-        runs = [q for q in driver.queries.values() if not self.is_over(q)]
+        runs = [q for q in driver.queries.values() if not q.over.is_set()]
         failed = [q for q in driver.queries.values() if q.task in c.failed]
-        if driver.stops and not runs:
+        if driver.requests.stops and not runs:
             return self._next_line(0.05, 0.5, self._end)  # SystemExit comes out of its wait
-        if self.kind is Scripted.RETRY and failed and not driver.stops:
-            return self._next_line(0.1, 5.0, lambda: [self._start_again(q) for q in failed])
+        if self.kind is Scripted.RETRY and failed and not driver.requests.stops:
+            return self._next_line(0.1, 5.0, self._start_failed)
         if failed:
             # It sleeps, and looks for nothing. A drain needs what is dead: see `Driver._give_up_a_drain_of_the_dead`.
-            if driver.drains and not runs:
-                self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].task))
+            if driver.requests.drains and not runs:
+                self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].failure or Exception()))
             return None
         if self.kind is Scripted.IN_TURN and self._to_start and not runs:
             return self._next_line(0.1, 3.0, self._start_next)
@@ -92,7 +92,7 @@ class Script:
     def _next_line(self, low: float, high: float, line: Callable[[], object]) -> None:
         def go_on() -> None:
             self._busy = False
-            if not self.ended:
+            if not (self.ended or self.driver.failed):
                 line()
                 self.look()
 
@@ -101,25 +101,25 @@ class Script:
 
     def _end(self) -> None:
         self.ended = True
-        self.driver.take(self.driver.coordinator.script_ended)
+        self.driver.take(ev.ScriptEnded())
 
     def _refresh_later(self) -> None:
         """`query.stop(); query = ….start()`, again and again, of its last query."""
 
         def refresh() -> None:
             query = list(self.driver.queries.values())[-1]
-            if self.ended or self._busy or self.driver.request is not None or self.is_over(query):
+            if self.ended or self._busy or self.driver.requests.request is not None or query.over.is_set():
                 return self._refresh_later()
             self._busy = True
-            self.driver.take(lambda: self.driver.coordinator.script_stopped(query.task))
+            self.driver.take(ev.ScriptStopped(query.task))
             return self._until_over(query)
 
         self.driver.later(self.driver.some(5.0, 60.0), refresh)
 
     def _until_over(self, query: Query) -> None:
-        if not self.is_over(query):
+        if not query.over.is_set():
             return self.driver.later(0.2, lambda: self._until_over(query))
-        if not (self.driver.stops or self.driver.coordinator.terminated):
+        if not (self.driver.requests.stops or self.driver.coordinator.terminated or self.driver.failed):
             self._start_again(query)
         self._busy = False
         self._refresh_later()
@@ -127,10 +127,9 @@ class Script:
 
     # --- runs -------------------------------------------------------------------------------------------------
 
-    def is_over(self, query: Query) -> bool:
-        """As `Loop.is_over`: what waits for the run returns."""
-        task = self.driver.coordinator.tasks[query.task]
-        return task.state in OVER or (task.ended and not task.commits and not self.driver.stops)
+    def _start_failed(self) -> None:
+        for query in [q for q in self.driver.queries.values() if q.task in self.driver.coordinator.failed]:
+            self._start_again(query)
 
     def _start_again(self, query: Query) -> None:
         task = self.driver.coordinator.tasks[query.task]
@@ -148,27 +147,20 @@ class Script:
         directory = world.storage.directory(root, uid)
         sink = world.storage.sink(root, uid) if shape.transactional else None
         operators = (OperatorRecord(f"{uid}/source-0", OperatorKind.SOURCE, "model", False),)
-        query = Query(uid, directory, sink, Figures(operators))
+        query = Query(uid, directory, sink, Figures(operators=operators))
         first = shape.stages.index(uid) == 0
         upstream = () if first or not shape.chained else (shape.stages[shape.stages.index(uid) - 1],)
         if sink is not None and before is None:
             sink.recover(plan.record.transactions if plan.record else ())
-        driver.enter(query)
         if plan.start is Start.FINISHED and before is None:
             query.finished = True
             batch = directory.batch if directory.batch >= 0 else None
-            driver.take(lambda: driver.coordinator.task_restored_finished(query.task, upstream, batch))
+            driver.enter(query, ev.TaskRestoredFinished(query.task, upstream, batch))
             return False
-        reads = not directory.drained and driver.request is None
-        drained = directory.drained
-        driver.take(
-            lambda: driver.coordinator.task_started(
-                query.task, upstream, commits=sink is not None, drained=drained
-            )
-        )
+        reads = not directory.drained and driver.requests.request is None
+        started = ev.TaskStarted(query.task, upstream, commits=sink is not None, drained=directory.drained)
+        driver.enter(query, started)
         world.oracle.query_started(driver, query)
-        if drained and before is None:
-            driver.take(lambda: driver.coordinator.input_ended(query.task))
         if not reads or driver.coordinator.tasks[query.task].step is not None:
             return True
         query.since = world.loop.time()
@@ -180,12 +172,10 @@ class Script:
 
     def _input_ends(self, query: Query, *, exhausted: bool) -> None:
         """:param exhausted: by its trigger, availableNow: as far as its script knows it may start again."""
-        c = self.driver.coordinator
-        if query.since is None or self.driver.queries[query.uid] is not query:
+        if query.since is None:
             return
-        self.driver.settle(query)
-        query.since = None
+        self.driver.interrupt(query)
         if exhausted:
-            self.driver.take(lambda: c.run_ended(query.task, exhausted=True))
+            self.driver.take_of(query, ev.RunEnded(query.task, exhausted=True))
         else:
-            self.driver.take(lambda: c.input_ended(query.task))
+            self.driver.take_of(query, ev.InputEnded(query.task))

@@ -1,31 +1,29 @@
-"""The coordinator's effects, carried out on models: one method each, which returns the event that says how it went.
-
-As runtime/driver/effects.py does it: the effects of one task in order, tasks side by side; each takes a while, and may be
-its last.
-"""
+"""The coordinator's effects, carried out on models, in the place of runtime/driver/effects.py: one method each, which returns
+the event that reports the result."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamjob.api.types import timestamp
 from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
+from streamjob.protocol.effects import Effect
+from streamjob.protocol.events import Event
 from streamjob.protocol.messages import Problem
 from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
-from streamjob.runtime.driver.event_loop import OF_RUN
+from streamjob.runtime.driver.dispatcher import Step
+from streamjob.runtime.driver.live_savepoints import AskedSavepoints, SavepointGivenUp
 
 from .query import BATCH, Query
 
 if TYPE_CHECKING:
     from .driver import Driver
 
-Event = Callable[[], "list[Any]"]
-
 # The longest that an effect takes.
-DURATIONS = {
+DURATIONS: dict[type, float] = {
     fx.StopAtBoundary: BATCH,
     fx.CatchUp: 2 * BATCH,
     fx.FireMaxWatermark: 3.0,
@@ -34,121 +32,120 @@ DURATIONS = {
 }
 
 
-class Work:
-    """`numbers`: the coordinator's number of each announced checkpoint; see `runtime.driver.effects.Work.number_of`."""
+def seconds(effect: Effect) -> float:
+    """The longest that it takes."""
+    return DURATIONS.get(type(effect), 0.1)
 
-    def __init__(self, driver: Driver) -> None:
+
+class Work:
+    """`numbers`: the coordinator's number of each announced checkpoint. A savepoint that stands keeps its own here; savepoints/
+    write.py gives it the new one, and the index then has its request twice, which the oracle does not allow (V3)."""
+
+    def __init__(self, driver: Driver, asked: AskedSavepoints) -> None:
         self.driver = driver
+        self._asked = asked
         self.numbers: dict[int, int] = {}
-        self._lanes: dict[str, deque[tuple[Any, Query | None]]] = {}  # by task
-        self._busy: set[str] = set()
+        self._newest = 0  # number of the newest announced checkpoint
         self._records: dict[int, CheckpointRecord] = {}
         self._targets: dict[int, str] = {}  # of savepoints beside the run
 
-    def put(self, effect: Any) -> None:
-        lane = getattr(effect, "task", "")
-        self._lanes.setdefault(lane, deque()).append((effect, self.driver.queries.get(lane)))
-        self._next(lane)
+    def carry_out(
+        self, step: Step[Query], answer: Callable[[Event | None], None], fail: Callable[[Exception], None]
+    ) -> None:
+        effect, run = step.effect, step.run
+        match effect:
+            case fx.StopAtBoundary() | fx.CatchUp():
+                assert run is not None
+                answer(self._stop(run))
+            case fx.FireMaxWatermark():
+                assert run is not None
+                self._fire(run, answer, fail)
+            case fx.Finish(task):
+                answer(ev.Finished(task))
+            case fx.Close(task):
+                answer(ev.Closed(task))
+            case fx.Snapshot():
+                answer(self._snapshot(effect))
+            case fx.StoreCheckpoint():
+                answer(self._store(effect))
+            case fx.RetryLater():
+                answer(ev.RetryDue())
+            case fx.AnnounceCheckpoint(number):
+                answer(self._announce(number))
+            case fx.AbortCheckpoint():
+                answer(self._abort(effect))
+            case fx.NotifyComplete(task, number):
+                answer(self._commit(task, number))
+            case _:
+                answer(None)
 
-    def thrown(self, lane: str) -> None:
-        """What was under way has failed, and what was to follow does not."""
-        self._lanes.pop(lane, None)
-        self._busy.discard(lane)
+    def _stop(self, run: Query) -> Event:
+        batch = self.driver.settle(run)
+        run.since = None
+        return ev.BoundaryReached(run.task, batch)
 
-    def _next(self, lane: str) -> None:
-        if lane in self._busy or not self._lanes.get(lane):
-            return
-        self._busy.add(lane)
-        effect, run = self._lanes[lane].popleft()
-
-        def is_stale() -> bool:
-            """As `Loop._is_stale`."""
-            return isinstance(effect, OF_RUN) and self.driver.queries.get(lane) is not run
-
-        def done() -> None:
-            answer(None if is_stale() else getattr(self, f"_{type(effect).__name__.lower()}")(effect))
-
-        def answer(event: Event | None) -> None:
-            self._busy.discard(lane)
-            if self.driver.alive and event is not None and self.driver.notes.failure is None:
-                self.driver.take(event)
-            self._next(lane)
-
-        def begin() -> None:
-            self.driver.later(self.driver.some(0.05, DURATIONS.get(type(effect), 0.1)), done)
-
-        self.driver.meet(type(effect).__name__, begin, lane)
-
-    def _stopatboundary(self, effect: fx.StopAtBoundary) -> Event:
-        query = self.driver.queries[effect.task]
-        batch = self.driver.settle(query)
-        query.since = None
-        return lambda: self.driver.coordinator.boundary_reached(effect.task, batch)
-
-    _catchup = _stopatboundary
-
-    def _firemaxwatermark(self, effect: fx.FireMaxWatermark) -> Event | None:
-        run = self.driver.queries[effect.task]
+    def _fire(
+        self, run: Query, answer: Callable[[Event | None], None], fail: Callable[[Exception], None]
+    ) -> None:
         directory = run.directory
         if not directory.drained:
             directory.drained = True
             directory.batch += 1  # its offsets; the commit follows
 
-        def fired() -> list[Any]:
-            if self.driver.queries[effect.task] is not run:
-                return []
+        def commit() -> None:
             directory.flushed = True
-            return self.driver.coordinator.max_watermark_fired(effect.task, directory.batch)
+            answer(ev.MaxWatermarkFired(run.task, directory.batch))
 
-        self.driver.meet(
-            "Flushed", lambda: self.driver.later(0.2, lambda: self.driver.take(fired)), effect.task
-        )
-        return None
-
-    def _finish(self, effect: fx.Finish) -> Event:
-        return lambda: self.driver.coordinator.finished(effect.task)
-
-    def _close(self, effect: fx.Close) -> Event:
-        return lambda: self.driver.coordinator.closed(effect.task)
-
-    def _cancel(self, effect: fx.Cancel) -> Event:
-        return list
+        self.driver.meet("Flushed", lambda: self.driver.later(0.2, commit), fail)
 
     def _snapshot(self, effect: fx.Snapshot) -> Event:
         query = self.driver.queries[effect.task]
         batch = self.driver.settle(query)
         self._pre_commit(query, effect.number)
-        return lambda: self.driver.coordinator.snapshot_taken(effect.task, effect.number, batch)
+        return ev.SnapshotTaken(effect.task, effect.number, batch)
 
     def _pre_commit(self, query: Query, number: int) -> None:
         if query.sink is not None and query.directory.batch > query.sink.visible:
             query.sink.pre_commit(f"{number}-{self.driver.config.epoch}", number, query.directory.batch)
 
-    def _storecheckpoint(self, effect: fx.StoreCheckpoint) -> Event:
+    def _store(self, effect: fx.StoreCheckpoint) -> Event | None:
+        driver, target = self.driver, effect.savepoint
+        beside = target if effect.scenario is None else None
+        if beside is not None:
+            try:
+                self._asked.refuse_unwanted(effect.number)
+            except SavepointGivenUp:
+                return None
         for task, number in effect.pre_commit.items():
-            self._pre_commit(self.driver.queries[task], number)
+            self._pre_commit(driver.queries[task], number)
         record = CheckpointRecord(
             checkpoint=effect.number,
-            epoch=self.driver.config.epoch,
+            epoch=driver.config.epoch,
             scenario=effect.scenario,
             request_id=effect.request_id,
-            savepoint=effect.savepoint,
-            completed_at=timestamp(self.driver.world.now()),
-            stages=tuple(self._stage_record(q, effect) for q in reversed(self.driver.queries.values())),
+            savepoint=target,
+            completed_at=timestamp(driver.world.now()),
+            stages=tuple(self._stage_record(q, effect) for q in reversed(driver.queries.values())),
         )
-        self.driver.notes.stuck = None
-        if effect.savepoint is not None and self.driver.world.storage.full:
-            self.driver.notes.stuck = Problem("StorageFull", f"cannot write {effect.savepoint}", "Make room")
-            return lambda: self.driver.coordinator.checkpoint_failed(effect.number)
-        if effect.savepoint is not None and effect.scenario is None:
-            self.driver.world.storage.savepoints[effect.savepoint] = record
-            self._targets[effect.number] = effect.savepoint
-        elif effect.savepoint is not None:
+        if target is not None and driver.world.storage.full:
+            problem = Problem("StorageFull", f"cannot write {target}", "Make room")
+            if beside is not None:
+                self._asked.stuck(effect.request_id or "", problem)
+            else:
+                driver.notes.stuck = problem
+            return ev.CheckpointFailed(effect.number)
+        if beside is None:
+            driver.notes.stuck = None
+        else:
+            self._targets[effect.number] = beside
+        if beside is not None:
+            driver.world.storage.savepoints[beside] = record
+        elif target is not None:
             # An attempt before this one may have written the manifest: that savepoint is the one that counts.
-            first = self.driver.world.storage.savepoints.setdefault(effect.savepoint, record)
-            record = replace(first, epoch=self.driver.config.epoch, stages=record.stages)
+            first = driver.world.storage.savepoints.setdefault(target, record)
+            record = replace(first, epoch=driver.config.epoch, stages=record.stages)
         self._records[effect.number] = record
-        return lambda: self.driver.coordinator.checkpoint_durable(effect.number)
+        return ev.CheckpointDurable(effect.number)
 
     def _stage_record(self, query: Query, effect: fx.StoreCheckpoint) -> StageRecord:
         done = query.task in effect.finished
@@ -160,35 +157,26 @@ class Work:
         operators = tuple(replace(o, finished=done) for o in query.figures.operators)
         return StageRecord(query.uid, (task,), operators)
 
-    def _retrylater(self, effect: fx.RetryLater) -> Event:
-        return self.driver.coordinator.retry
-
-    def _announcecheckpoint(self, effect: fx.AnnounceCheckpoint) -> Event:
-        record = self._records.pop(effect.number)
-        self.numbers[record.checkpoint] = effect.number
-        asked = self.driver.status.savepoint
-        if asked is not None and asked.request_id == record.request_id:
-            self.driver.update(savepoint=replace(asked, completed=record, problem=None, over=True))
+    def _announce(self, number: int) -> None:
+        record = self._records.pop(number)
+        self.numbers[record.checkpoint] = number
+        if record.request_id is not None:
+            self._asked.completed(record.request_id, record)
         if record.savepoint is not None and record.scenario is None:
-            return list
-        self.driver.update(completed=record)
+            return
+        if number > self._newest:
+            self._newest = number
+            self.driver.board.update(completed=record)
         if record.scenario is not None:
             self.driver.durable()
-        return list
 
-    def _abortcheckpoint(self, effect: fx.AbortCheckpoint) -> Event:
-        asked, target = self.driver.status.savepoint, self._targets.pop(effect.number, None)
-        if asked is not None and effect.request_id == asked.request_id:
-            problem = Problem("SavepointGivenUp", effect.reason)
-            self.driver.update(savepoint=replace(asked, problem=problem, over=True))
-            self.driver.world.storage.savepoints.pop(target or "", None)
-        return list
+    def _abort(self, effect: fx.AbortCheckpoint) -> None:
+        self._asked.drop(effect.number)
+        if effect.request_id is not None and not effect.again:
+            self._asked.give_up(effect.request_id, effect.reason)
+            self.driver.world.storage.savepoints.pop(self._targets.pop(effect.number, ""), None)
 
-    def _notifycomplete(self, effect: fx.NotifyComplete) -> Event:
-        query = self.driver.queries[effect.task]
+    def _commit(self, task: str, number: int) -> None:
+        query = self.driver.queries[task]
         if query.sink is not None:
-            query.sink.commit(effect.number)
-        return list
-
-    def _aborttransactions(self, effect: fx.AbortTransactions) -> Event:
-        return list
+            query.sink.commit(number)

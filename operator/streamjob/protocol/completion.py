@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from . import events as ev
 from .answers import Answers
 from .checkpoints import Checkpoint, Kind
 from .effects import AbortTransactions, AnnounceCheckpoint, Effect, NotifyComplete, Terminated, Timer
+from .events import CheckpointEvent
 from .lifecycle import TaskState
 from .messages import Step
 from .task import Task
 
 
 class CheckpointEvents(Answers):
-    """Each method handles an event and returns the effects to carry out, see `Coordinator`."""
+    """Handles the events of checkpoints, see `Coordinator.handle`."""
 
     _said_terminated = False
 
-    def checkpoint_due(self) -> list[Effect]:
-        """The driver's timer requests a periodic checkpoint. A termination takes its own one instead."""
-        return self._flight.due()
+    def _handle_checkpoint(self, event: CheckpointEvent) -> list[Effect]:
+        match event:
+            case ev.CheckpointDue():
+                return self._flight.due()
+            case ev.SnapshotTaken(task, number, batch):
+                return self._flight.snapshot_taken(task, number, batch)
+            case ev.CheckpointDurable(number):
+                return self._checkpoint_durable(number)
+            case ev.CheckpointFailed(number):
+                return self._flight.failed(number)
+            case ev.RetryDue():
+                self._flight.backing_off = False
+                return self._flight.trigger()
+            case ev.CheckpointCompleted(number):
+                return self._checkpoint_completed(number)
+            case ev.TimerFired(timer, number):
+                return self._timer_fired(timer, number)
 
-    def snapshot_taken(self, task: str, number: int, batch: int | None) -> list[Effect]:
-        """The task has noted its state at `batch` and keeps running. The batch is after everything that its
-        upstream had committed at its own snapshots.
-        """
-        return self._flight.snapshot_taken(task, number, batch)
-
-    def checkpoint_durable(self, number: int) -> list[Effect]:
-        """The checkpoint's record, and the savepoint's manifest if one is written, can no longer be lost."""
+    def _checkpoint_durable(self, number: int) -> list[Effect]:
         c, effects = self._flight.durable(number)
         if c is None:
             return []
@@ -39,21 +48,7 @@ class CheckpointEvents(Answers):
                 run.step = Step.COMPLETING
         return [AnnounceCheckpoint(number), *effects, *self._flight.trigger(), *self._terminated()]
 
-    def checkpoint_failed(self, number: int) -> list[Effect]:
-        """The checkpoint could not be written. A periodic one is aborted. Any other one is triggered again
-        after `retry`. No task has ended.
-        """
-        return self._flight.failed(number)
-
-    def retry(self) -> list[Effect]:
-        """The wait after `checkpoint_failed` is over."""
-        self._flight.backing_off = False
-        return self._flight.trigger()
-
-    def checkpoint_completed(self, number: int) -> list[Effect]:
-        """The checkpoint is committed to the index: notifyCheckpointComplete. Late, repeated, overtaken and
-        unknown numbers are allowed.
-        """
+    def _checkpoint_completed(self, number: int) -> list[Effect]:
         c = self._flight.completed(number)
         if c is None:
             return []
@@ -67,8 +62,7 @@ class CheckpointEvents(Answers):
             effects += self._complete(c, name, run)
         return effects + self._flight.trigger() + self._terminated()
 
-    def timer_fired(self, timer: Timer, number: int) -> list[Effect]:
-        """A timer of `StartTimer` has expired. A timer that is no longer needed changes nothing."""
+    def _timer_fired(self, timer: Timer, number: int) -> list[Effect]:
         if timer is Timer.MIN_PAUSE:
             return self._flight.pause_over(number)
         return self._flight.expired(number) + self._terminated()

@@ -24,11 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from . import events as ev
 from .checkpoints import Checkpointing, Kind, Order
 from .completion import CheckpointEvents
 from .effects import Cancel, Effect, Finish, FireMaxWatermark, Terminated
 from .ending import Ending
 from .errors import StreamJobError
+from .events import Event
 from .flight import Flight
 from .graph import parse_task_id, task_id
 from .lifecycle import Scenario, TaskState
@@ -47,8 +49,8 @@ class TerminationConflict(StreamJobError):
 class Coordinator(CheckpointEvents):
     """The tasks of a job, by id (`graph.task_id`).
 
-    Each event is a method that returns the effects to carry out, in order. The driver may carry out an effect
-    late, twice or never (if it dies). An event that was already handled returns no effects again.
+    The driver may carry out an effect late, twice or never (if it dies). An event that was already handled
+    returns no effects again.
 
     :param expected: the tasks of the restored checkpoint. Until each has started or is reported as finished,
         nothing downstream of it ends. The driver's records have these tasks as they were restored.
@@ -64,31 +66,99 @@ class Coordinator(CheckpointEvents):
         ending = Ending(tasks, dict.fromkeys(expected))
         super().__init__(tasks, ending, Flight(ending, settings or Checkpointing(), next_checkpoint))
 
-    # --- events: tasks --------------------------------------------------------------------------------------
+    def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
+        """Handle one event.
 
-    def task_started(
-        self,
-        task: str,
-        upstream: Iterable[str] = (),
-        *,
-        commits: bool = True,
-        own_sources: bool | None = None,
-        drained: bool = False,
-    ) -> list[Effect]:
-        """A query runs, for the first time or again. A query that starts during a termination ends at its
-        first boundary.
+        :returns: the effects to carry out, in order.
+        :raises UpstreamTooLate: a stage that reads from the started one is being flushed or was flushed.
+        :raises EdgeTooLate: the reader of a declared edge is being flushed or was flushed.
+        :raises GraphCycle: a stage would read from itself.
+        :raises TerminationConflict: a termination is requested while another one is pending or completed, or
+            after a cancel; or a savepoint is requested while the job is ending with a checkpoint of its own.
+        """
+        match event:
+            case ev.TaskStarted(task, upstream, commits, own_sources, drained):
+                return self._task_started(task, upstream, commits, own_sources, drained)
+            case ev.TaskRestoredFinished(task, upstream, batch):
+                return self._task_restored_finished(task, upstream, batch)
+            case ev.StageExpected(uid, parallelism):
+                return self._stage_expected(uid, parallelism)
+            case ev.EdgeDeclared(uid, upstream_uid, own):
+                return self._edge_declared(uid, upstream_uid, own)
+            case ev.InputEnded(task, rest):
+                return self._input_ended(task, rest)
+            case ev.RunEnded(task, exhausted):
+                return self._run_ended(task) if exhausted else self._script_stopped(task)
+            case ev.ScriptStopped(task):
+                return self._script_stopped(task)
+            case ev.BoundaryReached(task, batch):
+                return self._boundary_reached(task, batch)
+            case ev.MaxWatermarkFired(task, batch):
+                return self._max_watermark_fired(task, batch)
+            case ev.Finished(task):
+                return self._finished(task)
+            case ev.Closed(task):
+                return self._ending.closed(task) + self._terminated()
+            case ev.TaskFailed(task):
+                return self._task_failed(task)
+            case ev.AllStarted():
+                return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
+            case ev.ScriptBlocked():
+                return self._script_blocked()
+            case ev.ScriptEnded():
+                return self._script_ended()
+            case ev.SessionEnded():
+                return self._session_ended()
+            case ev.TerminationAnnounced():
+                self._ending.held = self.request is None and not self.canceled
+                return []
+            case ev.TerminationRequested(request):
+                return self._termination_requested(request)
+            case ev.SavepointRequested(request_id, savepoint, timeout):
+                return self._savepoint_requested(request_id, savepoint, timeout)
+            case ev.CancelRequested():
+                return self._cancel_requested()
+            case _:
+                return self._handle_checkpoint(event)
 
-        A pending checkpoint does not have the new run, so it is aborted and triggered again.
+    # --- not events -----------------------------------------------------------------------------------------
 
-        :param upstream: uids of the stages that the query reads from, started or not.
-        :param commits: False if the sink is durable after each batch and has nothing to commit (row 12).
-        :param own_sources: whether the query reads something that no stage writes. None: only if it has no
-            upstream stage.
-        :param drained: an earlier epoch fired the query's max watermark. It reads nothing, and ends as it
-            began to end.
-        :raises UpstreamTooLate: a stage that reads from this one is being flushed or was flushed.
+    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
+        """Refuse a start that `TaskStarted` would refuse. Changes nothing.
+
+        :raises UpstreamTooLate: see `handle`.
+        :raises GraphCycle: see `handle`.
+        """
+        if not drained:
+            self._ending.refuse_if_too_late(task)
+        self._ending.graph.refuse_cycle(task, upstream)
+
+    def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
+        """A task that has started reads from a stage that is about to start.
+
+        :param own_sources: the task also reads something that no stage writes.
         :raises GraphCycle: the stage would read from itself.
         """
+        self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
+
+    def connected(self, uid: str) -> set[str]:
+        """The uids of the stages that edges connect with this one, directly or not, including itself."""
+        return self._ending.graph.connected(uid)
+
+    def downstream_first(self) -> list[str]:
+        """The uids of all stages, each after the stages that read from it."""
+        return self._ending.graph.downstream_first()
+
+    # --- tasks and the script -----------------------------------------------------------------------------------
+
+    def _task_started(
+        self,
+        task: str,
+        upstream: Iterable[str],
+        commits: bool,
+        own_sources: bool | None,
+        drained: bool,
+    ) -> list[Effect]:
         known, named = self.tasks.get(task), tuple(upstream)
         if self.canceled and known is not None:
             return [Cancel(task)]
@@ -114,42 +184,12 @@ class Coordinator(CheckpointEvents):
             self.tasks[task].own_ended = True
         return effects + self._ending.begin_if_due(task) + self._flight.trigger()
 
-    def expect(self, uid: str, parallelism: int) -> list[Effect]:
-        """The stage will have `parallelism` tasks.
-
-        Until each has started or is reported as finished, nothing downstream of them ends: a task that ends
-        early does not end the stage (row 9).
-        """
+    def _stage_expected(self, uid: str, parallelism: int) -> list[Effect]:
         if not self.canceled:
             self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
         return []
 
-    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
-        """Refuse a start that `task_started` would refuse. Changes nothing.
-
-        :raises UpstreamTooLate: see `task_started`.
-        :raises GraphCycle: see `task_started`.
-        """
-        if not drained:
-            self._ending.refuse_if_too_late(task)
-        self._ending.graph.refuse_cycle(task, upstream)
-
-    def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
-        """A task that has started reads from a stage that is about to start.
-
-        :param own_sources: the task also reads something that no stage writes.
-        :raises GraphCycle: the stage would read from itself.
-        """
-        self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
-
-    def edge_declared(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[Effect]:
-        """A running stage reads from another stage, started or not. The script declares it, because the
-        queries do not show it.
-
-        :param own_sources: the stage also reads something that no stage writes.
-        :raises EdgeTooLate: the stage is being flushed or was flushed.
-        :raises GraphCycle: the stage would read from itself.
-        """
+    def _edge_declared(self, uid: str, upstream: str, own_sources: bool) -> list[Effect]:
         edges = self._ending.declare(uid, upstream, own_sources=own_sources)
         if not edges:
             return []
@@ -158,44 +198,19 @@ class Coordinator(CheckpointEvents):
             effects += self._ending.begin_if_due(task)
         return effects + self._flight.trigger()
 
-    def connected(self, uid: str) -> set[str]:
-        """The uids of the stages that edges connect with this one, directly or not, including itself."""
-        return self._ending.graph.connected(uid)
-
-    def downstream_first(self) -> list[str]:
-        """The uids of all stages, each after the stages that read from it."""
-        return self._ending.graph.downstream_first()
-
-    def task_restored_finished(
-        self, task: str, upstream: Iterable[str] = (), batch: int | None = None
-    ) -> list[Effect]:
-        """The restored checkpoint flags the task as finished: it does not start, its flag stays (row 10)."""
+    def _task_restored_finished(self, task: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         if task in self.tasks or self.canceled:
             return []
         effects = self._ending.restored(task, upstream, batch)
         effects = self._flight.give_up(f"task {task} joined", again=True) + effects
         return effects + self._flight.trigger() + self._terminated()
 
-    def all_started(self) -> list[Effect]:
-        """The script waits for its queries: nothing waits any longer for stages not started by now."""
-        return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
-
-    def script_blocked(self) -> list[Effect]:
-        """The script waits without limit for a query that does not end by itself, and nothing else in the
-        script could start a query.
-
-        So no other run follows for the stages that have exhausted their input and that a running stage waits
-        for: their input has ended. The driver must repeat this event whenever a run has ended and the script
-        still waits.
-        """
+    def _script_blocked(self) -> list[Effect]:
         if self.request is not None or self.canceled:
             return []
         return self._ending.flush_exhausted(self._ending.waited_for()) + self._flight.trigger()
 
-    def script_ended(self) -> list[Effect]:
-        """The script has ended, with all of its threads: no other run follows. Exhausted input has ended for
-        good. Queries that still run keep the job running until they end.
-        """
+    def _script_ended(self) -> list[Effect]:
         ending = self._ending
         ending.script_ended = True
         effects: list[Effect] = []
@@ -205,33 +220,18 @@ class Coordinator(CheckpointEvents):
         effects += [effect for uid in absent for effect in ending.end_of_stage(uid)]
         return effects + self._flight.trigger() + self._terminated()
 
-    def flush_nothing_exhausted(self) -> list[Effect]:
-        """Exhausted stages can no longer be flushed: they stay as they are, as if they had been stopped."""
+    def _session_ended(self) -> list[Effect]:
         for task in self.tasks.values():
             if task.paused:
                 task.exhausted = False
         return []
 
-    def input_ended(self, task: str, *, rest: bool = False) -> list[Effect]:
-        """All sources of the task ran out, as its script has declared: the query stands at a boundary, or
-        will stop at the next.
-
-        In the middle of the graph this is not the end: input arrives until everything upstream has ended.
-
-        :param rest: the sources get no more input, but what they hold now has yet to be processed.
-        """
+    def _input_ended(self, task: str, rest: bool) -> list[Effect]:
         t = self.tasks[task]
         t.own_ended, t.rest = True, rest
         return self._ending.begin_if_due(task) + self._flight.trigger()
 
-    def run_ended(self, task: str, *, exhausted: bool) -> list[Effect]:
-        """The query has ended by itself and without an error.
-
-        :param exhausted: its trigger (availableNow, once) had consumed all there was. Otherwise somebody has
-            stopped it.
-        """
-        if not exhausted:
-            return self.script_stopped(task)
+    def _run_ended(self, task: str) -> list[Effect]:
         t = self.tasks[task]
         if t.state is not TaskState.RUNNING or t.step is not None:
             return []  # it is already ending, in the scenario that began first
@@ -240,19 +240,12 @@ class Coordinator(CheckpointEvents):
             return self._ending.begin(task, Scenario.STOP)
         return self._ending.begin_if_due(task) + self._flight.trigger()
 
-    def script_stopped(self, task: str) -> list[Effect]:
-        """The script called query.stop() or spark.stop(). It may start the query again, so nothing is
-        flushed.
-
-        During a termination the query ends as the job does. But in a drain it does not wait for a stage that
-        the script has yet to start, because the script is waiting for this query to end.
-        """
+    def _script_stopped(self, task: str) -> list[Effect]:
         if self._ending.requested is None or self._ending.waits_for_the_script(task):
             return self._ending.begin(task, Scenario.STOP)
         return self._ending.begin_if_due(task)
 
-    def boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
-        """The query has stopped with offsets.latest == commits.latest == `batch`."""
+    def _boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
         t = self.tasks[task]
         if not t.runs_at(Step.BOUNDARY):
             return []
@@ -263,8 +256,7 @@ class Coordinator(CheckpointEvents):
                 t.step = Step.MAX_WATERMARK
         return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)
 
-    def max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
-        """All event-time timers of the task have fired, and their output is committed as `batch`."""
+    def _max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
         t = self.tasks[task]
         if not t.runs_at(Step.MAX_WATERMARK) or t.finishing:
             return []
@@ -272,51 +264,21 @@ class Coordinator(CheckpointEvents):
         t.finishing = True
         return [Finish(task)]
 
-    def finished(self, task: str) -> list[Effect]:
-        """endInput() and finish() of all operators have returned."""
+    def _finished(self, task: str) -> list[Effect]:
         t = self.tasks[task]
         if not t.runs_at(Step.MAX_WATERMARK) or not t.finishing:
             return []
         return self._end_of_data(task)
 
-    def closed(self, task: str) -> list[Effect]:
-        """close() of all operators has returned."""
-        return self._ending.closed(task) + self._terminated()
-
-    def task_failed(self, task: str) -> list[Effect]:
-        """The query died, or a step of its termination failed. Other tasks keep running; what is durable
-        stays.
-
-        After its final checkpoint a task can no longer fail. This driver or the next one commits what is left
-        to commit, and a close() that raises still counts as a close.
-        """
+    def _task_failed(self, task: str) -> list[Effect]:
         if not self._ending.fail(task):
             return []
         effects = self._flight.give_up(f"task {task} failed", again=True)
         return effects + self._ending.after_failure(task) + self._flight.trigger()
 
-    # --- events: requests -----------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------------
 
-    def termination_announced(self) -> list[Effect]:
-        """A request will follow once the script has started its queries.
-
-        Until then the end of an input begins nothing: otherwise a stop could find stages flushed that it
-        should only stop. The driver must also send this event before it starts a task that must not read any
-        more.
-        """
-        self._ending.held = self.request is None and not self.canceled
-        return []
-
-    def termination_requested(self, request: TerminationRequest) -> list[Effect]:
-        """End the job with a savepoint, as the request's mode says.
-
-        A stop ends every running task; a task that is catching up with its upstream stops where it is. A
-        drain ends the tasks that have no upstream; the others follow when their upstream has ended. Tasks
-        that are already ending continue in their own way and wait for the request's checkpoint. A requested
-        savepoint that is not durable yet is aborted.
-
-        :raises TerminationConflict: another request is pending or completed, or the job was canceled.
-        """
+    def _termination_requested(self, request: TerminationRequest) -> list[Effect]:
         if self.request is not None and self.request.request_id == request.request_id:
             return []
         if self.request is not None:
@@ -340,17 +302,7 @@ class Coordinator(CheckpointEvents):
             effects += self._ending.flush_exhausted()
         return effects + self._ending.begin_all_due() + self._flight.trigger() + self._terminated()
 
-    def savepoint_requested(
-        self, request_id: str, savepoint: str, timeout: float | None = None
-    ) -> list[Effect]:
-        """Copy a checkpoint to `savepoint` while the job keeps running. A repeated request changes nothing.
-
-        Neither the pause nor the limit on periodic checkpoints delays it (row 13). A failed write is retried
-        until the timeout.
-
-        :param timeout: seconds from the first attempt. None: as for periodic checkpoints.
-        :raises TerminationConflict: the job is ending, with a checkpoint of its own.
-        """
+    def _savepoint_requested(self, request_id: str, savepoint: str, timeout: float | None) -> list[Effect]:
         if request_id in self._flight.savepoints:
             return []
         if self.request is not None or self.canceled or self.terminated:
@@ -360,8 +312,7 @@ class Coordinator(CheckpointEvents):
         self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint, timeout)
         return self._flight.trigger()
 
-    def cancel_requested(self) -> list[Effect]:
-        """End now, even in the middle of a stuck stop: nothing is flushed or committed (row 13)."""
+    def _cancel_requested(self) -> list[Effect]:
         if self.canceled:
             return []
         over, self._said_terminated = self.terminated, True

@@ -25,7 +25,7 @@ class Timer(str, Enum):
 
 @dataclass(frozen=True)
 class StopAtBoundary:
-    """Let the running micro-batch commit, and start no other → `boundary_reached`."""
+    """Let the running micro-batch commit, and start no other → `BoundaryReached`."""
 
     task: str
 
@@ -33,7 +33,7 @@ class StopAtBoundary:
 @dataclass(frozen=True)
 class CatchUp:
     """EndOfData has arrived from every upstream task: process all that they committed, then stop at the
-    boundary → `boundary_reached`, which acknowledges it.
+    boundary → `BoundaryReached`, which acknowledges it.
 
     :param upstream: the last batch of each upstream task. If there are none: process all that the sources
         hold.
@@ -45,21 +45,21 @@ class CatchUp:
 
 @dataclass(frozen=True)
 class FireMaxWatermark:
-    """Run the max-watermark batch → `max_watermark_fired`."""
+    """Run the max-watermark batch → `MaxWatermarkFired`."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Call endInput() and finish() of all operators, in this order → `finished`."""
+    """Call endInput() and finish() of all operators, in this order → `Finished`."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class Close:
-    """Call close() of all operators; EndOfPartition has arrived from everything upstream → `closed`."""
+    """Call close() of all operators; EndOfPartition has arrived from everything upstream → `Closed`."""
 
     task: str
 
@@ -77,7 +77,7 @@ class Cancel:
 @dataclass(frozen=True)
 class Snapshot:
     """The barrier of checkpoint `number` has arrived on every channel of the task: note its last committed
-    batch and pre-commit its sinks up to it → `snapshot_taken`.
+    batch and pre-commit its sinks up to it → `SnapshotTaken`.
 
     The driver does not pause the query. It reads the batches for the record again, downstream first, which
     makes the snapshot consistent (ADR 7). The snapshots of one task are taken in the order of the requests. A
@@ -95,7 +95,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class StoreCheckpoint:
-    """Make checkpoint `number` durable → `checkpoint_durable` or `checkpoint_failed`. Tasks that stand at
+    """Make checkpoint `number` durable → `CheckpointDurable` or `CheckpointFailed`. Tasks that stand at
     their end got no `Snapshot`.
 
     :param finished: the tasks whose operators the record flags as finished.
@@ -123,13 +123,13 @@ class StoreCheckpoint:
 
 @dataclass(frozen=True)
 class RetryLater:
-    """Wait a while → `retry`. The driver chooses how long, because the coordinator has no clock."""
+    """Wait a while → `RetryDue`. The driver chooses how long, because the coordinator has no clock."""
 
 
 @dataclass(frozen=True)
 class AnnounceCheckpoint:
     """Offer the durable checkpoint to the controller, which commits it to the index
-    → `checkpoint_completed`.
+    → `CheckpointCompleted`.
     """
 
     number: int
@@ -168,7 +168,7 @@ class AbortTransactions:
 
 @dataclass(frozen=True)
 class StartTimer:
-    """Wait `seconds` → `timer_fired(timer, number)`. It may fire late and need not be cancelled."""
+    """Wait `seconds` → `TimerFired(timer, number)`. It may fire late and need not be cancelled."""
 
     timer: Timer
     number: int

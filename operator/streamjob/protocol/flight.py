@@ -31,7 +31,7 @@ class Flight:
         self.request: TerminationRequest | None = None
         self.under_way: dict[int, Checkpoint] = {}
         self.savepoints: dict[str, Order | None] = {}
-        self.backing_off = False  # until `retry`
+        self.backing_off = False  # until `RetryDue`
         self.canceled = False
         self._ending = ending
         self._settings = settings

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamjob.protocol import events as ev
 from streamjob.protocol.messages import (
     Application,
     DriverConfig,
@@ -31,15 +32,29 @@ def driver() -> Iterator[Driver]:
     made.terminated.set()
 
 
+def test_a_termination_of_an_earlier_epoch_is_there_from_the_start() -> None:
+    job = JobRef("shop", "orders", "uid-1")
+    request = TerminationRequest("drain-1", 1, Mode.DRAIN, None)
+    config = DriverConfig(job, 2, Application("app.py"), "file:/checkpoints", termination=request)
+    made = Driver(config, StatusBoard(DriverStatus(1, job.uid, 2, DriverPhase.STARTING)))
+    assert made.drains
+    assert made.request is not None
+    assert (made.request.request_id, made.request.epoch) == ("drain-1", 2)
+    made.terminated.set()
+
+
 def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it is handed to the coordinator: a query that starts at that moment must read nothing."""
     driver.terminate(TerminationRequest("stop-1", 1, Mode.STOP, None))
     assert driver.asked_to_end
     seen: list[bool] = []
     looks = threading.Event()
-    take = driver._loop.coordinator.termination_requested
+    handle = driver._loop.coordinator.handle
 
-    def termination_requested(request: TerminationRequest) -> object:
+    def slowly(event: ev.Event) -> object:
+        if not isinstance(event, ev.TerminationRequested):
+            return handle(event)
+
         def look() -> None:
             looks.set()
             seen.append(driver.asked_to_end and driver.stops)
@@ -48,10 +63,9 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
         script.start()
         assert looks.wait(PATIENCE)
         script.join(0.2)  # it has answered by now, or waits until the request is handed over
-        monkeypatch.setattr(driver._loop.coordinator, "termination_requested", take)
-        return take(request)
+        return handle(event)
 
-    monkeypatch.setattr(driver._loop.coordinator, "termination_requested", termination_requested)
+    monkeypatch.setattr(driver._loop.coordinator, "handle", slowly)
     driver.settle()
     with driver._loop.changed:
         assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)

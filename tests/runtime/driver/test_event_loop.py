@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
 from streamjob.protocol.messages import (
     Application,
     DriverConfig,
@@ -38,7 +40,7 @@ class Run:
         self.figures = Figures()
         self.failure: Exception | None = None
         self.over, self.reads, self.may_read = threading.Event(), threading.Event(), threading.Event()
-        self.transactions = self.keeper = self.query = None
+        self.transactions = None
         self.failed_by_itself = self.stopped_by_request = False
         self.stopped = 0
         self.takes_over: Run | None = None
@@ -46,6 +48,9 @@ class Run:
 
     def continues(self, other: Run) -> bool:
         return self is other or self.takes_over is other
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error
 
     def latest_commit(self) -> int:
         self.reads.set()
@@ -76,30 +81,28 @@ def loop() -> Iterator[Loop]:
 
 def start(loop: Loop) -> Run:
     run = Run()
-    with loop.lock:
-        loop.stages["a"] = run  # type: ignore[assignment]
-        loop.take(lambda: loop.coordinator.task_started("a"))
+    loop.enter(run, ev.TaskStarted("a"))  # type: ignore[arg-type]
     return run
 
 
 def await_batch_of(loop: Loop, run: Run) -> None:
     """What its thread had to do before this is done."""
-    loop.take(loop.coordinator.checkpoint_due)
+    loop.take(ev.CheckpointDue())
     assert run.reads.wait(PATIENCE)
 
 
 def test_a_stop_of_a_run_that_has_failed_does_not_stop_the_next_one(loop: Loop) -> None:
     first = start(loop)
-    loop.take(loop.coordinator.checkpoint_due)
+    loop.take(ev.CheckpointDue())
     assert first.reads.wait(PATIENCE)
-    loop.take(lambda: loop.coordinator.script_stopped("a"))  # behind the snapshot, which takes its time
+    loop.take(ev.ScriptStopped("a"))  # behind the snapshot, which takes its time
     loop.fail(first, RuntimeError("boom"))  # type: ignore[arg-type]
     second = start(loop)
     first.may_read.set()
     await_batch_of(loop, second)
     assert (first.stopped, second.stopped) == (0, 0)
     second.may_read.set()
-    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    loop.take(ev.ScriptStopped("a"))
     with loop.changed:
         assert loop.changed.wait_for(lambda: second.stopped == 1, PATIENCE)
 
@@ -115,12 +118,12 @@ def test_the_answer_of_a_run_that_has_failed_is_not_the_next_ones(loop: Loop) ->
         return 3
 
     first.stop_at_boundary = stop_at_boundary  # type: ignore[method-assign]
-    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    loop.take(ev.ScriptStopped("a"))
     assert stopping.wait(PATIENCE)
     loop.fail(first, RuntimeError("boom"))  # type: ignore[arg-type]
     second = start(loop)
     second.may_read.set()
-    loop.take(lambda: loop.coordinator.script_stopped("a"))
+    loop.take(ev.ScriptStopped("a"))
     go_on.set()
     with loop.changed:
         assert loop.changed.wait_for(lambda: loop.coordinator.tasks["a"].batch is not None, PATIENCE)
@@ -131,7 +134,12 @@ def test_a_final_checkpoint_is_tried_again_soon_whatever_came_before(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("streamjob.runtime.driver.checkpoints.time.sleep", waits.append)
+    me, sleep = threading.current_thread(), time.sleep
+
+    def note(seconds: float) -> None:
+        waits.append(seconds) if threading.current_thread() is me else sleep(seconds)
+
+    monkeypatch.setattr("streamjob.runtime.driver.checkpoints.time.sleep", note)
     run = start(loop)
     run.may_read.set()
     for number in range(1, 4):  # periodic ones, which cannot be written
@@ -161,8 +169,8 @@ def ended_run(loop: Loop) -> Run:
     run = start(loop)
     run.transactions = Transactions()  # type: ignore[assignment]
     loop.work.checkpoints._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
-    loop.take(loop.coordinator.script_ended)
-    loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.STOP, None)))
+    loop.take(ev.ScriptEnded())
+    loop.take(ev.TerminationRequested(TerminationRequest("r", 1, Mode.STOP, None)))
     with loop.changed:
         announced = lambda: loop._board.status.completed is not None  # noqa: E731
         assert loop.changed.wait_for(announced, PATIENCE)
@@ -176,7 +184,7 @@ def periodic(number: int) -> CheckpointRecord:
 def test_a_commit_that_is_lost_at_the_end_is_the_jobs_failure(loop: Loop) -> None:
     """It was said to have ended well, with rows that nobody ever saw."""
     run = ended_run(loop)
-    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    loop.take(ev.CheckpointCompleted(1))
     assert run.over.wait(PATIENCE), "whoever waits for it goes on"
     assert run.transactions.committed == 1  # type: ignore[attr-defined]
     assert loop.notes.failure is not None
@@ -189,7 +197,7 @@ def test_a_close_that_throws_has_closed(loop: Loop, monkeypatch: pytest.MonkeyPa
     run = ended_run(loop)
     run.transactions = None
     monkeypatch.setattr(loop.work, "_call", lambda *_: 1 / 0)
-    loop.take(lambda: loop.coordinator.checkpoint_completed(1))
+    loop.take(ev.CheckpointCompleted(1))
     assert loop.terminated.wait(PATIENCE)
     assert loop.notes.failure is None
     assert [w.message for w in loop._board.status.warnings] == ["a: division by zero"]
@@ -259,7 +267,7 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
     stopping, go_on = threading.Event(), threading.Event()
     first = start(loop)
     loop.work.checkpoints._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
-    loop.take(lambda: loop.coordinator.run_ended("a", exhausted=True))
+    loop.take(ev.RunEnded("a", exhausted=True))
 
     def stop_at_boundary(on_wait: Any) -> int:
         stopping.set()
@@ -267,15 +275,13 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
         return 3
 
     first.stop_at_boundary = stop_at_boundary  # type: ignore[method-assign]
-    loop.take(loop.coordinator.all_started)
-    loop.take(lambda: loop.coordinator.termination_requested(TerminationRequest("r", 1, Mode.DRAIN, None)))
+    loop.take(ev.AllStarted())
+    loop.take(ev.TerminationRequested(TerminationRequest("r", 1, Mode.DRAIN, None)))
     assert stopping.wait(PATIENCE)
     second = Run()
     with loop.lock:
         assert loop.coordinator.is_ending("a")
-        second.takes_over = first
-        loop.stages["a"] = second  # type: ignore[assignment]
-        loop.take(lambda: loop.coordinator.task_started("a"))
+        loop.enter(second, ev.TaskStarted("a"))  # type: ignore[arg-type]
     second.may_read.set()
     fired: list[bool] = []
     second.fire_max_watermark = lambda: fired.append(True)  # type: ignore[attr-defined]

@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from ...protocol import effects as fx
+from ...protocol import events as ev
 from ...protocol.coordinator import Coordinator
-from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
+from ...protocol.events import Event
 from ...protocol.graph import task_id
 from ...protocol.messages import AbortedCheckpoint, DriverConfig, Problem
 from ...protocol.records import CheckpointRecord, StageRecord
@@ -29,8 +30,6 @@ from .status import Notes, problem_of
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
-
-Event = Callable[[], "list[Effect]"]
 
 # Between attempts to write a checkpoint, where the last one repeats; and to commit or abort transactions,
 # where it does not.
@@ -53,6 +52,7 @@ class Checkpoints:
         carried: CarriedStages,
         say: Callable[[str], Callable[[str], None]],
         lock: AbstractContextManager[object],
+        asked: AskedSavepoints,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -64,7 +64,7 @@ class Checkpoints:
         self._lock = lock  # of the coordinator: held for single reads of its graph only
         self._records: dict[int, CheckpointRecord] = {}
         self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
-        self.asked = AskedSavepoints(board)
+        self.asked = asked
         self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
         self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
         self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
@@ -80,9 +80,9 @@ class Checkpoints:
         batch = stage.directory.latest_commit()
         if stage.transactions is not None:
             stage.transactions.pre_commit(effect.number, batch)
-        return lambda: self._coordinator.snapshot_taken(effect.task, effect.number, batch)
+        return ev.SnapshotTaken(effect.task, effect.number, batch)
 
-    def store(self, effect: fx.StoreCheckpoint) -> Event:
+    def store(self, effect: fx.StoreCheckpoint) -> Event | None:
         if effect.scenario is None and effect.savepoint is not None:
             return self._store_beside(effect, effect.savepoint)
         number = effect.number
@@ -98,13 +98,13 @@ class Checkpoints:
             self._causes[number] = e.message  # reported if a periodic one is aborted
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
-            return lambda: self._coordinator.checkpoint_failed(number)
+            return ev.CheckpointFailed(number)
         self._notes.stuck, self._retries = None, 0
         self._begun.pop(number, None)
         log.info("checkpoint %d: durable after %.3f s", number, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
+        return ev.CheckpointDurable(number)
 
-    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event:
+    def _store_beside(self, effect: fx.StoreCheckpoint, target: str) -> Event | None:
         """Write an on-demand savepoint. No failure of it fails the job."""
         number, request_id = effect.number, effect.request_id or ""
         begun = self._begun.setdefault(number, time.monotonic())
@@ -121,13 +121,13 @@ class Checkpoints:
         if self.asked.leave(number):
             if self.asked.is_over(request_id):  # else another attempt is about to use the same URI
                 self._discard(number)
-            return list
+            return None
         if problem is not None:
             self.asked.stuck(request_id, problem)
-            return lambda: self._coordinator.checkpoint_failed(number)
+            return ev.CheckpointFailed(number)
         self._retries = 0
         log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
-        return lambda: self._coordinator.checkpoint_durable(number)
+        return ev.CheckpointDurable(number)
 
     def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
         for task, of in effect.pre_commit.items():
@@ -137,11 +137,10 @@ class Checkpoints:
                 batch = stage.directory.latest_commit() if failed else effect.batches[task]
                 stage.transactions.pre_commit(of, batch)
 
-    def _give_up(self, number: int, request_id: str, reason: str) -> Event:
+    def _give_up(self, number: int, request_id: str, reason: str) -> None:
         self.asked.give_up(request_id, reason[:1000])
         if self.asked.drop(number):
             self._discard(number)
-        return list
 
     def _discard(self, number: int) -> None:
         """Delete an aborted savepoint, which was never reported.
@@ -162,9 +161,9 @@ class Checkpoints:
         self._retries += 1
         log.info("the next attempt follows in %.0f s", wait)
         time.sleep(wait)
-        return self._coordinator.retry
+        return ev.RetryDue()
 
-    def abort(self, effect: fx.AbortCheckpoint) -> Event:
+    def abort(self, effect: fx.AbortCheckpoint) -> None:
         self._begun.pop(effect.number, None)
         cause = self._causes.pop(effect.number, None)
         reason = f"{effect.reason}: {cause}" if cause else effect.reason
@@ -174,9 +173,9 @@ class Checkpoints:
         else:
             log.warning("checkpoint %d is aborted: %s", effect.number, reason)
             if effect.request_id is not None:
-                return self._give_up(effect.number, effect.request_id, reason)
-            self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
-        return list
+                self._give_up(effect.number, effect.request_id, reason)
+            else:
+                self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
 
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
@@ -233,11 +232,11 @@ class Checkpoints:
         drains = effect.scenario is not None and effect.scenario.is_drain
         return started + (at_the_end(carried) if drains and all(s.finished for s in started) else carried)
 
-    def announce(self, effect: fx.AnnounceCheckpoint) -> Event:
+    def announce(self, effect: fx.AnnounceCheckpoint) -> None:
         with self._announcing:  # several checkpoints may become durable at the same time
-            return self._announce_in_order(effect.number)
+            self._announce_in_order(effect.number)
 
-    def _announce_in_order(self, number: int) -> Event:
+    def _announce_in_order(self, number: int) -> None:
         record = self._records.pop(number)
         if number > self._newest:
             self._newest = number
@@ -248,14 +247,13 @@ class Checkpoints:
             self.asked.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
             # It has its own field in the status: no later checkpoint replaces it before the index has it.
-            return list
+            return
         told = self._board.status.completed
         if told is None or told.checkpoint < number:
             self._board.update(completed=record)
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")
             self.durable.set()  # after the update: whoever waits for it reports the board's status
-        return list
 
     @property
     def files(self) -> HadoopFiles:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from ...protocol.messages import Problem
-from .early_requests import HURRY
 from .event_loop import Loop
+from .requests import HURRY
 
 
 class DeadQueries:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from ... import job
+from ...protocol import events as ev
 from ...protocol.coordinator import TerminationConflict
-from ...protocol.effects import Effect
 from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
 from ..jvm import process as jvm_process
 from ..query.task import Stage
@@ -21,8 +20,8 @@ from ..startup import naming
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
-from .early_requests import EarlyRequests
 from .event_loop import Loop
+from .requests import Requests
 from .script.waits import Waits
 from .script_side import ScriptSide
 from .start.query_start import Starter
@@ -60,10 +59,8 @@ class Driver:
         self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
-        unfinished = config.termination and replace(config.termination, epoch=config.epoch)
-        self._early = EarlyRequests(unfinished)
-        if unfinished:
-            self._coordinator.termination_announced()
+        with self._loop.lock:  # a termination of an earlier epoch is an event
+            self._requests = Requests(config, self._loop.dispatcher)
         self._dead = DeadQueries(self._loop)
         self._script_ended = False
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
@@ -79,15 +76,12 @@ class Driver:
         :raises TerminationConflict: another termination is in progress.
         """
         with self._loop.lock:
-            if self._early.keep_termination(request):
-                self._loop.take(self._coordinator.termination_announced)
-                return
-        self._terminate(request)
+            self._requests.terminate(request)
+            self._note_request()
 
-    def _terminate(self, request: TerminationRequest) -> None:
-        log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
-        self.requested_at = self.requested_at or time.monotonic()
-        self._loop.take(lambda: self._coordinator.termination_requested(request))
+    def _note_request(self) -> None:
+        if self._coordinator.request is not None:
+            self.requested_at = self.requested_at or time.monotonic()
 
     def savepoint(self, request: SavepointRequest) -> None:
         """Begin an on-demand savepoint. Returns at once; the status shows the progress.
@@ -95,18 +89,7 @@ class Driver:
         :raises TerminationConflict: the job is ending, with a savepoint of its own.
         """
         with self._loop.lock:
-            if self._early.keep_savepoint(request):
-                self._loop.work.checkpoints.asked.begin(request.request_id)
-                return
-            self._loop.take(lambda: self._savepoint(request))
-
-    def _savepoint(self, request: SavepointRequest) -> list[Effect]:
-        effects = self._coordinator.savepoint_requested(
-            request.request_id, request.savepoint, request.timeout
-        )
-        log.info("savepoint requested: %s", request.request_id)
-        self._loop.work.checkpoints.asked.begin(request.request_id)
-        return effects
+            self._requests.savepoint(request)
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Begin to delete expired savepoints. Returns at once; the status lists the deleted ones.
@@ -125,7 +108,7 @@ class Driver:
 
     def complete(self, checkpoint: int) -> None:
         """notifyCheckpointComplete: the checkpoint is committed to the index."""
-        self._loop.take(lambda: self._coordinator.checkpoint_completed(checkpoint))
+        self._loop.take(ev.CheckpointCompleted(checkpoint))
 
     def complete_announced(self) -> None:
         """Complete the announced checkpoint without the index, because there is no time to wait for it.
@@ -186,7 +169,7 @@ class Driver:
         """
         with self._loop.lock:
             naming.refuse_shards(uid, parallelism, self.stages)
-            self._loop.take(lambda: self._coordinator.expect(uid, parallelism))
+            self._loop.take(ev.StageExpected(uid, parallelism))
 
     def _edge_declared(self, writer: str, reader: str) -> None:
         """Tell the coordinator about an edge to a running stage. Others get their edges when they start.
@@ -195,7 +178,7 @@ class Driver:
         """
         own = self._starter.connections.edge_declared(writer, reader)
         if own is not None:
-            self._loop.take(lambda: self._coordinator.edge_declared(reader, writer, own_sources=own))
+            self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
     def runs(self) -> list[Stage]:
@@ -207,19 +190,13 @@ class Driver:
     def settle(self) -> None:
         """The script has started all its queries: carry out the requests that came early."""
         with self._loop.lock:
-            self._loop.take(self._coordinator.all_started)
-            termination, savepoint = self._early.settle()
-            if termination is not None:
-                self._terminate(termination)
-            if savepoint is not None:
-                try:
-                    self.savepoint(savepoint)
-                except TerminationConflict as e:
-                    self._loop.work.checkpoints.asked.give_up(savepoint.request_id, e.message)
+            self._requests.settle()
+            self._note_request()
 
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
-        over = self._early.patience_is_over(
+        over = self._requests.patience_is_over(
+            time.monotonic(),
             self._loop.since_last_start,
             has_started=bool(self.stages),
             awaits_tasks=self._coordinator.awaits_tasks,
@@ -230,7 +207,7 @@ class Driver:
         with self._loop.lock:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
             if not ends_by_itself and not self._unstarted.calls_back and self._waits.script_is_blocked():
-                self._loop.take(self._coordinator.script_blocked)
+                self._loop.take(ev.ScriptBlocked())
         self._dead.give_up_a_drain(
             awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
         )
@@ -241,7 +218,7 @@ class Driver:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self.settle()
         self._script_ended = True
-        self._loop.take(self._coordinator.script_ended)
+        self._loop.take(ev.ScriptEnded())
         with self._loop.changed:
             self._loop.changed.wait_for(
                 lambda: self.terminated.is_set() or self._dead.end_the_job(self.stops)
@@ -282,7 +259,7 @@ class Driver:
     def request(self) -> TerminationRequest | None:
         """The termination that was requested, in progress or not, None if there is none."""
         with self._loop.lock:  # `settle` hands it to the coordinator: at no moment is there none
-            return self._coordinator.request or self._early.termination
+            return self._requests.request
 
     @property
     def stops(self) -> bool:

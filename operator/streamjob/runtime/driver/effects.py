@@ -11,9 +11,11 @@ from typing import Any
 from ... import job
 from ...job import Moment
 from ...protocol import effects as fx
+from ...protocol import events as ev
 from ...protocol.coordinator import Coordinator
 from ...protocol.effects import Effect
 from ...protocol.errors import StreamJobError
+from ...protocol.events import Event
 from ...protocol.messages import DriverConfig
 from ..jvm.errors import one_line
 from ..query.task import Stage
@@ -22,7 +24,8 @@ from ..savepoints.recover_records import known_records
 from ..spark.max_watermark import endless
 from ..startup.carried_stages import CarriedStages
 from ..startup.restore_point import RestorePoints
-from .checkpoints import RETRY_SECONDS, Checkpoints, Event
+from .checkpoints import RETRY_SECONDS, Checkpoints
+from .live_savepoints import AskedSavepoints
 from .status import Notes, problem_of
 from .status_board import StatusBoard
 
@@ -52,6 +55,7 @@ class Work:
         board: StatusBoard,
         publish: Callable[[], None],
         lock: AbstractContextManager[object],
+        asked: AskedSavepoints,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -62,9 +66,9 @@ class Work:
         self.restore_points = RestorePoints(config)
         self.carried = CarriedStages(self.restore_points)
         self.checkpoints = Checkpoints(
-            config, coordinator, stages, notes, board, self.carried, self._say, lock
+            config, coordinator, stages, notes, board, self.carried, self._say, lock, asked
         )
-        self._of_run: dict[type[Any], Callable[[Any, Stage], Event]] = {
+        self._of_run: dict[type[Any], Callable[[Any, Stage], Event | None]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
             fx.FireMaxWatermark: self._fire,
@@ -72,7 +76,7 @@ class Work:
             fx.Close: self._close,
             fx.Cancel: self._cancel,
         }
-        self._of_job: dict[type[Any], Callable[[Any], Event]] = {
+        self._of_job: dict[type[Any], Callable[[Any], Event | None]] = {
             fx.Snapshot: self.checkpoints.snapshot,
             fx.StoreCheckpoint: self.checkpoints.store,
             fx.RetryLater: self.checkpoints.wait,
@@ -82,11 +86,11 @@ class Work:
             fx.AbortTransactions: self._abort_transactions,
         }
 
-    def carry_out(self, effect: Effect, run: Stage | None) -> Event:
+    def carry_out(self, effect: Effect, run: Stage | None) -> Event | None:
         """Carry out one effect.
 
         :param run: the run of the effect's task, None for an effect of the job.
-        :returns: the event for the coordinator, to be called under the lock.
+        :returns: the event that reports the result, None if nothing waits for one.
         :raises StreamJobError: the effect failed. The task resumes from what is durable.
         """
         if type(effect) in self._of_run:
@@ -98,14 +102,14 @@ class Work:
 
     def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
         batch = run.stop_at_boundary(self._say(effect.task))
-        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+        return ev.BoundaryReached(effect.task, batch)
 
     def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
         batch = run.catch_up(self._say(effect.task))
         log.info(
             "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
         )
-        return lambda: self._coordinator.boundary_reached(effect.task, batch)
+        return ev.BoundaryReached(effect.task, batch)
 
     def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
         task = effect.task
@@ -120,16 +124,16 @@ class Work:
             if result.timers_left:
                 self._board.warn(endless(task, result))
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
-        return lambda: self._coordinator.max_watermark_fired(task, batch)
+        return ev.MaxWatermarkFired(task, batch)
 
     def _finish(self, effect: fx.Finish, run: Stage) -> Event:
         self._call(run, Moment.END_OF_DATA)
         self._call(run, Moment.FINISH)
-        return lambda: self._coordinator.finished(effect.task)
+        return ev.Finished(effect.task)
 
     def _close(self, effect: fx.Close, run: Stage) -> Event:
         self._call(run, Moment.CLOSE)
-        return lambda: self._coordinator.closed(effect.task)
+        return ev.Closed(effect.task)
 
     def _call(self, run: Stage, moment: Moment) -> None:
         """Call the script's hooks.
@@ -149,21 +153,18 @@ class Work:
                 + ("it is not called again" if moment is Moment.CLOSE else "the next attempt calls it again"),
             ) from e
 
-    def _cancel(self, _: fx.Cancel, run: Stage) -> Event:
+    def _cancel(self, _: fx.Cancel, run: Stage) -> None:
         run.interrupt()
-        return list
 
     # --- transactions -----------------------------------------------------------------------------------------
 
-    def _commit(self, effect: fx.NotifyComplete) -> Event:
+    def _commit(self, effect: fx.NotifyComplete) -> None:
         if (transactions := self._stages[effect.task].transactions) is not None:
             self._persist(lambda: transactions.commit(effect.number))
-        return list
 
-    def _abort_transactions(self, effect: fx.AbortTransactions) -> Event:
+    def _abort_transactions(self, effect: fx.AbortTransactions) -> None:
         if (transactions := self._stages[effect.task].transactions) is not None:
             self._persist(lambda: transactions.abort_after(effect.after))
-        return list
 
     def _persist(self, step: Callable[[], None]) -> None:
         """Commit or abort transactions, with retries.

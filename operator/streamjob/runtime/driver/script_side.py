@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ...protocol import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages import Problem
 from ..query.task import Stage
@@ -104,7 +105,7 @@ class ScriptSide:
         for stage in stages:
             with self._loop.lock:
                 if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(lambda task=stage.task: self._loop.coordinator.script_stopped(task))  # type: ignore[misc]
+                    self._loop.take(ev.ScriptStopped(stage.task))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
         elif (caller := running_batch_function()) is not None:
@@ -143,7 +144,7 @@ class ScriptSide:
         epoch.
         """
         if self.sessions.put_off_is_pending and not in_callback():
-            self._loop.take(self._loop.coordinator.flush_nothing_exhausted)
+            self._loop.take(ev.SessionEnded())
             self.sessions.end_put_off()
 
     # --- wait -------------------------------------------------------------------------------------------------

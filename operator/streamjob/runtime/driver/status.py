@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ...protocol.coordinator import Coordinator
 from ...protocol.errors import StreamJobError
 from ...protocol.lifecycle import Scenario
 from ...protocol.messages import DriverPhase, Mode, Problem, StageStatus, Step, TaskStatus, TerminationStatus
 from ..jvm.errors import one_line
-from ..query.task import Stage
+from ..query.task import Figures, TaskName
 from ..spark.max_watermark import DrainResult
 
 STEPS = list(Step)
 N = TypeVar("N", int, float)
+
+
+class Reported(Protocol):
+    """What the status needs of a run. `query.task.Stage` implements it."""
+
+    name: TaskName
+    uid: str
+    task: str
+    figures: Figures
 
 
 @dataclass
@@ -67,18 +77,18 @@ def phase(coordinator: Coordinator) -> DriverPhase:
     return DriverPhase.TERMINATING if coordinator.terminating else DriverPhase.RUNNING
 
 
-def stage_statuses(coordinator: Coordinator, stages: dict[str, Stage]) -> tuple[StageStatus, ...]:
+def stage_statuses(coordinator: Coordinator, stages: Mapping[str, Reported]) -> tuple[StageStatus, ...]:
     """The status of each stage.
 
     :param stages: runs by task id. All runs with the same uid belong to one stage.
     """
-    by_uid: dict[str, list[Stage]] = {}
+    by_uid: dict[str, list[Reported]] = {}
     for stage in stages.values():
         by_uid.setdefault(stage.uid, []).append(stage)
     return tuple(_stage_status(coordinator, uid, tasks) for uid, tasks in by_uid.items())
 
 
-def _stage_status(coordinator: Coordinator, uid: str, stages: list[Stage]) -> StageStatus:
+def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]) -> StageStatus:
     tasks, figures = [], [stage.figures for stage in stages]
     for stage in stages:
         task = coordinator.tasks[stage.task]

@@ -16,6 +16,7 @@ from ...protocol import splits
 from ...protocol.effects import StoreCheckpoint
 from ...protocol.graph import task_id
 from ...protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
+from ..jvm import process as jvm_process
 from ..jvm.errors import one_line
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
@@ -33,6 +34,8 @@ from .likeness import Likeness
 from .transactions import Transactions
 
 log = logging.getLogger("streamjob")
+
+JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 
 Restart = Callable[..., StreamingQuery]  # takes the trigger as a keyword argument
 
@@ -135,7 +138,7 @@ class Stage:
         self.exhausts = exhausts
         self.failure: Exception | None = None
         self.failed_by_itself = False  # not because a connected query failed
-        self.over = threading.Event()  # the event that the script waits for, see `Loop.is_over`
+        self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
         self._cut_short = threading.Event()
         self.engine = engine
@@ -154,6 +157,17 @@ class Stage:
     def continues(self, other: Stage) -> bool:
         """Whether it is the run, or took over its end: what is left of that is left for this one."""
         return self is other or (self.takes_over is not None and self.takes_over.continues(other))
+
+    def cause_of(self, error: Exception) -> Exception:
+        """What made the run fail. Also notes whether its own query failed.
+
+        :param error: how it was noticed.
+        """
+        try:
+            self.failed_by_itself = self.query is not None and self.query.exception() is not None
+        except Exception:  # whatever py4j raises if the JVM does not answer
+            return jvm_process.death(JVM_ENDS) or error
+        return error if self.keeper is None else self.keeper.failure or error
 
     def cut_short(self) -> None:
         """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""

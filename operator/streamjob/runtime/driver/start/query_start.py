@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ....protocol import events as ev
 from ....protocol.messages import DriverConfig, Problem
 from ...jvm import signals
 from ...query import edges
@@ -243,27 +244,22 @@ class Starter:
         return entry.finished or entry.drained or finished or not self._may_read(said)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        task, c = stage.task, self._coordinator
         with self._loop.lock:
             stage.beside = self._beside(stage)
-            before = self._stages.get(task)
-            if before is not None and c.is_ending(task):
-                stage.takes_over = before  # a drain ends the run before; this one reads nothing
-            self._stages[task] = stage
-            self._loop.notes.failed.pop(task, None)
             if stage.finished:
                 batch = stage.directory.latest_commit()
-                self._loop.take(lambda: c.task_restored_finished(task, upstream, batch))
+                self._loop.enter(stage, ev.TaskRestoredFinished(stage.task, tuple(upstream), batch))
                 return
             own = self.connections.has_own_sources(stage.uid, stage.ends)
-            self._loop.take(
-                lambda: c.task_started(
-                    task,
-                    upstream,
+            self._loop.enter(
+                stage,
+                ev.TaskStarted(
+                    stage.task,
+                    tuple(upstream),
                     commits=stage.transactions is not None,
                     own_sources=own,
                     drained=drained,
-                )
+                ),
             )
 
     def _beside(self, stage: Stage) -> tuple[str, ...] | None:

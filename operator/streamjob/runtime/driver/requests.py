@@ -1,0 +1,120 @@
+"""Requests to end the job or to write a savepoint. Those that come early wait until the queries have started."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from ...protocol import events as ev
+from ...protocol.coordinator import TerminationConflict
+from ...protocol.messages import DriverConfig, Mode, SavepointRequest, TerminationRequest
+from .dispatcher import Dispatcher
+
+log = logging.getLogger("streamjob")
+
+# Seconds. A script that never waits for a query without a timeout does not show that it has started all its
+# queries. It counts as having done so when it has started no new query for this long. A request that came
+# early is carried out then, or this long after it came (after the first query, if that starts later).
+PATIENCE = 30.0
+# Seconds. The same, when the job is asked to end and all stages of its checkpoint have started. Also the time
+# that a drain waits for the script to start a failed query again.
+HURRY = 5.0
+
+
+class Requests:
+    """Not thread-safe, and no call waits.
+
+    :ivar early: a termination that an earlier epoch did not finish, or that came while the script still
+        started its queries. It is carried out when all have started: until then the edges are not all known,
+        and a query that is drained too early never reads what its upstream has left.
+    :ivar settled: the script counts as having started all its queries.
+    """
+
+    def __init__(self, config: DriverConfig, dispatcher: Dispatcher[Any]) -> None:
+        self.early = config.termination and replace(config.termination, epoch=config.epoch)
+        self.settled = False
+        self._early_savepoint: SavepointRequest | None = None
+        self._since: float | None = None  # when the early termination began to wait
+        self._dispatcher = dispatcher
+        self._coordinator = dispatcher.coordinator
+        if self.early:
+            dispatcher.take(ev.TerminationAnnounced())
+
+    @property
+    def request(self) -> TerminationRequest | None:
+        """The termination that was requested, in progress or not, None if there is none."""
+        return self._coordinator.request or self.early
+
+    @property
+    def stops(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.STOP
+
+    @property
+    def drains(self) -> bool:
+        return self.request is not None and self.request.mode is Mode.DRAIN
+
+    def terminate(self, request: TerminationRequest) -> None:
+        """Begin a termination, or note it until `settle`.
+
+        :raises TerminationConflict: another termination is in progress.
+        """
+        if self.early is not None and self.early.request_id != request.request_id:
+            raise TerminationConflict(
+                f"termination {self.early.request_id} comes first", remedy="Wait for it"
+            )
+        if not self.settled:
+            self.early = request
+            self._dispatcher.take(ev.TerminationAnnounced())
+            return
+        log.info("%s requested: %s", request.mode.value.lower(), request.request_id)
+        self._dispatcher.take(ev.TerminationRequested(request))
+
+    def savepoint(self, request: SavepointRequest) -> None:
+        """Begin an on-demand savepoint, or note it until `settle`.
+
+        :raises TerminationConflict: the job is ending, with a savepoint of its own.
+        """
+        if self.early is not None:
+            raise TerminationConflict(
+                f"termination {self.early.request_id} comes first", remedy="Use the savepoint of it"
+            )
+        if not self.settled:
+            # A savepoint without the queries that have yet to start would not be one of the whole job.
+            self._early_savepoint = request
+            self._dispatcher.asked.begin(request.request_id)
+            return
+        self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
+        log.info("savepoint requested: %s", request.request_id)
+
+    def settle(self) -> None:
+        """The script waits for its queries, or has ended: take up what came early."""
+        self.settled = True
+        self._dispatcher.take(ev.AllStarted())
+        early, self.early = self.early, None
+        savepoint, self._early_savepoint = self._early_savepoint, None
+        if early is not None:
+            self.terminate(early)
+        if savepoint is not None:
+            try:
+                self.savepoint(savepoint)
+            except TerminationConflict as e:
+                self._dispatcher.asked.give_up(savepoint.request_id, e.message)
+
+    def patience_is_over(
+        self, now: float, since_last_start: float, *, has_started: bool, awaits_tasks: bool
+    ) -> bool:
+        """Whether the script now counts as having started all its queries, though it has not shown it.
+
+        :param now: seconds, on any clock that does not go back.
+        :param since_last_start: seconds since a new query began to start.
+        :param has_started: a query has started.
+        :param awaits_tasks: stages of the job's checkpoint have not started.
+        """
+        if self.settled:
+            return False
+        if self.early and self._since is None and has_started:
+            self._since = now
+        waited = 0.0 if self._since is None else now - self._since
+        patience = HURRY if self.early and not awaits_tasks else PATIENCE
+        return since_last_start > patience or waited > PATIENCE

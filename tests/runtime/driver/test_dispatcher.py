@@ -1,0 +1,221 @@
+"""Which effect is carried out when, and what follows when one fails. Nothing waits here."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from streamjob.protocol import effects as fx
+from streamjob.protocol import events as ev
+from streamjob.protocol.messages import (
+    Application,
+    DriverConfig,
+    DriverPhase,
+    DriverStatus,
+    Mode,
+    TerminationRequest,
+)
+from streamjob.protocol.records import JobRef
+from streamjob.runtime.driver.dispatcher import Dispatcher, Lane, Step
+from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.query.task import Figures, TaskName
+
+STOP = ev.TerminationRequested(TerminationRequest("stop-1", 1, Mode.STOP))
+
+
+class Run:
+    def __init__(self, uid: str) -> None:
+        self.name = TaskName(uid, uid)
+        self.uid = self.task = uid
+        self.figures = Figures()
+        self.over = threading.Event()
+        self.failure: Exception | None = None
+        self.stopped_by_request = self.was_cut_short = False
+        self.takes_over: Run | None = None
+
+    def continues(self, other: Run) -> bool:
+        return self is other or self.takes_over is other
+
+    def cut_short(self) -> None:
+        self.was_cut_short = True
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error
+
+
+class Job:
+    """A shell that does nothing by itself: it keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.lanes: list[Lane[Run]] = []
+        self.later: list[tuple[float, ev.Event]] = []
+        self.interrupted: list[str] = []
+        self.over: list[str] = []
+        self.terminated = False
+        job = JobRef("shop", "orders", "uid-1")
+        self.board = StatusBoard(DriverStatus(1, job.uid, 1, DriverPhase.STARTING))
+        config = DriverConfig(job, 1, Application("app.py"), "file:/checkpoints")
+        self.dispatcher = Dispatcher[Run](config, self.board, self)
+
+    def work_on(self, lane: Lane[Run]) -> None:
+        self.lanes.append(lane)
+
+    def call_later(self, seconds: float, event: ev.Event) -> None:
+        self.later.append((seconds, event))
+
+    def interrupt(self, run: Run) -> None:
+        self.interrupted.append(run.task)
+
+    def published(self, over: Sequence[Run]) -> None:
+        self.over += [run.task for run in over]
+
+    def on_terminated(self) -> None:
+        self.terminated = True
+
+    def start(self, uid: str, *upstream: str, commits: bool = True) -> Run:
+        run = Run(uid)
+        self.dispatcher.enter(run, ev.TaskStarted(uid, upstream, commits=commits))
+        return run
+
+    def next(self, task: str = "") -> tuple[Lane[Run], Step[Run]]:
+        """The next effect of the newest lane of this task, or of the job."""
+        lane = [lane for lane in self.lanes if lane.task == task][-1]
+        step = self.dispatcher.next(lane)
+        assert step is not None
+        return lane, step
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job()
+
+
+def test_the_effects_of_one_task_wait_for_each_other(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.CheckpointDue())
+    job.dispatcher.take(STOP)
+    assert [lane.task for lane in job.lanes] == ["a"], "somebody works on it already"
+    lane, step = job.next("a")
+    assert step.effect == fx.Snapshot("a", 1)
+    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
+    assert job.next("a")[1].effect == fx.StopAtBoundary("a")
+    assert job.dispatcher.next(lane) is None
+
+
+def test_a_lane_that_was_empty_is_worked_on_again(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.CheckpointDue())
+    lane, step = job.next("a")
+    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
+    assert job.dispatcher.next(lane) is None
+    job.dispatcher.take(STOP)
+    assert [lane.task for lane in job.lanes].count("a") == 2
+
+
+def test_the_effects_of_the_job_do_not_wait_for_those_of_another_event(job: Job) -> None:
+    job.start("a")
+    for number in (1, 2):
+        job.dispatcher.take(ev.CheckpointDue())
+        lane, step = job.next("a")
+        job.dispatcher.done(lane, step, ev.SnapshotTaken("a", number, 3))
+        job.dispatcher.next(lane)
+        store, storing = job.next()
+        job.dispatcher.done(store, storing, ev.CheckpointDurable(number))
+    assert len([lane for lane in job.lanes if not lane.task]) == 4, "two to store, two to announce"
+
+
+def test_a_stop_cuts_a_run_short_and_a_drain_does_not(job: Job) -> None:
+    run = job.start("a")
+    job.dispatcher.take(ev.TerminationRequested(TerminationRequest("drain-1", 1, Mode.DRAIN)))
+    assert not run.was_cut_short
+    other = Job()
+    run = other.start("a")
+    other.dispatcher.take(STOP)
+    assert run.was_cut_short
+
+
+def test_what_ends_a_run_is_dropped_when_another_has_followed(job: Job) -> None:
+    first = job.start("a")
+    job.dispatcher.take(ev.ScriptStopped("a"))
+    job.dispatcher.fail(first, RuntimeError("boom"))
+    job.start("a")
+    assert job.dispatcher.next(job.lanes[0]) is None
+
+
+def test_what_fails_late_takes_nothing_from_the_run_that_has_followed(job: Job) -> None:
+    """The stop of the next run was dropped, and waited for without end."""
+    first = job.start("a")
+    job.dispatcher.take(ev.ScriptStopped("a"))
+    lane, step = job.next("a")
+    job.dispatcher.fail(first, RuntimeError("boom"))
+    job.start("a")
+    job.dispatcher.take(STOP)
+    job.dispatcher.failed(lane, step, RuntimeError("the query of the first run has ended"))
+    assert job.next("a")[1].effect == fx.StopAtBoundary("a")
+
+
+def test_a_failed_effect_takes_those_behind_it_along(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.CheckpointDue())
+    job.dispatcher.take(ev.ScriptStopped("a"))
+    lane, step = job.next("a")
+    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    assert job.dispatcher.next(lane) is None
+    assert not lane.at_work
+
+
+def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
+    first, reader, other = job.start("a"), job.start("b", "a"), job.start("c")
+    job.dispatcher.fail(first, RuntimeError("boom"))
+    assert job.over == ["a", "b"]
+    assert (str(first.failure), str(reader.failure), other.failure) == ("boom", "boom", None)
+    assert job.interrupted == ["b"], "the query of a has ended by itself"
+    assert job.board.status.degraded is not None
+
+
+def test_a_failed_effect_of_the_job_fails_the_job(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.CheckpointDue())
+    lane, step = job.next("a")
+    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
+    lane, step = job.next()
+    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    assert job.dispatcher.notes.failure is not None
+    assert (job.over, job.interrupted) == (["a"], ["a"])
+
+
+def test_a_failed_effect_of_a_run_ends_its_query(job: Job) -> None:
+    """It went on, and committed batches after the final record of the job."""
+    job.start("a")
+    job.dispatcher.take(STOP)
+    lane, step = job.next("a")
+    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    assert job.dispatcher.coordinator.failed == ["a"]
+    assert job.interrupted == ["a"]
+    assert job.dispatcher.notes.failure is None
+
+
+def test_a_result_that_cannot_be_handled_fails_the_job(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(STOP)
+    lane, step = job.next("a")
+    job.dispatcher.done(lane, step, ev.BoundaryReached("nobody", 1))
+    assert job.dispatcher.notes.failure is not None
+
+
+def test_events_are_logged_with_their_effects(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    job.start("a")
+    with caplog.at_level(logging.DEBUG, "streamjob"):
+        job.dispatcher.take(ev.ScriptStopped("a"))
+    assert caplog.messages == ["ScriptStopped(task='a'): [StopAtBoundary(task='a')]"]
+
+
+def test_a_savepoint_is_in_the_status_before_any_of_its_effects(job: Job) -> None:
+    job.start("a")
+    job.dispatcher.take(ev.SavepointRequested("s-1", "file:/savepoints/1"))
+    assert job.board.status.savepoint is not None
+    assert job.board.status.savepoint.request_id == "s-1"
+    assert job.later, "it has a timeout"

@@ -1,0 +1,75 @@
+"""Requests that come before the script has started its queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamjob.protocol import effects as fx
+from streamjob.protocol.coordinator import TerminationConflict
+from streamjob.protocol.messages import (
+    Application,
+    DriverConfig,
+    Mode,
+    SavepointRequest,
+    TerminationRequest,
+)
+from streamjob.protocol.records import JobRef
+from streamjob.runtime.driver.requests import Requests
+
+from .test_dispatcher import Job
+
+STOP = TerminationRequest("stop-1", 1, Mode.STOP)
+SAVEPOINT = SavepointRequest("s-1", 1, "file:/savepoints/1", 60.0)
+
+
+def requests_of(job: Job, termination: TerminationRequest | None = None) -> Requests:
+    ref = JobRef("shop", "orders", "uid-1")
+    config = DriverConfig(ref, 2, Application("app.py"), "file:/checkpoints", termination=termination)
+    return Requests(config, job.dispatcher)
+
+
+def test_a_stop_waits_until_the_script_waits() -> None:
+    job = Job()
+    requests = requests_of(job)
+    requests.terminate(STOP)
+    job.start("a")
+    assert (requests.request, requests.stops, requests.drains) == (STOP, True, False)
+    assert not job.lanes
+    requests.settle()
+    assert (requests.request, requests.early) == (STOP, None)
+    assert job.next("a")[1].effect == fx.StopAtBoundary("a")
+
+
+def test_what_an_earlier_epoch_did_not_finish_comes_first() -> None:
+    requests = requests_of(Job(), STOP)
+    assert requests.early is not None
+    assert requests.early.epoch == 2
+    requests.terminate(STOP)  # the controller sends it again
+    with pytest.raises(TerminationConflict):
+        requests.terminate(TerminationRequest("stop-2", 1, Mode.STOP))
+    with pytest.raises(TerminationConflict):
+        requests.savepoint(SAVEPOINT)
+
+
+def test_an_early_savepoint_is_taken_of_the_whole_job() -> None:
+    job = Job()
+    requests = requests_of(job)
+    requests.savepoint(SAVEPOINT)
+    assert job.board.status.savepoint is not None
+    job.start("a")
+    assert not job.lanes
+    requests.settle()
+    assert job.next("a")[1].effect == fx.Snapshot("a", 1)
+
+
+def test_an_early_savepoint_gives_way_to_an_early_stop() -> None:
+    job = Job()
+    requests = requests_of(job)
+    requests.savepoint(SAVEPOINT)
+    requests.terminate(STOP)
+    job.start("a")
+    requests.settle()
+    told = job.board.status.savepoint
+    assert told is not None
+    assert told.over
+    assert told.problem is not None
