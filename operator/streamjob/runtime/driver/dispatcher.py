@@ -238,7 +238,7 @@ class Dispatcher(Generic[R]):
         elif step.run is None or self._is_owed(effect):
             self.fail_job(error)
         else:
-            self.fail(step.run, error)
+            self.fail(step.run, step.run.cause_of(error))
             self._shell.interrupt(step.run)  # its query may still run, and commit what no record has
         lane.waiting = deque(
             s for s in lane.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
@@ -266,10 +266,11 @@ class Dispatcher(Generic[R]):
 
         They resume together from their last batches, when the script starts them again or in the next epoch.
         Other runs continue.
+
+        :param error: the cause, see `Run.cause_of`.
         """
         if self.runs.get(run.task) is not run:
             return
-        error = run.cause_of(error)
         uids = self.coordinator.connected(run.uid)
         taken_down = []
         for other in [r for r in self.runs.values() if r.uid in uids]:

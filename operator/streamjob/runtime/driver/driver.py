@@ -263,13 +263,13 @@ class Driver:
 
     @property
     def stops(self) -> bool:
-        request = self.request
-        return request is not None and request.mode is Mode.STOP
+        with self._loop.lock:
+            return self._requests.stops
 
     @property
     def drains(self) -> bool:
-        request = self.request
-        return request is not None and request.mode is Mode.DRAIN
+        with self._loop.lock:
+            return self._requests.drains
 
     @property
     def failure(self) -> Problem | None:

@@ -74,8 +74,9 @@ class Loop:
 
     def fail(self, stage: Stage, error: Exception) -> None:
         """The run has failed, see `Dispatcher.fail`."""
+        cause = stage.cause_of(error)  # asks the JVM, and may wait for its end: not under the lock
         with self.lock:
-            self.dispatcher.fail(stage, error)
+            self.dispatcher.fail(stage, cause)
 
     def fail_job(self, error: Exception) -> None:
         """Fail all runs, see `Dispatcher.fail_job`."""
