@@ -24,19 +24,17 @@ import streamjob
 from dev import ports
 from dev.demo.waiting import PATIENCE
 from streamjob.controller.objects import certs
-from streamjob.protocol import codec
-from streamjob.protocol.messages import (
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.commands import (
     TERM_HEADER,
-    Application,
     Completed,
-    DriverConfig,
-    DriverStatus,
     Mode,
-    Restore,
     SavepointRequest,
     TerminationRequest,
 )
-from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.messages.driver_status import DriverStatus
 from streamjob.runtime.storage.local_disk import uri_of
 
 JOB = JobRef("default", "local", "00000000-0000-0000-0000-000000000001")

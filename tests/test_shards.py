@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamjob import job, shards
-from streamjob.protocol import splits
+from streamjob.protocol.formats import splits
 from streamjob.shards import BadShards
 
 

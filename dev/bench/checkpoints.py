@@ -15,7 +15,9 @@ from pathlib import Path
 
 from dev.bench.figures import Figures
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import CheckpointSettings
+from streamjob.protocol.messages.driver_status import DriverStatus
 
 APP = Path(__file__).with_name("queries.py")
 ROWS = 20_000  # in a micro-batch

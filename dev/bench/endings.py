@@ -12,7 +12,8 @@ from pathlib import Path
 
 from dev.bench.figures import Figures
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Step
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Step
 
 APP = Path(__file__).with_name("app.py")
 ROCKSDB = {

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dev.bench.figures import Figures
-from streamjob.protocol import effects as fx
-from streamjob.protocol import events as ev
-from streamjob.protocol.checkpoints import Checkpointing
-from streamjob.protocol.coordinator import Coordinator
-from streamjob.protocol.messages import Mode, TerminationRequest
+from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.engine.checkpoint import Checkpointing
+from streamjob.protocol.engine.coordinator import Coordinator
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
 
 TASKS = 1000
 CHECKPOINTS = 3

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from dev.bench import pause
 from dev.bench.figures import Figures
 from dev.bench.session import session
-from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint, export
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.savepoints.restore import restore

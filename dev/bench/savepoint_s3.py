@@ -20,7 +20,7 @@ from dev.bench.figures import Figures
 from dev.bench.savepoint import JOB, LARGE, PARTITIONS, SMALL, Processes, timed
 from dev.bench.session import session
 from dev.s3.server import CONNECTOR, S3
-from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.savepoints.restore import restore

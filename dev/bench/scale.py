@@ -37,14 +37,9 @@ from dev.demo import site as demo
 from dev.demo.console import Console
 from streamjob.controller.objects import certs, names
 from streamjob.controller.objects.certs import Material
-from streamjob.protocol import codec
-from streamjob.protocol.messages import (
-    CONTROL_PORT,
-    TERM_HEADER,
-    DriverPhase,
-    DriverStatus,
-    TerminationRequest,
-)
+from streamjob.protocol.formats import codec
+from streamjob.protocol.messages.commands import CONTROL_PORT, TERM_HEADER, TerminationRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 
 AT_ONCE = 32  # our own concurrent calls
 RATE, PATCHES = 10.0, 200  # patches per second, and their maximum number

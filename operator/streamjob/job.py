@@ -30,7 +30,7 @@ from enum import Enum
 
 from . import bounds, state
 from .bounds import Bound, KafkaEnd, MarkerFile
-from .protocol.records import OperatorKind
+from .protocol.formats.records import OperatorKind
 from .shards import Shard, shards
 from .state import State
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .protocol import finished, splits
 from .protocol.errors import StreamJobError
+from .protocol.formats import splits
+from .protocol.restore import finished
 
 if TYPE_CHECKING:
     from .runtime.storage.hadoop import HadoopFiles

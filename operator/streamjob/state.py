@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from .protocol.errors import StreamJobError
-from .protocol.records import OperatorKind
+from .protocol.formats.records import OperatorKind
 
 _OPERATORS = re.compile(r"sink|splits|(source|state)-[0-9]+")  # uids of a query's own operators
 

@@ -11,7 +11,7 @@ from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.objects.executor_template import executor_template
 from streamjob.controller.objects.spark_conf import spark_conf
 from streamjob.controller.rules.driver_config import driver_config
-from streamjob.protocol.messages import CONTROL_PORT
+from streamjob.protocol.messages.commands import CONTROL_PORT
 from tests.controller.factories import job
 
 from .test_chart import helm, of, pytestmark, render

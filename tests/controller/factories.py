@@ -12,20 +12,26 @@ from streamjob.controller.rules.actions import Action
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import DriverExit, Observed, Pod, Unschedulable
-from streamjob.protocol import index as indices
-from streamjob.protocol.index import Index
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.index import Index
+from streamjob.protocol.formats.records import (
+    CheckpointRecord,
+    OperatorKind,
+    OperatorRecord,
+    StageRecord,
+    TaskRecord,
+)
 from streamjob.protocol.lifecycle import Scenario, TaskState
-from streamjob.protocol.messages import (
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
-    Mode,
     Problem,
     StageStatus,
     Step,
     TaskStatus,
     TerminationStatus,
 )
-from streamjob.protocol.records import CheckpointRecord, OperatorKind, OperatorRecord, StageRecord, TaskRecord
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 UID = "0a1b2c3d-0000-4000-8000-000000000000"

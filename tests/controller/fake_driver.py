@@ -14,19 +14,21 @@ from typing import Any
 from aiohttp import web
 
 from streamjob.controller.objects.certs import Material
-from streamjob.protocol import codec
-from streamjob.protocol.messages import (
+from streamjob.protocol.formats import codec
+from streamjob.protocol.messages.commands import (
     TERM_HEADER,
     Completed,
+    RecordsRequest,
+    SavepointDeletion,
+    SavepointRequest,
+    TerminationRequest,
+)
+from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
     KnownRecords,
     Problem,
-    RecordsRequest,
-    SavepointDeletion,
-    SavepointRequest,
     SavepointStatus,
-    TerminationRequest,
 )
 
 HOST = "127.0.0.1"

@@ -28,11 +28,9 @@ from prometheus_client.samples import Sample
 from dev import ports
 from streamjob.controller.objects import names
 from streamjob.controller.objects.certs import Material
-from streamjob.protocol import codec
-from streamjob.protocol import index as indices
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import CONTROL_PORT, DriverConfig, DriverPhase, Mode, Step, TerminationStatus
-from streamjob.protocol.records import (
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -40,6 +38,10 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import CONTROL_PORT, Mode
+from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, Step, TerminationStatus
 from streamjob.runtime.process.config import with_stages
 
 from .fake_driver import FakeDriver

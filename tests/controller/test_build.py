@@ -16,10 +16,13 @@ from streamjob.controller.objects import certs, names, owned
 from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.objects.executor_template import executor_template
 from streamjob.controller.rules.driver_config import driver_config
-from streamjob.protocol import codec, messages
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import CheckpointRecord, TaskRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverConfig, DriverPhase, DriverStatus
-from streamjob.protocol.records import CheckpointRecord, TaskRecord
+from streamjob.protocol.messages.commands import TLS_NAME
+from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.protocol.messages.final_report import report
 from streamjob.runtime.process.config import load
 
 from .factories import UID, driver, index, job, ran, record
@@ -397,7 +400,7 @@ def test_the_first_driver_has_no_index_to_read() -> None:
 
 def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
     """The index has it without its stages then; their finished flags were lost, and their transactions."""
-    said = codec.loads(DriverStatus, messages.report(driver(DriverPhase.TERMINATED, completed=large(100))))
+    said = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large(100))))
     assert said.completed is not None
     assert said.completed.stages == ()
     restore = config(2, 1, index(said.completed)).restore
@@ -418,7 +421,7 @@ def test_certificate_and_token() -> None:
     assert certificate.not_valid_before_utc < now < certificate.not_valid_after_utc
     assert certificate.not_valid_after_utc - now > timedelta(days=3650)
     names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names_in_it.get_values_for_type(x509.DNSName) == [messages.TLS_NAME]
+    assert names_in_it.get_values_for_type(x509.DNSName) == [TLS_NAME]
     made = owned.secret(job(), one)
     assert set(made["stringData"]) == {"token", "tls.crt", "tls.key"}
     assert made["metadata"]["name"] == "orders-control"

@@ -18,7 +18,7 @@ import pytest
 from streamjob.controller.api_server.kube import Kube
 from streamjob.controller.drivers.connections import open_session
 from streamjob.controller.reconciler.reconciler import Reconciler
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 from tests.world.controller_process import Alone
 
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, end, eventually, gone

@@ -11,7 +11,7 @@ from streamjob.controller.rules.actions import CreateDriver, EnsureSecret, SetFi
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.status import not_made
-from streamjob.protocol.messages import DriverPhase
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .factories import (
     MINUTE,

@@ -19,7 +19,7 @@ from streamjob.controller.rules.actions import (
 )
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
-from streamjob.protocol.messages import Problem
+from streamjob.protocol.messages.driver_status import Problem
 
 from .factories import (
     MINUTE,

@@ -10,7 +10,8 @@ import pytest
 from streamjob.api import ConditionType, Phase
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Problem
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 
 from .factories import (
     DRAINED,

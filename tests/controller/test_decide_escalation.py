@@ -13,7 +13,8 @@ from streamjob.controller.rules.actions import ConfirmCheckpoint, CreateDriver, 
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Mode, Step
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import Step
 
 from .factories import (
     MINUTE,

@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.api import Phase
 from streamjob.controller.rules.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
-from streamjob.protocol.messages import DriverPhase, Problem
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 
 from .factories import (
     FATAL,

@@ -18,9 +18,10 @@ from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTerm
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed, Pod
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverStatus, Mode, Step
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverStatus, Step
 
 from .factories import (
     MINUTE,

@@ -18,9 +18,10 @@ from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed, Pod
 from streamjob.controller.rules.status import final
-from streamjob.protocol.index import Index
+from streamjob.protocol.formats.index import Index
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem, Step
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, Step
 
 from .factories import (
     MINUTE,

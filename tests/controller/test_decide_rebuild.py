@@ -12,7 +12,8 @@ from streamjob.controller.reports.events import events
 from streamjob.controller.rules.actions import AskForRecords, CreateDriver, WriteIndex
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
-from streamjob.protocol.messages import DriverPhase, KnownRecords, Problem, RecordsRequest
+from streamjob.protocol.messages.commands import RecordsRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, KnownRecords, Problem
 
 from .factories import NOW, driver, exited, index, is_stalled, job, look, observed, pod, ran, record, running
 

@@ -14,9 +14,10 @@ from streamjob.controller.rules.actions import (
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
 from streamjob.controller.rules.policies.retention import about_to_go
-from streamjob.protocol import index as indices
-from streamjob.protocol.index import Index
-from streamjob.protocol.messages import SavepointDeletion, SavepointStatus
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.index import Index
+from streamjob.protocol.messages.commands import SavepointDeletion
+from streamjob.protocol.messages.driver_status import SavepointStatus
 
 from .factories import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
 from .test_decide_savepoints import asked

@@ -18,7 +18,7 @@ from streamjob.controller.rules.actions import (
     SendTermination,
 )
 from streamjob.controller.rules.observed import Pod
-from streamjob.protocol.messages import DriverPhase
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .factories import (
     FATAL,

@@ -21,10 +21,11 @@ from streamjob.controller.rules.actions import (
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
-from streamjob.protocol.asking import why
+from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.formats.savepoint_cause import why
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Problem, SavepointRequest, SavepointStatus
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.commands import SavepointRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem, SavepointStatus
 
 from .factories import (
     MINUTE,

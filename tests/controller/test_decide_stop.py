@@ -12,7 +12,8 @@ from streamjob.controller.rules.actions import (
     WriteIndex,
     completed_token,
 )
-from streamjob.protocol.messages import DriverPhase, Mode, Problem, Step, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem, Step
 
 from .factories import (
     MINUTE,

@@ -8,9 +8,9 @@ import pytest
 
 from streamjob.api import Phase
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, WriteIndex, completed_token
-from streamjob.protocol import index as indices
+from streamjob.protocol.formats import index as indices
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Problem, Step
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem, Step
 
 from .factories import (
     MINUTE,

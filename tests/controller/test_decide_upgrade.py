@@ -10,7 +10,8 @@ import pytest
 from streamjob.api import ConditionType, Phase, Specification, UpgradeStep
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
 from streamjob.controller.rules.decide import decide
-from streamjob.protocol.messages import DriverPhase, Mode
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .factories import (
     FATAL,

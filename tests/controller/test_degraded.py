@@ -10,7 +10,7 @@ from streamjob.controller.reports.events import events
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
-from streamjob.protocol.messages import Problem
+from streamjob.protocol.messages.driver_status import Problem
 
 from .factories import (
     MINUTE,

@@ -19,7 +19,8 @@ from streamjob.controller.drivers.credentials import DriverCredentials
 from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.rules.actions import completed_token
-from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 
 from .fake_driver import HOST, FakeDriver
 

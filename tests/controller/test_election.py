@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from kubernetes.aio import client
 
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 
 from .fake_driver import FakeDriver
 from .real import NEEDS_A_CLUSTER, Cluster, Controller, controller, end, eventually, world

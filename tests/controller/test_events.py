@@ -9,9 +9,9 @@ from streamjob.api.types import timestamp
 from streamjob.controller.reports.events import event_object, events
 from streamjob.controller.reports.messages import KubernetesEvent
 from streamjob.controller.rules.status import fail, seen, settle
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import AbortedCheckpoint, Problem
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.driver_status import AbortedCheckpoint, Problem
 
 from .factories import NOW, UID, asked, driver, index, job, observed, ran, record, running
 

@@ -11,10 +11,11 @@ from streamjob.api import Phase
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret
 from streamjob.controller.rules.driver_config import driver_config
 from streamjob.controller.rules.observed import Observed, Pod
-from streamjob.protocol.index import Index
+from streamjob.protocol.formats.index import Index
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, DriverStatus, Mode, Problem
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 
 from .factories import (
     DRAINED,

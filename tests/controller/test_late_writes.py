@@ -13,16 +13,8 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import (
-    DriverPhase,
-    Mode,
-    RecordsRequest,
-    SavepointDeletion,
-    SavepointRequest,
-    SavepointStatus,
-    Step,
-    TerminationStatus,
-)
+from streamjob.protocol.messages.commands import Mode, RecordsRequest, SavepointDeletion, SavepointRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, SavepointStatus, Step, TerminationStatus
 
 from .fake_driver import FakeDriver
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, eventually, final

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamjob.api import ConditionType, Phase
 from streamjob.controller.reports.log_redaction import ALL, LINES, end_of_log, without_secrets
-from streamjob.protocol.messages import DriverPhase, Problem
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 
 from .factories import driver, exited, failed, index, job, look, observed, ran
 

@@ -18,7 +18,7 @@ from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.process import logs
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.messages import Mode, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
 
 from .fake_driver import HOST, FakeDriver
 

@@ -9,9 +9,10 @@ import pytest
 from streamjob.controller.objects import names
 from streamjob.controller.rules.parse_index import parse_index
 from streamjob.controller.rules.parse_pod import parse_pod
-from streamjob.protocol import codec
-from streamjob.protocol import index as indices
-from streamjob.protocol.messages import DriverPhase, report
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.protocol.messages.final_report import report
 
 from .factories import UID, driver, index, job, ran, record
 

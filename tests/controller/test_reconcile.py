@@ -11,7 +11,7 @@ import pytest
 from dev.bench.scale import manifest
 from streamjob.controller.api_server import kube
 from streamjob.controller.objects.certs import Material
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 from tests.chart.test_chart import USED
 
 from .real import (

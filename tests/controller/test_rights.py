@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kubernetes.aio import client
 
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 from tests.chart.test_chart import HELM, of, render
 
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, end, eventually

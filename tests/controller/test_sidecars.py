@@ -14,9 +14,9 @@ from streamjob.controller.rules.context import SIDECAR_GRACE
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Pod
 from streamjob.controller.rules.parse_pod import parse_pod
-from streamjob.protocol import messages
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase
+from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.protocol.messages.final_report import report
 
 from .factories import MINUTE, NOW, asked, driver, exited, index, job, look, observed, ran, record, running
 from .test_observe import raw
@@ -73,8 +73,8 @@ def test_r6_a_sidecar_that_runs_is_not_a_driver_that_has_run() -> None:
 
 
 def test_r6_a_stop_ends_though_the_sidecar_runs() -> None:
-    report = driver(DriverPhase.TERMINATED, completed=record())
-    found = pod("Running", terminated=ended(0, messages.report(report)))
+    status = driver(DriverPhase.TERMINATED, completed=record())
+    found = pod("Running", terminated=ended(0, report(status)))
     o = observed(job(state="Stopped", status=ran(termination=asked())), pods=[found], index=index(record()))
     _, _, actions, d = look(o)
     assert actions == [DeletePod]

@@ -10,8 +10,8 @@ from streamjob.api import ConditionType, Phase
 from streamjob.api.types import timestamp
 from streamjob.controller.reports.messages import sentence
 from streamjob.controller.rules.status import fail, seen, settle
-from streamjob.protocol.messages import Problem
-from streamjob.protocol.records import OperatorKind, OperatorRecord
+from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
+from streamjob.protocol.messages.driver_status import Problem
 
 from .factories import MINUTE, NOW, asked, driver, index, job, observed, ran, record, running
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from streamjob.protocol import coordinator
+from streamjob.protocol.engine import coordinator
 from tests import patience  # noqa: F401
 
 

@@ -13,45 +13,40 @@ from typing import Any
 
 import pytest
 
-from tests.protocol import (
-    test_adoption,
-    test_coordinator,
-    test_coordinator_tasks,
-    test_finished,
-    test_recovery,
-)
-from tests.protocol.case_scripts import Script
-from tests.protocol.randomjob import live
-from tests.protocol.test_cases import CASES
+from tests.protocol.engine import test_coordinator, test_coordinator_tasks
+from tests.protocol.engine.case_scripts import Script
+from tests.protocol.engine.randomjob import live
+from tests.protocol.engine.test_cases import CASES
+from tests.protocol.restore import test_adoption, test_finished, test_recovery
 from tests.seeded_bugs import SeededBug, seeded, source
 
 # What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the tests.
 ENGINE = (
     "lifecycle",
     "graph",
-    "task",
-    "flow",
-    "barriers",
-    "checkpoints",
-    "roster",
-    "ending",
-    "flight",
-    "answers",
-    "completion",
-    "coordinator",
+    "engine.task",
+    "engine.counters",
+    "engine.barriers",
+    "engine.checkpoint",
+    "engine.roster",
+    "engine.termination",
+    "engine.pending_checkpoints",
+    "engine.answers",
+    "engine.checkpoint_events",
+    "engine.coordinator",
 )
 # Functions beside it, and the tests of them.
 BESIDE = {
-    "protocol.finished": (test_finished, test_recovery),
-    "protocol.recovery": (test_recovery,),
-    "protocol.adoption": (test_adoption,),
+    "protocol.restore.finished": (test_finished, test_recovery),
+    "protocol.restore.recovery": (test_recovery,),
+    "protocol.restore.adoption": (test_adoption,),
 }
 PLANS = 2000
 
 
 def build(bug: SeededBug | None) -> ModuleType:
     """The coordinator's module, built with the bug."""
-    return rebuilt(bug, [f"protocol.{name}" for name in ENGINE])["protocol.coordinator"]
+    return rebuilt(bug, [f"protocol.{name}" for name in ENGINE])["protocol.engine.coordinator"]
 
 
 def rebuilt(bug: SeededBug | None, modules: Sequence[str]) -> dict[str, ModuleType]:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from streamjob.protocol.messages import TERM_HEADER, TLS_NAME
+from streamjob.protocol.messages.commands import TERM_HEADER, TLS_NAME
 from streamjob.runtime.process.config import Credentials
 
 

@@ -8,9 +8,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.manifest import Manifest
-from streamjob.protocol.records import (
+from streamjob.protocol.formats.manifest import Manifest
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -18,6 +17,7 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.runtime.savepoints.restore import restore
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir

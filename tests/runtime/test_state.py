@@ -6,7 +6,7 @@ import pytest
 
 from streamjob import job, state
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.records import OperatorKind
+from streamjob.protocol.formats.records import OperatorKind
 from streamjob.state import StateNameTaken, StateOutsideBatch
 
 

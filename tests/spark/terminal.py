@@ -12,8 +12,8 @@ from pathlib import Path
 
 import streamjob
 from dev.demo.waiting import PATIENCE
-from streamjob.protocol import index as indices
-from streamjob.protocol.index import Index
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.index import Index
 from streamjob.runtime.process.signals import SAME_KEYSTROKE
 
 from .feeds import eventually

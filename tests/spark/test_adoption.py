@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import FAST, LocalDriver
-from streamjob.protocol.messages import Mode, Restore
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.adopt import adopt_directories
 from streamjob.runtime.storage.hadoop import HadoopFiles
 

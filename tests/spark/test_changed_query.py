@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import DriverPhase, Mode, Restore
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.startup.checks.dry_run import refuse_changed

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.manifest import stage_root
-from streamjob.protocol.messages import Mode, Restore
+from streamjob.protocol.formats.manifest import stage_root
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.catalog import export
 from streamjob.runtime.storage.hadoop import HadoopFiles
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol import driverstate
-from streamjob.protocol.messages import DriverStatus, Mode, Restore
-from streamjob.protocol.records import CheckpointRecord, OperatorKind
+from streamjob.protocol.formats import driver_state
+from streamjob.protocol.formats.records import CheckpointRecord, OperatorKind
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverStatus
 
 from .feeds import eventually
 from .job import Feed
@@ -57,9 +59,9 @@ def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Pa
         second.kill()
     assert note(home, 3) == [entries(3), ["changed"]]
     assert (home / "hangs").read_text() == "4"
-    folder = home / "checkpoints" / "orders" / "0" / driverstate.FOLDER
+    folder = home / "checkpoints" / "orders" / "0" / driver_state.FOLDER
     assert sorted(f.name for f in folder.glob("*.json")) == ["0.json", "1.json", "2.json", "3.json"]
-    (folder / "4.json").write_bytes(driverstate.dumps(4, {"seen": ("half",), "limits": ()}))
+    (folder / "4.json").write_bytes(driver_state.dumps(4, {"seen": ("half",), "limits": ()}))
 
     (home / "obstacle").unlink()
     second.record = first.record
@@ -92,7 +94,7 @@ def test_state_that_cannot_be_kept_is_an_error_that_says_so(feed: Feed, tmp_path
         problem = _problem(driver.report())
         assert (problem[0], problem[2]) == (reason, False)
         assert said in problem[1]
-        assert not (home / "checkpoints" / "orders" / "0" / driverstate.FOLDER / "0.json").exists()
+        assert not (home / "checkpoints" / "orders" / "0" / driver_state.FOLDER / "0.json").exists()
 
 
 def _problem(status: DriverStatus) -> tuple[str, str, bool]:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 from streamjob.runtime.query.edges import Ends, ends_of
 from streamjob.runtime.spark.handles import Table, table_of
 from streamjob.runtime.spark.stream_writer import Written

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.protocol.records import OperatorKind
+from streamjob.protocol.formats.records import OperatorKind
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint, NotAtBoundary
 from streamjob.runtime.storage.hadoop import (
     AccessDenied,

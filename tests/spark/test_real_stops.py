@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .feeds import Feed, Words, eventually
 from .scripts import HEAD, Script, await_batch, files_below, latest, said

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .feeds import eventually
 from .scripts import Script, await_batch, said

@@ -12,15 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import (
-    CheckpointSettings,
-    KnownRecords,
-    Mode,
-    RecordsRequest,
-    Restore,
-    SavepointDeletion,
-)
-from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.commands import Mode, RecordsRequest, SavepointDeletion
+from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
+from streamjob.protocol.messages.driver_status import KnownRecords
 from streamjob.runtime.savepoints.catalog import list_savepoints
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.startup.index_recovery import SavepointForeign, with_record

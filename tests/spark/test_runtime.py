@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
 from streamjob.protocol.lifecycle import Scenario, TaskState
-from streamjob.protocol.messages import CheckpointSettings, DriverPhase, Mode, Restore
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually

@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
-from streamjob.protocol.manifest import place
-from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
+from streamjob.protocol.formats.manifest import place
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.runtime.savepoints.layout import read_manifest
 from streamjob.runtime.storage.hadoop import HadoopFiles
 

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
 from dev.s3.server import CONNECTOR, S3, SECRET, denied
-from streamjob.protocol.messages import Mode, Restore, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.storage.hadoop import HadoopFiles
 from tests.runtime.disks import Storage

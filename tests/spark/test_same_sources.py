@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dev.localdriver import LocalDriver, manifest
-from streamjob.protocol.messages import Mode, Problem, Restore
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.query import endpoints
 from streamjob.runtime.query.edges import Channel
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir

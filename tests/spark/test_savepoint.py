@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError
-from streamjob.protocol.manifest import FileEntry, Manifest
-from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.formats import manifest as manifests
+from streamjob.protocol.formats.manifest import FileEntry, Manifest
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.catalog import delete_savepoint
 from streamjob.runtime.savepoints.layout import (
     MARKER,

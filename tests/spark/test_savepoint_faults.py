@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import FormatError, StreamJobError, UnknownVersion
-from streamjob.protocol.messages import Application, DriverConfig, Restore
+from streamjob.protocol.formats import manifest as manifests
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.savepoints.catalog import delete_savepoint, export, list_savepoints
 from streamjob.runtime.savepoints.describe import describe_savepoint
 from streamjob.runtime.savepoints.layout import SavepointBroken, read_manifest, verify_savepoint

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.protocol.records import FinishedStatus
+from streamjob.protocol.formats.records import FinishedStatus
 from streamjob.runtime.savepoints import cli
 from streamjob.runtime.savepoints.catalog import delete_savepoint, list_savepoints
 from streamjob.runtime.savepoints.describe import describe_savepoint

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import Mode, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
 
 pytestmark = pytest.mark.any_spark
 HEAD = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
 from dev.s3.server import CONNECTOR
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 from streamjob.runtime.spark.session_conf import Settings
 
 from .job import APP, Feed

@@ -11,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver, manifest
+from streamjob.protocol.formats.records import CheckpointRecord, FinishedStatus, OperatorKind
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
-from streamjob.protocol.records import CheckpointRecord, FinishedStatus, OperatorKind
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
+from streamjob.protocol.messages.driver_status import DriverStatus
 from streamjob.shards import BadShards, Shard
 
 pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1500)]

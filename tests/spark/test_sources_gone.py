@@ -15,7 +15,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dev.broker import Kafka
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import Mode, Problem
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sources import kafka_offsets
 from streamjob.runtime.spark.sources.plan_sources import sources_of_plan

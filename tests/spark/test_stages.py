@@ -9,9 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dev.localdriver import LocalDriver
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import CheckpointSettings
+from streamjob.protocol.messages.driver_status import DriverStatus
 
 from .apps.stages import clean, totals
 from .apps.windows import SCHEMA, windows

@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 from dev.broker import CONNECTORS, Kafka
 from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, TerminationRequest
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import CheckpointSettings
+from streamjob.protocol.messages.driver_status import DriverStatus
 
 from .apps.three import SCHEMA, hours, totals
 from .feeds import at, eventually

@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 from dev.broker import JDBC
 from dev.localdriver import LocalDriver
 from dev.postgres import Postgres
-from streamjob.protocol.messages import CheckpointSettings, DriverStatus, Mode, Restore
-from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
+from streamjob.protocol.messages.driver_status import DriverStatus
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.storage.hadoop import HadoopFiles
 

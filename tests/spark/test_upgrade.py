@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import DriverPhase, Mode, Restore, TerminationRequest
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 from .feeds import eventually
 from .job import APP, Feed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamjob.protocol.messages import Completed, DriverConfig, SavepointRequest, TerminationRequest
+from streamjob.protocol.messages.commands import Completed, SavepointRequest, TerminationRequest
+from streamjob.protocol.messages.driver_config import DriverConfig
 
 from .apiserver import Obj
 from .ground_truth import Ledger, Truth, made_from

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streamjob.protocol.index import MAX_RECORDS
+from streamjob.protocol.formats.index import MAX_RECORDS
 
 from .apiserver import Change, Obj
 from .ground_truth import Ledger, Truth

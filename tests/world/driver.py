@@ -10,21 +10,14 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from streamjob.protocol import codec
-from streamjob.protocol import events as ev
-from streamjob.protocol.coordinator import TerminationConflict
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.engine.coordinator import TerminationConflict
+from streamjob.protocol.formats import codec
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages import (
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    KnownRecords,
-    Mode,
-    Problem,
-    SavepointRequest,
-    TerminationRequest,
-    report,
-)
+from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
+from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
+from streamjob.protocol.messages.final_report import report
 from streamjob.runtime.driver.dispatcher import Dispatcher, Lane
 from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.status_board import StatusBoard

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from streamjob.api.types import timestamp
 from streamjob.controller.objects import names
-from streamjob.protocol import codec
-from streamjob.protocol import index as indices
-from streamjob.protocol.messages import DriverConfig
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.runtime.process.config import CheckpointNotMounted, with_stages
 
 from .apiserver import Change, Key, Obj, Refusal

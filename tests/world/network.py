@@ -15,16 +15,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
-from streamjob.protocol import codec
-from streamjob.protocol.messages import (
+from streamjob.protocol.formats import codec
+from streamjob.protocol.messages.commands import (
     TERM_HEADER,
     Completed,
-    Problem,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
+from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.process.control_server import LONG_POLL_MAX
 
 from .apiserver import Refusal

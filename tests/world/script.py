@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streamjob.protocol import events as ev
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages import Problem
-from streamjob.protocol.records import OperatorKind, OperatorRecord
-from streamjob.protocol.recovery import AlreadyDrained, Start, stage_plan
+from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.restore.recovery import AlreadyDrained, Start, stage_plan
 from streamjob.runtime.driver.requests import HURRY
 from streamjob.runtime.query.task import Figures
 

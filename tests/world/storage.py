@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from streamjob.protocol.messages import DriverConfig
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.messages.driver_config import DriverConfig
 
 
 @dataclass

@@ -21,7 +21,7 @@ from .world import World
 BUGS = load(Path(__file__).with_name("mutations.txt"))
 # In the order in which they import each other.
 MODULES = (
-    "protocol.index",
+    "protocol.formats.index",
     *(
         f"controller.{m}"
         for m in (

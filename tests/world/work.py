@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamjob.api.types import timestamp
-from streamjob.protocol import effects as fx
-from streamjob.protocol import events as ev
-from streamjob.protocol.effects import Effect
-from streamjob.protocol.events import Event
-from streamjob.protocol.messages import Problem
-from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.engine.effects import Effect
+from streamjob.protocol.engine.events import Event
+from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.driver.dispatcher import Step
 from streamjob.runtime.driver.live_savepoints import AskedSavepoints, SavepointGivenUp
 

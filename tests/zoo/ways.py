@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.messages import Mode
+from streamjob.protocol.messages.commands import Mode
 
 from . import feed, header, running
 from .controller import Controller

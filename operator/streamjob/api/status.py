@@ -6,9 +6,10 @@ from enum import Enum
 
 from pydantic import Field
 
+from ..protocol.formats.records import OperatorKind
 from ..protocol.lifecycle import TaskState
-from ..protocol.messages import DriverPhase, Mode, Step
-from ..protocol.records import OperatorKind
+from ..protocol.messages.commands import Mode
+from ..protocol.messages.driver_status import DriverPhase, Step
 from .policies import Escalation
 from .spec import State
 from .types import Model, Timestamp, merged_by, one_of

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from ..protocol.errors import StreamJobError
-from ..protocol.messages import Application, Restore
+from ..protocol.messages.driver_config import Application, Restore
 
 EXAMPLES = """
 In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:

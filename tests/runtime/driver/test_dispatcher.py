@@ -8,17 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamjob.protocol import effects as fx
-from streamjob.protocol import events as ev
-from streamjob.protocol.messages import (
-    Application,
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    Mode,
-    TerminationRequest,
-)
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.dispatcher import Dispatcher, Lane, Step
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.task import Figures, TaskName

@@ -7,16 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamjob.protocol import events as ev
-from streamjob.protocol.messages import (
-    Application,
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    Mode,
-    TerminationRequest,
-)
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.driver import Driver
 from streamjob.runtime.driver.status_board import StatusBoard
 

@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol import effects as fx
-from streamjob.protocol import events as ev
-from streamjob.protocol.messages import (
-    Application,
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    Mode,
-    TerminationRequest,
-)
-from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine import events as ev
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.checkpoints import RETRY_SECONDS
 from streamjob.runtime.driver.event_loop import Loop
 from streamjob.runtime.driver.status_board import StatusBoard

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.protocol import effects as fx
-from streamjob.protocol.coordinator import TerminationConflict
-from streamjob.protocol.messages import (
-    Application,
-    DriverConfig,
-    Mode,
-    SavepointRequest,
-    TerminationRequest,
-)
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine.coordinator import TerminationConflict
+from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.runtime.driver.requests import Requests
 
 from .test_dispatcher import Job

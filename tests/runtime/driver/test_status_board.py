@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from streamjob.protocol.messages import DriverPhase, DriverStatus
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.live_savepoints import AskedSavepoints
 from streamjob.runtime.driver.status_board import StatusBoard
 

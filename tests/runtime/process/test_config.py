@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.protocol import codec
-from streamjob.protocol import index as indices
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import (
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -21,6 +19,8 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.process import config
 
 CONFIG = DriverConfig(JobRef("ns", "orders", "u-1"), 2, Application(file="/app.py"), "file:///cp")

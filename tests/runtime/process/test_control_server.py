@@ -17,15 +17,14 @@ from http.client import HTTPSConnection
 
 import pytest
 
-from streamjob.protocol.coordinator import TerminationConflict
-from streamjob.protocol.messages import (
+from streamjob.protocol.engine.coordinator import TerminationConflict
+from streamjob.protocol.messages.commands import (
     REQUEST_LIMIT,
     TERM_HEADER,
-    DriverPhase,
-    DriverStatus,
     SavepointRequest,
     TerminationRequest,
 )
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process import control_server
 from streamjob.runtime.process.config import Credentials

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import streamjob
-from streamjob.protocol import index as indices
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Application, DriverPhase, DriverStatus, Problem, Restore
-from streamjob.protocol.records import CheckpointRecord
+from streamjob.protocol.messages.driver_config import Application, Restore
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import parser
 from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
 from streamjob.runtime.storage.local_disk import path_of

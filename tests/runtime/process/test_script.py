@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.protocol.messages import Application
+from streamjob.protocol.messages.driver_config import Application
 from streamjob.runtime.process import script
 from streamjob.runtime.process.script import Outcome
 

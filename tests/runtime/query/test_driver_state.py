@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from streamjob import job, state
-from streamjob.protocol import driverstate as formats
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.records import OperatorKind
+from streamjob.protocol.formats import driver_state as formats
+from streamjob.protocol.formats.records import OperatorKind
 from streamjob.runtime.query import driver_state
 from streamjob.runtime.query.driver_state import StateKeeper, StateNotKept, StateTooLarge
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir

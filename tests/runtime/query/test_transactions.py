@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.errors import FormatError
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import (
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -20,7 +19,8 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.protocol.recovery import Start
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.restore.recovery import Start
 from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.query.transactions import Transactions, owner_of
 from streamjob.runtime.startup.restore_point import RestorePoints

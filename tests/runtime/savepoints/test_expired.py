@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.expired import NotRetired, delete_retired
 from streamjob.runtime.savepoints.incomplete import delete_half_written
 from streamjob.runtime.savepoints.layout import verify_savepoint

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.runtime.savepoints.layout import read_manifest, verify_savepoint
 from streamjob.runtime.savepoints.live_files import SavepointOutrun, number_of
 from streamjob.runtime.savepoints.write import write_savepoint

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import CheckpointRecord, JobRef
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.savepoints import recover_records
 from streamjob.runtime.savepoints.recover_records import known_records
 

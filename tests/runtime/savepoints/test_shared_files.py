@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol import manifest as manifests
 from streamjob.protocol.errors import StreamJobError
+from streamjob.protocol.formats import manifest as manifests
 from streamjob.runtime.savepoints.catalog import delete_savepoint, export, list_savepoints
 from streamjob.runtime.savepoints.layout import (
     SavepointBroken,

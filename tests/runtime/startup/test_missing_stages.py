@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import (
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -17,7 +15,9 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.protocol.recovery import AlreadyDrained
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.restore.recovery import AlreadyDrained
 from streamjob.runtime.startup.carried_stages import CarriedStages, at_the_end
 from streamjob.runtime.startup.missing_stages import Missing, sort_out
 from streamjob.runtime.startup.restore_point import RestorePoints

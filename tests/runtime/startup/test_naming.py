@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.errors import IllegalArgumentException
 
-from streamjob.protocol.messages import Application, DriverConfig
-from streamjob.protocol.records import JobRef
+from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.likeness import Likeness
 from streamjob.runtime.query.task import Engine, TaskName

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamjob.protocol import manifest as manifests
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.formats import manifest as manifests
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.startup.begin_from import begin_from, plan_of_only_task
 from streamjob.runtime.startup.carried_stages import CarriedStages

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.protocol.manifest import is_shared_name
+from streamjob.protocol.formats.manifest import is_shared_name
 from streamjob.runtime.storage.executor_copy import BATCH, BATCHES_PER_SLOT, ENOUGH, deal, worth_it
 from streamjob.runtime.storage.executor_task import Order, Witness, copy_batches
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from ...protocol import codec
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.messages import TERM_HEADER, TLS_NAME, DriverStatus, Problem
+from ...protocol.formats import codec
+from ...protocol.messages.commands import TERM_HEADER, TLS_NAME
+from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..api_server.errors import KubeError
 from .credentials import DriverCredentials
 

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from ...protocol import codec
-from ...protocol.messages import (
+from ...protocol.formats import codec
+from ...protocol.messages.commands import (
     CONTROL_PORT,
     Completed,
-    DriverStatus,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
+from ...protocol.messages.driver_status import DriverStatus
 from ..rules.actions import completed_token
 from . import connection as connection_module
 from .connection import DriverConnection, DriverUnreachable, DriverView

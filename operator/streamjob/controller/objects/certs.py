@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ...protocol.messages import TLS_NAME
+from ...protocol.messages.commands import TLS_NAME
 
 # The certificate is pinned and lives as long as its job: nothing renews it for a driver that runs for years.
 VALIDITY = timedelta(days=365 * 20)

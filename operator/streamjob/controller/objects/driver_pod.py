@@ -11,9 +11,9 @@ from dataclasses import replace
 from ...api import StreamJob
 from ...api.specification import LIMIT, Specification
 from ...api.types import mebibytes, seconds
-from ...protocol import codec
-from ...protocol import index as indices
-from ...protocol.messages import DriverConfig
+from ...protocol.formats import codec
+from ...protocol.formats import index as indices
+from ...protocol.messages.driver_config import DriverConfig
 from . import Obj, names
 from .merging import merge
 from .owned import owner

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...api import GROUP, KIND, VERSION, StreamJob
-from ...protocol import index as indices
-from ...protocol.index import Index
+from ...protocol.formats import index as indices
+from ...protocol.formats.index import Index
 from . import Obj, names
 from .certs import Material
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ...api import Phase, Status, StreamJob
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from ..api_server.errors import Forbidden, KubeError
 from ..api_server.kube import Kube
 from ..api_server.leader import Leader, NotLeading

@@ -18,7 +18,7 @@ from ...api import (
     StreamJob,
     UpgradeStatus,
 )
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
 
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api import UpgradeStatus, UpgradeStep
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from .log_redaction import without_secrets
 
 ROLLED_BACK = "RolledBack"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api import Specification
-from ...protocol.index import Index
-from ...protocol.messages import (
-    DriverConfig,
+from ...protocol.formats.index import Index
+from ...protocol.messages.commands import (
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
+from ...protocol.messages.driver_config import DriverConfig
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from ...api import (
 )
 from ...api.policies import Termination
 from ...api.types import duration, moment, timestamp
-from ...protocol.messages import Mode, Problem, TerminationRequest
+from ...protocol.messages.commands import Mode, TerminationRequest
+from ...protocol.messages.driver_status import Problem
 from ..objects import names
 from ..reports.messages import sentence
 from .actions import Action, DeletePod

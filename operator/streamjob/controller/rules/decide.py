@@ -22,8 +22,9 @@ from datetime import datetime
 
 from ...api import DriverInfo, Phase, TerminationInfo
 from ...api.specification import digest
-from ...protocol import index as indices
-from ...protocol.messages import DriverPhase, Mode
+from ...protocol.formats import index as indices
+from ...protocol.messages.commands import Mode
+from ...protocol.messages.driver_status import DriverPhase
 from ..objects import names
 from ..reports.messages import sentence
 from . import actions, diagnosis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...api import StreamJob
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from ..reports.log_redaction import without_secrets
 from .observed import DriverExit, Observed, Pod
 

@@ -7,9 +7,10 @@ import json
 from ...api import StreamJob
 from ...api.storage import Checkpoint
 from ...api.types import duration, seconds
-from ...protocol.index import Index
-from ...protocol.messages import Application, CheckpointSettings, DriverConfig, Restore, TerminationRequest
-from ...protocol.records import JobRef
+from ...protocol.formats.index import Index
+from ...protocol.formats.records import JobRef
+from ...protocol.messages.commands import TerminationRequest
+from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ..objects import names
 from ..objects.executor_template import executor_template
 from ..objects.spark_conf import spark_conf

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...api import Specification, StreamJob
-from ...protocol.index import Index
-from ...protocol.messages import DriverPhase, DriverStatus, Problem
+from ...protocol.formats.index import Index
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 
 ENDED = ("Succeeded", "Failed")  # phases of a pod
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...api import StreamJob
-from ...protocol import index as indices
 from ...protocol.errors import FormatError
-from ...protocol.index import Index
-from ...protocol.messages import Problem
+from ...protocol.formats import index as indices
+from ...protocol.formats.index import Index
+from ...protocol.messages.driver_status import Problem
 from ..objects import Obj, names
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ...api import Specification
 from ...api.types import moment
-from ...protocol import codec
 from ...protocol.errors import FormatError
-from ...protocol.messages import DriverStatus
+from ...protocol.formats import codec
+from ...protocol.messages.driver_status import DriverStatus
 from ..objects import Obj, names
 from ..reports.log_redaction import end_of_log
 from .observed import ENDED, DriverExit, Pod, Unschedulable

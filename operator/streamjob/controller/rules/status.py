@@ -28,9 +28,10 @@ from ...api import (
     WarningStatus,
 )
 from ...api.types import moment, timestamp
-from ...protocol.index import Index
-from ...protocol.messages import SAVEPOINT_ID, DriverPhase, DriverStatus, Problem, StageStatus
-from ...protocol.records import CheckpointRecord
+from ...protocol.formats.index import Index
+from ...protocol.formats.records import CheckpointRecord
+from ...protocol.messages.commands import SAVEPOINT_ID
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, StageStatus
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
 from .observed import Observed, Pod

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from ...protocol import effects as fx
-from ...protocol import events as ev
-from ...protocol.coordinator import Coordinator
+from ...protocol.engine import effects as fx
+from ...protocol.engine import events as ev
+from ...protocol.engine.coordinator import Coordinator
+from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
-from ...protocol.events import Event
+from ...protocol.formats.records import CheckpointRecord, StageRecord
 from ...protocol.graph import task_id
-from ...protocol.messages import AbortedCheckpoint, DriverConfig, Problem
-from ...protocol.records import CheckpointRecord, StageRecord
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_status import AbortedCheckpoint, Problem
 from ..query.task import Stage, stage_record
 from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from .event_loop import Loop
 from .requests import HURRY
 

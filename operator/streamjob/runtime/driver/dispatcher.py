@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from ...protocol import events as ev
-from ...protocol.checkpoints import Checkpointing
-from ...protocol.coordinator import Coordinator
-from ...protocol.effects import (
+from ...protocol.engine import events as ev
+from ...protocol.engine.checkpoint import Checkpointing
+from ...protocol.engine.coordinator import Coordinator
+from ...protocol.engine.effects import (
     AbortTransactions,
     Cancel,
     CatchUp,
@@ -29,9 +29,10 @@ from ...protocol.effects import (
     StopAtBoundary,
     Terminated,
 )
-from ...protocol.events import Event
+from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
-from ...protocol.messages import DriverConfig, Mode
+from ...protocol.messages.commands import Mode
+from ...protocol.messages.driver_config import DriverConfig
 from ..startup.restore_point import unfinished_tasks
 from .live_savepoints import AskedSavepoints
 from .script.job_stopped import BatchEndedByStop

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable
 
 from ... import job
-from ...protocol import events as ev
-from ...protocol.coordinator import TerminationConflict
-from ...protocol.messages import DriverConfig, Mode, Problem, SavepointRequest, TerminationRequest
+from ...protocol.engine import events as ev
+from ...protocol.engine.coordinator import TerminationConflict
+from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_status import Problem
 from ..jvm import process as jvm_process
 from ..query.task import Stage
 from ..startup import naming

@@ -10,13 +10,13 @@ from typing import Any
 
 from ... import job
 from ...job import Moment
-from ...protocol import effects as fx
-from ...protocol import events as ev
-from ...protocol.coordinator import Coordinator
-from ...protocol.effects import Effect
+from ...protocol.engine import effects as fx
+from ...protocol.engine import events as ev
+from ...protocol.engine.coordinator import Coordinator
+from ...protocol.engine.effects import Effect
+from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
-from ...protocol.events import Event
-from ...protocol.messages import DriverConfig
+from ...protocol.messages.driver_config import DriverConfig
 from ..jvm.errors import one_line
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired

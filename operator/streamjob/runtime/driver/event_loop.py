@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ...protocol import events as ev
+from ...protocol.engine import events as ev
+from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
-from ...protocol.events import Event
-from ...protocol.messages import DriverConfig
+from ...protocol.messages.driver_config import DriverConfig
 from ..query.task import Stage
 from ..storage.hadoop import StorageError
 from . import threads

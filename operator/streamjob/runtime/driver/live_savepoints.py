@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import DriverStatus, Problem, SavepointStatus
-from ...protocol.records import CheckpointRecord
+from ...protocol.formats.records import CheckpointRecord
+from ...protocol.messages.driver_status import DriverStatus, Problem, SavepointStatus
 from .status_board import StatusBoard
 
 

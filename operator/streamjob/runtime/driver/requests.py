@@ -6,9 +6,10 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from ...protocol import events as ev
-from ...protocol.coordinator import TerminationConflict
-from ...protocol.messages import DriverConfig, Mode, SavepointRequest, TerminationRequest
+from ...protocol.engine import events as ev
+from ...protocol.engine.coordinator import TerminationConflict
+from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
+from ...protocol.messages.driver_config import DriverConfig
 from .dispatcher import Dispatcher
 
 log = logging.getLogger("streamjob")

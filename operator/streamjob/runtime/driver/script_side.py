@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...protocol import events as ev
+from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Problem
+from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
 from ..spark.stream_writer import running_batch_function
 from .event_loop import Loop

@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from ...protocol.coordinator import Coordinator
+from ...protocol.engine.coordinator import Coordinator
 from ...protocol.errors import StreamJobError
 from ...protocol.lifecycle import Scenario
-from ...protocol.messages import DriverPhase, Mode, Problem, StageStatus, Step, TaskStatus, TerminationStatus
+from ...protocol.messages.commands import Mode
+from ...protocol.messages.driver_status import (
+    DriverPhase,
+    Problem,
+    StageStatus,
+    Step,
+    TaskStatus,
+    TerminationStatus,
+)
 from ..jvm.errors import one_line
 from ..query.task import Figures, TaskName
 from ..spark.max_watermark import DrainResult

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...protocol.messages import DriverStatus, Problem
+from ...protocol.messages.driver_status import DriverStatus, Problem
 
 WARNINGS = 20  # the status keeps so many, the newest
 

@@ -12,11 +12,12 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...protocol import codec
-from ...protocol import index as indices
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.messages import CONTROL_PORT, DriverConfig
-from ...protocol.records import CheckpointRecord
+from ...protocol.formats import codec
+from ...protocol.formats import index as indices
+from ...protocol.formats.records import CheckpointRecord
+from ...protocol.messages.commands import CONTROL_PORT
+from ...protocol.messages.driver_config import DriverConfig
 from ..jvm import class_archive
 
 VARIABLE = "STREAMJOB_CONFIG"

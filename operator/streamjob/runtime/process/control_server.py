@@ -15,19 +15,19 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from ...protocol import codec
-from ...protocol.coordinator import TerminationConflict
+from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.messages import (
+from ...protocol.formats import codec
+from ...protocol.messages.commands import (
     REQUEST_LIMIT,
     TERM_HEADER,
     Completed,
-    Problem,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
     TerminationRequest,
 )
+from ...protocol.messages.driver_status import Problem
 from ..driver import threads
 from ..driver.status_board import StatusBoard
 from .config import Credentials

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import DriverConfig, DriverPhase, DriverStatus, Mode, Problem
+from ...protocol.messages.commands import Mode
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver.driver import Driver
 from ..driver.script.job_stopped import JobStopped, end_joiners, has_met
 from ..driver.script.sessions import stop_spark

@@ -22,20 +22,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from ...protocol import index as indices
 from ...protocol.errors import StreamJobError
-from ...protocol.index import Index
-from ...protocol.messages import (
-    Application,
-    CheckpointSettings,
-    DriverConfig,
-    DriverPhase,
-    DriverStatus,
-    Mode,
-    Restore,
-    TerminationRequest,
-)
-from ...protocol.records import JobRef
+from ...protocol.formats import index as indices
+from ...protocol.formats.index import Index
+from ...protocol.formats.records import JobRef
+from ...protocol.messages.commands import Mode, TerminationRequest
+from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Application, DriverConfig, DriverPhase, DriverStatus, report
+from ...protocol.messages.driver_config import Application, DriverConfig
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus
+from ...protocol.messages.final_report import report
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status import problem_of

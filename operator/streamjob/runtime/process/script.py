@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.errors import StreamingQueryException
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Application
+from ...protocol.messages.driver_config import Application
 from ..jvm.errors import one_line
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from ... import state
-from ...protocol import driverstate as formats
-from ...protocol.driverstate import Entries
 from ...protocol.errors import StreamJobError
-from ...protocol.records import OperatorRecord
+from ...protocol.formats import driver_state as formats
+from ...protocol.formats.driver_state import Entries
+from ...protocol.formats.records import OperatorRecord
 from ...state import State
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.stream_writer import BatchFunction

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...protocol import codec
 from ...protocol.errors import FormatError
-from ...protocol.manifest import check_version
+from ...protocol.formats import codec
+from ...protocol.formats.manifest import check_version
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.sources.plan_sources import Source
 from ..storage.hadoop import NotFound

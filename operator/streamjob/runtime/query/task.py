@@ -12,10 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...protocol import splits
-from ...protocol.effects import StoreCheckpoint
+from ...protocol.engine.effects import StoreCheckpoint
+from ...protocol.formats import splits
+from ...protocol.formats.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from ...protocol.graph import task_id
-from ...protocol.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
 from ..jvm import process as jvm_process
 from ..jvm.errors import one_line
 from ..spark.boundary import run_to_end, stop_at_boundary

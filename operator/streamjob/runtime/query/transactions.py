@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.records import JobRef
+from ...protocol.formats.records import JobRef
 from ...sinks.transactional import SinkFailed, Transaction, TransactionalSink
 from ..jvm.errors import one_line
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import pyspark
 
-from ...protocol import adoption
-from ...protocol.adoption import BareDirectory
-from ...protocol.asking import ADOPTION
-from ...protocol.manifest import Manifest
-from ...protocol.records import JobRef, OperatorRecord
+from ...protocol.formats.manifest import Manifest
+from ...protocol.formats.records import JobRef, OperatorRecord
+from ...protocol.formats.savepoint_cause import ADOPTION
+from ...protocol.restore import adoption
+from ...protocol.restore.adoption import BareDirectory
 from ..spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from ..storage.clock import now
 from ..storage.hadoop import HadoopFiles

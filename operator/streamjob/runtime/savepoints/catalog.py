@@ -10,11 +10,11 @@ import uuid
 from collections import Counter as Multiset
 from dataclasses import dataclass, replace
 
-from ...protocol import manifest as manifests
-from ...protocol.asking import why
 from ...protocol.errors import FormatError
-from ...protocol.manifest import FileEntry, Manifest
-from ...protocol.records import JobRef
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import FileEntry, Manifest
+from ...protocol.formats.records import JobRef
+from ...protocol.formats.savepoint_cause import why
 from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
 from ..storage.parallel import THREADS, Counter, Progress, each
 from .layout import (

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
-from ...protocol import codec
 from ...protocol.errors import StreamJobError
+from ...protocol.formats import codec
 from ..jvm.standalone import SmallJvm
 from ..storage.hadoop import HadoopFiles
 from .adopt import adopt_directories

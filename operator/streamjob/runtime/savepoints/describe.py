@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...protocol import manifest as manifests
-from ...protocol.asking import by_whom, why
 from ...protocol.errors import StreamJobError
-from ...protocol.manifest import Manifest
-from ...protocol.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import Manifest
+from ...protocol.formats.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
+from ...protocol.formats.savepoint_cause import by_whom, why
 from ..query.endpoints import noted
 from ..spark.checkpoint_dir import MAX_WATERMARKS, CheckpointDir
 from ..storage.hadoop import HadoopFiles

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from typing import ClassVar
 
-from ...protocol import manifest as manifests
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import SAVEPOINT_ID
-from ...protocol.records import JobRef
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.records import JobRef
+from ...protocol.messages.commands import SAVEPOINT_ID
 from ..storage.hadoop import HadoopFiles
 from .catalog import delete_savepoint
 from .layout import read_begun, read_manifest

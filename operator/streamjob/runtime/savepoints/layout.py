@@ -1,16 +1,16 @@
 """What lies at a savepoint's URI, and in the checkpoint directories that savepoints are made from.
 
-`protocol/manifest.py` defines where the files of a savepoint are.
+`protocol/formats/manifest.py` defines where the files of a savepoint are.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from ...protocol import manifest as manifests
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.manifest import Begun, FileEntry, Manifest
-from ...protocol.records import CheckpointRecord, JobRef
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import Begun, FileEntry, Manifest
+from ...protocol.formats.records import CheckpointRecord, JobRef
 from ..spark.checkpoint_dir import NotAtBoundary, is_temporary
 from ..storage.clock import now
 from ..storage.hadoop import FileInfo, HadoopFiles, NotFound, StorageError

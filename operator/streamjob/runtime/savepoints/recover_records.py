@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from ...protocol import codec
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import DriverConfig, KnownRecords
-from ...protocol.records import CheckpointRecord
+from ...protocol.formats import codec
+from ...protocol.formats.records import CheckpointRecord
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_status import KnownRecords
 from ..storage.hadoop import HadoopFiles, NotFound
 from .catalog import list_savepoints
 from .layout import read_manifest

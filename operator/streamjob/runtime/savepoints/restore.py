@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Callable
 from typing import ClassVar
 
-from ...protocol import manifest as manifests
 from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.manifest import FileEntry
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import FileEntry
 from ..spark.checkpoint_dir import METADATA, CheckpointDir, NotAtBoundary, is_temporary
 from ..storage.hadoop import HadoopFiles, NotFound
 from ..storage.parallel import THREADS, Counter, Progress, each

@@ -18,10 +18,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocol import manifest as manifests
 from ...protocol.errors import FormatError
-from ...protocol.manifest import FileEntry, Manifest
-from ...protocol.records import CheckpointRecord, JobRef
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import FileEntry, Manifest
+from ...protocol.formats.records import CheckpointRecord, JobRef
 from ..spark.checkpoint_dir import METADATA
 from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
 from ..storage.parallel import THREADS, each

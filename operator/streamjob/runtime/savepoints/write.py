@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from ...protocol import manifest as manifests
-from ...protocol.manifest import FileEntry, Manifest
-from ...protocol.records import CheckpointRecord, JobRef
+from ...protocol.formats import manifest as manifests
+from ...protocol.formats.manifest import FileEntry, Manifest
+from ...protocol.formats.records import CheckpointRecord, JobRef
 from ..spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from ..storage import executor_copy
 from ..storage.hadoop import CopiedFile, HadoopFiles, NotFound

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
-from ...protocol.records import OperatorKind
+from ...protocol.formats.records import OperatorKind
 from ..storage.hadoop import HadoopFiles, NotFound
 
 MAX_WATERMARK_MS = (

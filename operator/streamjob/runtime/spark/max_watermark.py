@@ -21,8 +21,8 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...protocol.messages import Problem
-from ...protocol.records import OperatorKind
+from ...protocol.formats.records import OperatorKind
+from ...protocol.messages.driver_status import Problem
 from ..storage.hadoop import NotFound, translated
 from .boundary import QueryFailed, Starter, run_to_end
 from .checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir

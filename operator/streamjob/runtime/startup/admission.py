@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import Problem
-from ...protocol.recovery import Start, TaskPlan
+from ...protocol.messages.driver_status import Problem
+from ...protocol.restore.recovery import Start, TaskPlan
 from ..query import driver_state
 from ..query.driver_state import StateKeeper
 from ..query.edges import Channel

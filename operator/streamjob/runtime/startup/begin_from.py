@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...protocol.records import TaskRecord
-from ...protocol.recovery import Start, StateCannotMove, TaskPlan, stage_plan
+from ...protocol.formats.records import TaskRecord
+from ...protocol.restore.recovery import Start, StateCannotMove, TaskPlan, stage_plan
 from ..savepoints.restore import adopt, restore
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.undrain import reopen

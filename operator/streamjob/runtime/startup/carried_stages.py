@@ -11,8 +11,8 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...protocol import finished
-from ...protocol.records import StageRecord, TaskRecord
+from ...protocol.formats.records import StageRecord, TaskRecord
+from ...protocol.restore import finished
 from ..spark.checkpoint_dir import CheckpointDir
 from ..storage.hadoop import HadoopFiles
 from .begin_from import copy_foreign

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ...protocol.errors import StreamJobError
-from ...protocol.messages import DriverConfig
+from ...protocol.messages.driver_config import DriverConfig
 from ..jvm.standalone import SmallJvm
 from ..savepoints.layout import read_manifest
 from ..storage.hadoop import HadoopFiles

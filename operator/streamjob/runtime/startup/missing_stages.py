@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from ...protocol.messages import Problem
-from ...protocol.records import StageRecord
-from ...protocol.recovery import NonRestoredState
+from ...protocol.formats.records import StageRecord
+from ...protocol.messages.driver_status import Problem
+from ...protocol.restore.recovery import NonRestoredState
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from ...protocol import finished, manifest
-from ...protocol.adoption import adopted_stage
 from ...protocol.errors import StreamJobError
+from ...protocol.formats import manifest
+from ...protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from ...protocol.graph import task_id
-from ...protocol.messages import DriverConfig
-from ...protocol.records import CheckpointRecord, StageRecord, TaskRecord
-from ...protocol.recovery import AlreadyDrained
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.restore import finished
+from ...protocol.restore.adoption import adopted_stage
+from ...protocol.restore.recovery import AlreadyDrained
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
 from ..spark.checkpoint_dir import CheckpointDir

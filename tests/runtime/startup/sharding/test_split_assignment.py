@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from streamjob import shards
-from streamjob.protocol import splits
-from streamjob.protocol.messages import Application, DriverConfig, Restore
-from streamjob.protocol.records import (
+from streamjob.protocol.formats import splits
+from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
     OperatorKind,
@@ -19,7 +18,8 @@ from streamjob.protocol.records import (
     StageRecord,
     TaskRecord,
 )
-from streamjob.protocol.recovery import Start, StateCannotMove
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.restore.recovery import Start, StateCannotMove
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint
 from streamjob.runtime.spark.sources.source_log import files_read
 from streamjob.runtime.startup.restore_point import CheckpointLost, CheckpointMoved, RestorePoints

@@ -18,7 +18,7 @@ from datetime import datetime
 
 from ....api import Escalation, EscalationStatus, Phase, State, Status, TerminationInfo
 from ....api.types import moment, timestamp
-from ....protocol.messages import Mode
+from ....protocol.messages.commands import Mode
 from ..context import Context, Decision, DesiredState, escalated, kill, timeout
 
 ESCALATED = "Escalated"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....protocol import index as indices
 from ....protocol.errors import FormatError
-from ....protocol.messages import DriverPhase, Problem
+from ....protocol.formats import index as indices
+from ....protocol.messages.driver_status import DriverPhase, Problem
 from .. import actions
 from ..actions import completed_token
 from ..context import RECHECK, Context, Decision, DesiredState

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....protocol import index as indices
 from ....protocol.errors import FormatError, StreamJobError
-from ....protocol.index import Index
-from ....protocol.messages import DriverPhase, DriverStatus, Problem, RecordsRequest
+from ....protocol.formats import index as indices
+from ....protocol.formats.index import Index
+from ....protocol.messages.commands import RecordsRequest
+from ....protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ...reports.messages import sentence
 from ..actions import AskForRecords, WriteIndex
 from ..context import Context, Decision, DesiredState

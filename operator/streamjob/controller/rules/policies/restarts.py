@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from ....api import Phase, RestartPolicy, RestartStatus
 from ....api.types import duration, timestamp
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...reports.messages import sentence
 from .. import diagnosis
 from ..context import Context, Decision, DesiredState

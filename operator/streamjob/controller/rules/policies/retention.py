@@ -16,9 +16,9 @@ from datetime import datetime
 
 from ....api.storage import Retained
 from ....api.types import duration, moment, timestamp
-from ....protocol import index as indices
-from ....protocol.index import Index
-from ....protocol.messages import SAVEPOINT_ID, SavepointDeletion
+from ....protocol.formats import index as indices
+from ....protocol.formats.index import Index
+from ....protocol.messages.commands import SAVEPOINT_ID, SavepointDeletion
 from ..actions import Action, DeleteSavepoints, WriteIndex, deletion_token
 from ..context import Context
 from ..observed import Observed

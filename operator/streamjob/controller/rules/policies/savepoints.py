@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from ....api import Phase, SavepointCause, SavepointRequestStatus, Status
 from ....api.cron import schedule
 from ....api.types import duration, moment, timestamp
-from ....protocol.messages import SAVEPOINT_ID, SavepointRequest
+from ....protocol.messages.commands import SAVEPOINT_ID, SavepointRequest
 from ...objects import names
 from ..actions import SendSavepoint
 from ..context import Context, Decision, DesiredState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....api import Phase, State, Status
 from ....protocol.lifecycle import Scenario
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...objects import names
 from ...reports.messages import sentence
 from .. import actions

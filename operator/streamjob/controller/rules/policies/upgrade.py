@@ -27,7 +27,7 @@ from ....api import (
     UpgradeStep,
 )
 from ....api.types import duration, moment, timestamp
-from ....protocol.messages import DriverPhase, Problem
+from ....protocol.messages.driver_status import DriverPhase, Problem
 from ...reports.messages import ROLLED_BACK, how_it_went
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState

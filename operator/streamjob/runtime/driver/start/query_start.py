@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ....protocol import events as ev
-from ....protocol.messages import DriverConfig, Problem
+from ....protocol.engine import events as ev
+from ....protocol.messages.driver_config import DriverConfig
+from ....protocol.messages.driver_status import Problem
 from ...jvm import signals
 from ...query import edges
 from ...query.bounded_input import InputEnd

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from ....protocol.messages import DriverConfig, Problem
+from ....protocol.messages.driver_config import DriverConfig
+from ....protocol.messages.driver_status import Problem
 from ....sinks.transactional import TransactionalSink
 from ...query.task import Stage, TaskName
 from ...query.transactions import Transactions, owner_of

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 from ....protocol.errors import StreamJobError
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...query.task import Stage
 from ...startup import missing_stages
 from ...startup.checks import declarations

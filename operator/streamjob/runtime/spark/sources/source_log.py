@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ....protocol import splits
+from ....protocol.formats import splits
 from ...storage.hadoop import NotFound
 from ..checkpoint_dir import CheckpointDir, MalformedCheckpoint
 

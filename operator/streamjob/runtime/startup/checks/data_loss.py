@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 
 from ....protocol.errors import StreamJobError
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...jvm.errors import one_line
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sources.kafka_offsets import Range, available

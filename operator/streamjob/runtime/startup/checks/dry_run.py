@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...jvm.errors import LONGEST, java_causes, one_line
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.handles import analyzed_plan, jvm, session_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....protocol.errors import StreamJobError
-from ....protocol.recovery import unfinished_before_finished
+from ....protocol.restore.recovery import unfinished_before_finished
 from ....sinks.transactional import TransactionalSink
 from ...query.task import Stage, TaskName
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...query import endpoints
 from ...query.edges import Channel
 from ...query.endpoints import NotedEnds

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 
 from ....protocol.errors import StreamJobError
-from ....protocol.messages import Problem
+from ....protocol.messages.driver_status import Problem
 from ...query.endpoints import Place, noted
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sources.plan_sources import Source, kafka_positions, kind_of_position

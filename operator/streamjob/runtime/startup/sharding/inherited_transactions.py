@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....protocol.formats.records import JobRef
 from ....protocol.graph import task_id
-from ....protocol.records import JobRef
-from ....protocol.recovery import Start
+from ....protocol.restore.recovery import Start
 from ....sinks.transactional import TransactionalSink
 from ...query.task import TaskName
 from ...query.transactions import Transactions, owner_of

@@ -10,9 +10,9 @@ import json
 import uuid
 from dataclasses import replace
 
-from ....protocol import splits
-from ....protocol.records import StageRecord, TaskRecord
-from ....protocol.recovery import StateCannotMove
+from ....protocol.formats import splits
+from ....protocol.formats.records import StageRecord, TaskRecord
+from ....protocol.restore.recovery import StateCannotMove
 from ...spark.checkpoint_dir import METADATA, CheckpointDir
 from ...spark.sources.source_log import left_at
 from ..restore_point import RestorePoint

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
-from ....protocol import finished, splits
-from ....protocol.recovery import StagePlan, Start, StateCannotMove, TaskPlan, stage_plan
+from ....protocol.formats import splits
+from ....protocol.restore import finished
+from ....protocol.restore.recovery import StagePlan, Start, StateCannotMove, TaskPlan, stage_plan
 from ....shards import BadShards, Entries
 from ...spark.checkpoint_dir import CheckpointDir
 from ...storage.hadoop import HadoopFiles, NotFound

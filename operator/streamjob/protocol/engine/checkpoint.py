@@ -1,0 +1,220 @@
+"""Pending checkpoints: triggered and not completed (FLIP-147, "support checkpointing with finished tasks").
+
+A checkpoint is a consistent snapshot of all tasks of the job. Running tasks take a snapshot when the barrier
+arrives; tasks whose data has ended stand at their last batch. The set of finished tasks is fixed when the
+checkpoint is triggered. A task that ends between the trigger and its snapshot makes the checkpoint void, and
+the coordinator triggers it again.
+
+A checkpoint is in flight until its record is durable. It then waits to be committed to the index and holds
+nothing up: that notification may be late, lost, or overtaken by a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..graph import Graph, parse_task_id
+from ..lifecycle import Scenario, TaskState
+from .barriers import Barriers
+from .effects import Effect, Snapshot, StoreCheckpoint
+from .task import Task
+
+
+class Kind(Enum):
+    PERIODIC = "periodic"
+    SAVEPOINT = "savepoint"  # on demand, while the job keeps running
+    CLOSING = "closing"  # a run has ended and the script continues
+    FINAL = "final"  # the end of the job
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Settings; times are in seconds. `max_concurrent` and `min_pause` delay only periodic checkpoints. The
+    interval is not here: the driver's timer keeps it.
+
+    :param max_concurrent: maximum number of periodic checkpoints in flight.
+    :param timeout: time for a periodic checkpoint or a savepoint to become durable; None: unlimited. Closing
+        and final checkpoints have no timeout: the job waits for the final one, and whoever requested the end
+        has a deadline.
+    :param min_pause: time from the end (durable or aborted) of a periodic checkpoint or savepoint to the next
+        periodic one.
+    """
+
+    max_concurrent: int = 1
+    timeout: float | None = None
+    min_pause: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_concurrent < 1 or self.min_pause < 0 or (self.timeout is not None and self.timeout <= 0):
+            raise ValueError(f"no such checkpointing: {self}")
+
+
+@dataclass(frozen=True)
+class Order:
+    """Why a checkpoint is taken.
+
+    :param request_id: id of the termination or savepoint request, if there is one.
+    :param savepoint: the savepoint URI of that request.
+    :param timeout: of a savepoint request: seconds from its first trigger, over all attempts. None: as for
+        periodic checkpoints.
+    """
+
+    kind: Kind
+    request_id: str | None = None
+    savepoint: str | None = None
+    timeout: float | None = None
+
+
+@dataclass
+class Checkpoint:
+    """A pending checkpoint.
+
+    :param finished: the tasks that it flags as finished: their operators had finished when it was triggered,
+        and an epoch may begin with that flag (see `_flagged`).
+    :param live: the runs that take part: those that ran, and those that waited for their final checkpoint.
+    :param failed: tasks whose run had failed and whose sink commits. The record also has what their sinks
+        hold of committed batches.
+    :param ended: the runs whose data had ended and that have no final checkpoint yet.
+    :param pre_commit: see `StoreCheckpoint`.
+    :param exhausted: see `StoreCheckpoint`.
+    :param scenario: what the checkpoint ends; None unless it is the final one.
+    """
+
+    number: int
+    order: Order
+    graph: Graph = field(repr=False)
+    finished: frozenset[str]
+    batches: dict[str, int | None]
+    live: dict[str, Task]
+    failed: tuple[str, ...]
+    ended: dict[str, Task]
+    pre_commit: dict[str, int]
+    exhausted: frozenset[str]
+    barriers: Barriers = field(repr=False)
+    scenario: Scenario | None
+    durable: bool = False
+
+    @classmethod
+    def triggered(
+        cls,
+        number: int,
+        order: Order,
+        graph: Graph,
+        tasks: Mapping[str, Task],
+        requested: Scenario | None = None,
+    ) -> Checkpoint:
+        """Create the checkpoint. Sets `flagged` and `last_transaction` of the tasks that stand at their end.
+
+        :param requested: how the job is asked to end, None if it is not.
+        """
+        running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
+        scenario = _ended_by(tasks.values(), requested) if order.kind is Kind.FINAL else None
+        stand = {n: t for n, t in tasks.items() if t.stands}
+        pre_commit: dict[str, int] = {}
+        for name, task in stand.items():
+            if not task.covered:
+                pre_commit[name] = task.last_transaction = task.last_transaction or number
+        failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
+        pre_commit = dict.fromkeys(failed, number) | pre_commit
+        over = scenario is not None and scenario.is_drain  # no epoch resumes from it
+        finished = [
+            n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
+        ]
+        for name in finished:
+            tasks[name].flagged = True
+        return cls(
+            number=number,
+            order=order,
+            graph=graph,
+            finished=frozenset(finished),
+            batches={n: t.batch for n, t in stand.items()},
+            live={
+                n: t
+                for n, t in tasks.items()
+                if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
+            },
+            failed=failed,
+            ended={n: t for n, t in stand.items() if t.ended and not t.covered},
+            pre_commit=pre_commit,
+            exhausted=frozenset(n for n, t in stand.items() if t.consumed),
+            barriers=Barriers(graph, running),
+            scenario=scenario,
+        )
+
+    @property
+    def kind(self) -> Kind:
+        return self.order.kind
+
+    @property
+    def complete(self) -> bool:
+        """Whether all snapshots have been taken."""
+        return self.barriers.through
+
+    def begin(self) -> list[Effect]:
+        return self._go_on(self.barriers.roots())
+
+    def snapshot_taken(self, task: str, batch: int | None) -> list[Effect]:
+        if not self.barriers.asked(task) or not self.live[task].can_snapshot:
+            return []
+        self.batches[task] = batch
+        return self._go_on(self.barriers.passed(task))
+
+    def _go_on(self, aligned: list[str]) -> list[Effect]:
+        """The barrier has arrived at these stages: ask for their snapshots, and store the checkpoint once it
+        is complete.
+
+        A task that is being flushed is not asked: it ends before it could take a snapshot.
+        """
+        effects: list[Effect] = []
+        for uid in aligned:
+            sources = [t for stage in self.graph.upstream(uid) for t in stage.tasks]
+            # A failed task has no batch here.
+            upstream = {t: self.batches[t] for t in sources if t in self.batches}
+            effects += [
+                Snapshot(name, self.number, upstream)
+                for name in self.graph.stages[uid].tasks
+                if self.barriers.waits_for(name) and self.live[name].can_snapshot
+            ]
+        if self.complete:
+            effects.append(
+                StoreCheckpoint(
+                    self.number,
+                    self.finished,
+                    self.batches,
+                    self.pre_commit,
+                    self.exhausted,
+                    self.scenario,
+                    self.order.request_id,
+                    self.order.savepoint,
+                )
+            )
+        return effects
+
+
+def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> bool:
+    """Whether a finished task gets its flag: an epoch must be able to begin with this task and everything
+    upstream of it finished (row 10).
+
+    That fails if a drain, in this epoch or an earlier one, fired the task's max watermark before its upstream
+    had ended.
+    """
+    if task.flagged:
+        return True
+    if task.drained_before:
+        stages = [graph.stages.get(uid) for uid in graph.stages[parse_task_id(name)[0]].named]
+        if not all(s and s.tasks and all(tasks[t].operators_finished for t in s.tasks) for s in stages):
+            return False
+    return not task.behind_paused
+
+
+def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:
+    """The scenario of the final checkpoint: a stop if anything can be resumed, unless a drain was requested.
+    A drain leaves stages that the script itself stopped as they are.
+    """
+    everything = list(tasks)
+    if requested is not Scenario.DRAIN and not all(t.operators_finished for t in everything):
+        return Scenario.STOP
+    drained = any(t.scenario is Scenario.DRAIN or not t.operators_finished for t in everything)
+    return Scenario.DRAIN if drained else Scenario.END_OF_INPUT

@@ -1,0 +1,329 @@
+"""The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
+
+It applies FLIP-147 to the tasks of one job. `termination` knows the order in which tasks end, `checkpoint`
+defines a checkpoint, `pending_checkpoints` decides which ones are wanted, `checkpoint_events` handles what
+follows from one, and this module says when. It guarantees the following, whatever the order of events (rows
+of docs/semantics.md):
+
+- A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that
+  is. A task that has nothing to commit need not wait for one (row 12).
+- The job ends when its script has ended. Until then the end of a query is only the end of a run, and another
+  run may follow.
+- A stop waits for exactly its own checkpoint, which is triggered when the data of every task has ended.
+  Another checkpoint that completes meanwhile ends nothing (row 6), so all tasks end by the same checkpoint
+  (V3). A drain also waits for its own checkpoint, which is triggered only when the script has ended as well.
+- The max watermark fires only in a drain or at the end of the input, never on a stop (row 2).
+- A checkpoint completes when it is committed to the index, not when it is written; only then are tasks closed
+  (V2).
+- In every checkpoint that an epoch can begin with, everything upstream of a finished stage is finished (row
+  10). The only exception is a stage that starts in a drain after its reader was flushed: it reads nothing,
+  and ends with the drain.
+- A repeated request changes nothing; another request while one is pending is refused (V8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import StreamJobError
+from ..graph import parse_task_id, task_id
+from ..lifecycle import Scenario, TaskState
+from ..messages.commands import Mode, TerminationRequest
+from ..messages.driver_status import Step
+from . import events as ev
+from .checkpoint import Checkpointing, Kind, Order
+from .checkpoint_events import CheckpointEvents
+from .effects import Cancel, Effect, Finish, FireMaxWatermark, Terminated
+from .events import Event
+from .pending_checkpoints import Flight
+from .task import Task
+from .termination import Ending
+
+SCENARIO = {Mode.STOP: Scenario.STOP, Mode.DRAIN: Scenario.DRAIN}
+
+
+class TerminationConflict(StreamJobError):
+    """A request conflicts with a termination that is pending or completed, or with a cancel."""
+
+    reason = "TerminationInProgress"
+
+
+class Coordinator(CheckpointEvents):
+    """The tasks of a job, by id (`graph.task_id`).
+
+    The driver may carry out an effect late, twice or never (if it dies). An event that was already handled
+    returns no effects again.
+
+    :param expected: the tasks of the restored checkpoint. Until each has started or is reported as finished,
+        nothing downstream of it ends. The driver's records have these tasks as they were restored.
+    """
+
+    def __init__(
+        self,
+        next_checkpoint: int = 1,
+        settings: Checkpointing | None = None,
+        expected: Iterable[str] = (),
+    ) -> None:
+        tasks: dict[str, Task] = {}
+        ending = Ending(tasks, dict.fromkeys(expected))
+        super().__init__(tasks, ending, Flight(ending, settings or Checkpointing(), next_checkpoint))
+
+    def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
+        """Handle one event.
+
+        :returns: the effects to carry out, in order.
+        :raises UpstreamTooLate: a stage that reads from the started one is being flushed or was flushed.
+        :raises EdgeTooLate: the reader of a declared edge is being flushed or was flushed.
+        :raises GraphCycle: a stage would read from itself.
+        :raises TerminationConflict: a termination is requested while another one is pending or completed, or
+            after a cancel; or a savepoint is requested while the job is ending with a checkpoint of its own.
+        """
+        match event:
+            case ev.TaskStarted(task, upstream, commits, own_sources, drained):
+                return self._task_started(task, upstream, commits, own_sources, drained)
+            case ev.TaskRestoredFinished(task, upstream, batch):
+                return self._task_restored_finished(task, upstream, batch)
+            case ev.StageExpected(uid, parallelism):
+                return self._stage_expected(uid, parallelism)
+            case ev.EdgeDeclared(uid, upstream_uid, own):
+                return self._edge_declared(uid, upstream_uid, own)
+            case ev.InputEnded(task, rest):
+                return self._input_ended(task, rest)
+            case ev.RunEnded(task, exhausted):
+                return self._run_ended(task) if exhausted else self._script_stopped(task)
+            case ev.ScriptStopped(task):
+                return self._script_stopped(task)
+            case ev.BoundaryReached(task, batch):
+                return self._boundary_reached(task, batch)
+            case ev.MaxWatermarkFired(task, batch):
+                return self._max_watermark_fired(task, batch)
+            case ev.Finished(task):
+                return self._finished(task)
+            case ev.Closed(task):
+                return self._ending.closed(task) + self._terminated()
+            case ev.TaskFailed(task):
+                return self._task_failed(task)
+            case ev.AllStarted():
+                return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
+            case ev.ScriptBlocked():
+                return self._script_blocked()
+            case ev.ScriptEnded():
+                return self._script_ended()
+            case ev.SessionEnded():
+                return self._session_ended()
+            case ev.TerminationAnnounced():
+                self._ending.held = self.request is None and not self.canceled
+                return []
+            case ev.TerminationRequested(request):
+                return self._termination_requested(request)
+            case ev.SavepointRequested(request_id, savepoint, timeout):
+                return self._savepoint_requested(request_id, savepoint, timeout)
+            case ev.CancelRequested():
+                return self._cancel_requested()
+            case _:
+                return self._handle_checkpoint(event)
+
+    # --- not events -----------------------------------------------------------------------------------------
+
+    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
+        """Refuse a start that `TaskStarted` would refuse. Changes nothing.
+
+        :raises UpstreamTooLate: see `handle`.
+        :raises GraphCycle: see `handle`.
+        """
+        if not drained:
+            self._ending.refuse_if_too_late(task)
+        self._ending.graph.refuse_cycle(task, upstream)
+
+    def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
+        """A task that has started reads from a stage that is about to start.
+
+        :param own_sources: the task also reads something that no stage writes.
+        :raises GraphCycle: the stage would read from itself.
+        """
+        self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
+
+    def connected(self, uid: str) -> set[str]:
+        """The uids of the stages that edges connect with this one, directly or not, including itself."""
+        return self._ending.graph.connected(uid)
+
+    def downstream_first(self) -> list[str]:
+        """The uids of all stages, each after the stages that read from it."""
+        return self._ending.graph.downstream_first()
+
+    # --- tasks and the script -----------------------------------------------------------------------------------
+
+    def _task_started(
+        self,
+        task: str,
+        upstream: Iterable[str],
+        commits: bool,
+        own_sources: bool | None,
+        drained: bool,
+    ) -> list[Effect]:
+        known, named = self.tasks.get(task), tuple(upstream)
+        if self.canceled and known is not None:
+            return [Cancel(task)]
+        if known is not None and known.state is TaskState.FAILED and known.operators_finished:
+            self._said_terminated = self._flight.ended = False
+            effects = self._flight.give_up(f"task {task} takes its place again", again=True)
+            effects += self._ending.take_place_again(task)
+            self._flight.run_ended(task)
+            return effects + self._flight.trigger()
+        if known is not None and not known.can_start_again:
+            return []
+        if not drained:
+            self._ending.refuse_if_too_late(task)
+        reads_stages = named or self._ending.names_upstream(parse_task_id(task)[0])
+        own = not reads_stages if own_sources is None else own_sources
+        self._ending.put(task, Task(commits=commits, own_sources=own, drained_before=drained), named)
+        self._ending.fresh = True
+        if self.canceled:
+            return [Cancel(name) for name in self._ending.cancel()]
+        self._said_terminated = self._flight.backing_off = self._flight.ended = False
+        effects = self._flight.give_up(f"task {task} started", again=True)
+        if drained:
+            self.tasks[task].own_ended = True
+        return effects + self._ending.begin_if_due(task) + self._flight.trigger()
+
+    def _stage_expected(self, uid: str, parallelism: int) -> list[Effect]:
+        if not self.canceled:
+            self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
+        return []
+
+    def _edge_declared(self, uid: str, upstream: str, own_sources: bool) -> list[Effect]:
+        edges = self._ending.declare(uid, upstream, own_sources=own_sources)
+        if not edges:
+            return []
+        effects = self._flight.give_up(f"stage {uid} reads from {upstream}", again=True)
+        for task in self._ending.graph.stages[uid].tasks:
+            effects += self._ending.begin_if_due(task)
+        return effects + self._flight.trigger()
+
+    def _task_restored_finished(self, task: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
+        if task in self.tasks or self.canceled:
+            return []
+        effects = self._ending.restored(task, upstream, batch)
+        effects = self._flight.give_up(f"task {task} joined", again=True) + effects
+        return effects + self._flight.trigger() + self._terminated()
+
+    def _script_blocked(self) -> list[Effect]:
+        if self.request is not None or self.canceled:
+            return []
+        return self._ending.flush_exhausted(self._ending.waited_for()) + self._flight.trigger()
+
+    def _script_ended(self) -> list[Effect]:
+        ending = self._ending
+        ending.script_ended = True
+        effects: list[Effect] = []
+        absent = ending.forget_expected()
+        if ending.requested is not Scenario.STOP and not self.canceled:
+            effects += [*ending.flush_exhausted(), *ending.begin_all_due()]
+        effects += [effect for uid in absent for effect in ending.end_of_stage(uid)]
+        return effects + self._flight.trigger() + self._terminated()
+
+    def _session_ended(self) -> list[Effect]:
+        for task in self.tasks.values():
+            if task.paused:
+                task.exhausted = False
+        return []
+
+    def _input_ended(self, task: str, rest: bool) -> list[Effect]:
+        t = self.tasks[task]
+        t.own_ended, t.rest = True, rest
+        return self._ending.begin_if_due(task) + self._flight.trigger()
+
+    def _run_ended(self, task: str) -> list[Effect]:
+        t = self.tasks[task]
+        if t.state is not TaskState.RUNNING or t.step is not None:
+            return []  # it is already ending, in the scenario that began first
+        t.exhausted = t.consumed = t.own_ended = True
+        if self._ending.requested is None and not self._ending.script_ended:
+            return self._ending.begin(task, Scenario.STOP)
+        return self._ending.begin_if_due(task) + self._flight.trigger()
+
+    def _script_stopped(self, task: str) -> list[Effect]:
+        if self._ending.requested is None or self._ending.waits_for_the_script(task):
+            return self._ending.begin(task, Scenario.STOP)
+        return self._ending.begin_if_due(task)
+
+    def _boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
+        t = self.tasks[task]
+        if not t.runs_at(Step.BOUNDARY):
+            return []
+        assert t.scenario is not None
+        with self._ending.changing(task):
+            t.batch, t.catching_up = batch, False
+            if t.scenario.is_drain:
+                t.step = Step.MAX_WATERMARK
+        return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)
+
+    def _max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
+        t = self.tasks[task]
+        if not t.runs_at(Step.MAX_WATERMARK) or t.finishing:
+            return []
+        t.batch = batch
+        t.finishing = True
+        return [Finish(task)]
+
+    def _finished(self, task: str) -> list[Effect]:
+        t = self.tasks[task]
+        if not t.runs_at(Step.MAX_WATERMARK) or not t.finishing:
+            return []
+        return self._end_of_data(task)
+
+    def _task_failed(self, task: str) -> list[Effect]:
+        if not self._ending.fail(task):
+            return []
+        effects = self._flight.give_up(f"task {task} failed", again=True)
+        return effects + self._ending.after_failure(task) + self._flight.trigger()
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def _termination_requested(self, request: TerminationRequest) -> list[Effect]:
+        if self.request is not None and self.request.request_id == request.request_id:
+            return []
+        if self.request is not None:
+            raise TerminationConflict(
+                f"termination {self.request.request_id} ({self.request.mode.value}) is under way",
+                remedy="Wait for it, or cancel the job",
+            )
+        if self.canceled:
+            raise TerminationConflict(
+                "the job was canceled", remedy="Start it again from its last checkpoint"
+            )
+        if self._flight.ended:  # too late: the job has ended
+            self._flight.request = request
+            return []
+        self._ending.requested = SCENARIO[request.mode]
+        self._ending.held = False
+        if request.mode is Mode.STOP and not self._ending.script_ended:
+            self._ending.fresh = True
+        effects: list[Effect] = self._flight.requested(request)
+        if request.mode is Mode.DRAIN:
+            effects += self._ending.flush_exhausted()
+        return effects + self._ending.begin_all_due() + self._flight.trigger() + self._terminated()
+
+    def _savepoint_requested(self, request_id: str, savepoint: str, timeout: float | None) -> list[Effect]:
+        if request_id in self._flight.savepoints:
+            return []
+        if self.request is not None or self.canceled or self.terminated:
+            raise TerminationConflict(
+                "the job is ending, with a checkpoint of its own", remedy="Use the one that it ends with"
+            )
+        self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint, timeout)
+        return self._flight.trigger()
+
+    def _cancel_requested(self) -> list[Effect]:
+        if self.canceled:
+            return []
+        over, self._said_terminated = self.terminated, True
+        effects = [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel())]
+        return effects if over else [*effects, Terminated()]
+
+    # --- rules ----------------------------------------------------------------------------------------------
+
+    def _end_of_data(self, task: str) -> list[Effect]:
+        effects = [*self._flight.task_ended(task), *self._ending.end_of_data(task)]
+        self._flight.run_ended(task)
+        return effects + self._flight.trigger()

@@ -1,0 +1,236 @@
+"""The tasks of the job, the graph that connects them, and the counters over both: who joins, and what is too
+late to join.
+
+A stage joins when its first run starts, or when it is announced: by the restored checkpoint, by a
+declaration, or by a stage that reads from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..errors import StreamJobError
+from ..graph import Graph, Stage, parse_task_id
+from ..lifecycle import Scenario
+from .counters import Flow, StageFlow
+from .task import EXPECTED, NOTHING, Task
+
+
+class UpstreamTooLate(StreamJobError):
+    """A stage starts after its reader began to be flushed, or was flushed: nothing would read its output."""
+
+    reason = "UpstreamStartedTooLate"
+
+
+class EdgeTooLate(StreamJobError):
+    """An edge is declared to a stage that is being flushed and did not wait for its new upstream."""
+
+    reason = "EdgeTooLate"
+
+
+@dataclass
+class Roster:
+    """The tasks by id, and the graph. Every change of a task goes through `changing`, which keeps the
+    counters right.
+
+    :param expected: tasks of the restored checkpoint, or declared ones, that have not started yet.
+    :param recorded: those of the restored checkpoint among them.
+    :param declared: the declared ones among them, by stage.
+    :param requested: how the job is asked to end, None if it is not.
+    :param script_ended: the script starts no other run.
+    :param named: uids of stages that have not started and that another stage reads from. That stage waits for
+        them as for expected tasks.
+    :param fresh: the restored checkpoint no longer describes the whole job: a task has run in this epoch, or
+        a stop needs a checkpoint of its own.
+    """
+
+    tasks: dict[str, Task]
+    expected: dict[str, None] = field(default_factory=dict)
+    recorded: set[str] = field(init=False)
+    declared: dict[str, set[str]] = field(default_factory=dict)
+    requested: Scenario | None = None
+    script_ended: bool = False
+    named: dict[str, None] = field(default_factory=dict)
+    fresh: bool = False
+    graph: Graph = field(default_factory=Graph)
+    flow: Flow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.graph)
+        self.recorded = set(self.expected)
+        for name in self.expected:
+            uid = parse_task_id(name)[0]
+            self.graph.expect(uid)
+            self.flow.change(uid, NOTHING, EXPECTED)
+
+    def flow_of(self, name: str) -> StageFlow:
+        return self.flow.of(parse_task_id(name)[0])
+
+    def sources(self, uid: str) -> list[Stage]:
+        """The stages that this stage reads from and that have started."""
+        return [stage for stage in self.graph.upstream(uid) if stage.tasks]
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[Task]:
+        task = self.tasks[name]
+        before = task.tally()
+        yield task
+        self.flow.change(parse_task_id(name)[0], before, task.tally())
+
+    # --- tasks join -----------------------------------------------------------------------------------------
+
+    def put(self, name: str, task: Task, upstream: Iterable[str]) -> None:
+        """Add a task, or let it take the place of its earlier run.
+
+        :raises GraphCycle: see `Graph.add`.
+        """
+        uid, _ = parse_task_id(name)
+        known = self.graph.stages[uid].named if uid in self.graph.stages else {}
+        fresh = [u for u in upstream if u not in known]
+        self.flow.connect(self.graph.add(name, fresh))
+        self._await(fresh)
+        self._arrives(uid)
+        before = self.tasks[name].tally() if name in self.tasks else NOTHING
+        if name in self.expected:
+            self._expects_no_more(uid, name)
+            before = EXPECTED
+        self.tasks[name] = task
+        self.flow.change(parse_task_id(name)[0], before, task.tally())
+
+    def expect(self, uid: str, names: Iterable[str]) -> None:
+        """The stage will have these tasks, whatever was expected of it before."""
+        self.flow.connect(self.graph.expect(uid))
+        self._arrives(uid)
+        wanted = dict.fromkeys(names)
+        for name in [n for n in wanted if n not in self.tasks and n not in self.expected]:
+            self.expected[name] = None
+            self.flow.change(uid, NOTHING, EXPECTED)
+        missing = {name for name in wanted if name in self.expected}
+        if missing:
+            self.declared[uid] = missing
+        for name in [n for n in self.expected if parse_task_id(n)[0] == uid and n not in wanted]:
+            self._expects_no_more(uid, name)
+            self.flow.change(uid, EXPECTED, NOTHING)
+
+    def _expects_no_more(self, uid: str, name: str) -> None:
+        del self.expected[name]
+        self.recorded.discard(name)
+        if uid in self.declared:
+            self.declared[uid].discard(name)
+            if not self.declared[uid]:
+                del self.declared[uid]
+
+    @property
+    def partly_started(self) -> bool:
+        """Whether some shards of a stage have started and others are about to: a checkpoint would have the
+        stage with another parallelism.
+        """
+        return any(self.graph.stages[uid].tasks for uid in self.declared)
+
+    def forget_expected(self) -> list[str]:
+        """Drop what has not started by now: it is not part of the job.
+
+        :returns: the uids of the stages that this concerns.
+        """
+        uids = [*(parse_task_id(name)[0] for name in self.expected), *self.named]
+        self.expected, self.named = {}, {}
+        self.recorded.clear()
+        self.declared.clear()
+        for uid in uids:
+            self.flow.change(uid, EXPECTED, NOTHING)
+        return list(dict.fromkeys(uids))
+
+    def _await(self, uids: Iterable[str]) -> None:
+        """A stage reads from these: expect those that have not started, unless the script has ended."""
+        for uid in () if self.script_ended else uids:
+            self.flow.connect(self.graph.expect(uid))
+            if not self.graph.stages[uid].tasks and not self.flow.of(uid).tally.expected:
+                self.named[uid] = None
+                self.flow.change(uid, NOTHING, EXPECTED)
+
+    def _arrives(self, uid: str) -> None:
+        if uid in self.named:
+            del self.named[uid]
+            self.flow.change(uid, EXPECTED, NOTHING)
+
+    def names_upstream(self, uid: str) -> bool:
+        """Whether the stage is known to read from another stage of the job, started or not."""
+        return uid in self.graph.stages and bool(self.graph.stages[uid].named)
+
+    # --- edges join -----------------------------------------------------------------------------------------
+
+    def connect(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[tuple[Stage, Stage]]:
+        """A stage that has started reads from another one.
+
+        :param own_sources: the stage also reads something that no stage writes.
+        :returns: the edges that exist from now on, as (upstream, downstream).
+        :raises GraphCycle: see `Graph.add`.
+        """
+        edges = self.graph.connect(uid, [upstream])
+        self.flow.connect(edges)
+        self._await([upstream])
+        for task in self.graph.stages[uid].tasks:
+            self.tasks[task].own_sources = own_sources
+        return edges
+
+    def declare(
+        self, uid: str, upstream: str, *, own_sources: bool = False
+    ) -> list[tuple[Stage, Stage]] | None:
+        """Like `connect`, for an edge that the queries did not show.
+
+        :returns: the edges that exist from now on; None if the edge was already known.
+        :raises EdgeTooLate: the stage is being flushed and did not wait for `upstream`.
+        :raises GraphCycle: see `Graph.add`.
+        """
+        stage = self.graph.stages.get(uid)
+        if stage is not None:
+            if upstream in stage.named:
+                return None
+            if any(self._too_late_to_read(self.tasks[t], upstream) for t in stage.tasks):
+                raise EdgeTooLate(
+                    f"stage {uid!r} is declared to read from {upstream!r} when it is being flushed",
+                    remedy="Declare the edge before either of them ends, best before they start",
+                )
+        return self.connect(uid, upstream, own_sources=own_sources)
+
+    def _too_late_to_read(self, task: Task, upstream: str) -> bool:
+        """Whether the task is being flushed, or was, and has not waited for `upstream`.
+
+        A task that an earlier epoch drained (`drained_before`) is never too late: it reads nothing more, and
+        a refusal would not change that. A task that was restored as finished is too late only if `upstream`
+        may still write something.
+        """
+        if task.scenario is None or not task.scenario.is_drain or task.can_start_again or task.drained_before:
+            return False
+        if not task.restored:
+            return True
+        source = self.graph.stages.get(upstream)
+        tasks = [self.tasks[t] for t in source.tasks] if source else []
+        return not all(t.operators_finished or t.drained_before for t in tasks)
+
+    def flushed_reader(self, name: str) -> str | None:
+        """The uid of a stage that reads from the task's stage and is being flushed, or was flushed in this
+        epoch or by the restored checkpoint; None if there is none.
+        """
+        for reader in self.graph.downstream(parse_task_id(name)[0]):
+            if self.flow.of(reader.uid).tally.draining:
+                tasks = [self.tasks[t] for t in reader.tasks]
+                if any(t.scenario and t.scenario.is_drain and not t.drained_before for t in tasks):
+                    return reader.uid
+        return None
+
+    def refuse_if_too_late(self, name: str) -> None:
+        """Refuse a task that starts too late to be read. Not once the job is asked to end: a task that starts
+        then reads nothing, so it has no output that could be lost.
+
+        :raises UpstreamTooLate: a stage that reads from the task's stage is being flushed or was flushed.
+        """
+        uid = parse_task_id(name)[0]
+        if self.requested is None and (reader := self.flushed_reader(name)) is not None:
+            raise UpstreamTooLate(
+                f"stage {uid!r} starts when all input of stage {reader!r} has ended and is being flushed: "
+                "what it produces would never be read",
+                remedy=f"Start {uid!r} before {reader!r}, and {reader!r} again from the output of both",
+            )

@@ -1,0 +1,1 @@
+"""What a job starts from: which part of a checkpoint each task gets, and what is refused."""

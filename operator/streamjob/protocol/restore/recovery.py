@@ -1,0 +1,220 @@
+"""From a completed checkpoint to the tasks that start (FLIP-147, "recovery"). Stages are matched by uid and
+nothing else.
+
+A fully finished stage is not started again. A partially finished stage starts its unfinished tasks or, with
+another parallelism, redistributes their remaining work. A start that cannot be right is refused before
+anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ..errors import StreamJobError
+from ..formats.records import CheckpointRecord, FinishedStatus, OperatorKind, StageRecord, TaskRecord
+from ..graph import Graph, parse_task_id, task_id
+from . import finished
+
+State = dict[str, tuple[str, ...]]
+
+
+class UnfinishedBeforeFinished(StreamJobError):
+    """A finished stage would get data after its end."""
+
+    reason = "UnfinishedBeforeFinished"
+
+
+class NonRestoredState(StreamJobError):
+    reason = "StateWithoutStage"
+
+
+class AlreadyDrained(StreamJobError):
+    reason = "AlreadyDrained"
+
+
+class StateCannotMove(StreamJobError):
+    """The parallelism has changed, but only the task that has the state can continue with it."""
+
+    reason = "ParallelismChanged"
+
+
+class Start(str, Enum):
+    NEW = "New"  # without state
+    RESUME = "Resume"  # at `record.batch`, in its own directory
+    REDISTRIBUTED = "Redistributed"  # in a new directory, with its share of the state in `state`
+    FINISHED = "Finished"  # not started
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """How a task starts.
+
+    :param record: what the checkpoint has of the task, None if nothing.
+    """
+
+    task: str
+    start: Start
+    record: TaskRecord | None = None
+    state: State = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """How the tasks of a stage start. `started` is False if the stage is fully finished."""
+
+    uid: str
+    tasks: tuple[TaskPlan, ...]
+
+    @property
+    def started(self) -> bool:
+        return any(t.start is not Start.FINISHED for t in self.tasks)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a job starts.
+
+    :param dropped: uids of stages whose state is left behind, as allowed.
+    """
+
+    stages: tuple[StagePlan, ...]
+    dropped: tuple[str, ...] = ()
+
+    def _tasks(self, *starts: Start) -> tuple[TaskPlan, ...]:
+        return tuple(t for s in self.stages for t in s.tasks if t.start in starts)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """For the coordinator: all tasks that the checkpoint has, whether they start or are reported as
+        finished. Until the coordinator has heard of each, a downstream stage could take the known ones for
+        all there are.
+        """
+        return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED, Start.FINISHED))
+
+    @property
+    def finished(self) -> tuple[TaskPlan, ...]:
+        """For the coordinator: the tasks to report with `task_restored_finished`."""
+        return self._tasks(Start.FINISHED)
+
+
+def plan(
+    graph: Graph,
+    record: CheckpointRecord,
+    allow_non_restored_state: bool = False,
+    allow_drained: bool = False,
+) -> Plan:
+    """Decide what starts, and from where.
+
+    :param graph: the job as it is now.
+    :raises AlreadyDrained: nothing is left to resume (row 14).
+    :raises NonRestoredState: the record has a stage that the graph does not have.
+    :raises UnfinishedBeforeFinished: see there.
+    :raises StateCannotMove: see there.
+    """
+    if record.drained:
+        if not allow_drained:
+            raise AlreadyDrained(
+                f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it would drop "
+                "every row as late",
+                remedy="Restore another one, or set restoreFrom.allowDrained to true",
+            )
+        record = replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
+    known = {s.uid: s for s in record.stages}
+    dropped = tuple(uid for uid in known if uid not in graph.stages)
+    if dropped and not allow_non_restored_state:
+        raise NonRestoredState(
+            f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the job has not",
+            remedy="Give the stage its name back, or set restoreFrom.allowNonRestoredState to true and lose its state",
+        )
+    done = {uid for uid, s in known.items() if s.status is FinishedStatus.FULLY}
+    _refuse_unfinished_before_finished(graph, known, done)
+    return Plan(tuple(_stage(uid, s.tasks, known.get(uid)) for uid, s in graph.stages.items()), dropped)
+
+
+def _refuse_unfinished_before_finished(graph: Graph, known: dict[str, StageRecord], done: set[str]) -> None:
+    for uid in graph.stages:
+        for source in graph.upstream(uid):
+            if uid in done and source.uid not in done:
+                raise unfinished_before_finished(source.uid, uid, new=source.uid not in known)
+
+
+def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> UnfinishedBeforeFinished:
+    return UnfinishedBeforeFinished(
+        f"stage {uid!r} has finished, and stage {source!r} before it is {'new' if new else 'not finished'}: what it "
+        "produces would never be read",
+        remedy=f"Let a stage with another name than {uid!r} read from {source!r}, "
+        "or restore a checkpoint from before the end",
+    )
+
+
+def stage_plan(uid: str, parallelism: int, record: StageRecord | None) -> StagePlan:
+    """How the tasks of one stage start. The stage may be all that is known of the job so far.
+
+    :param record: what the checkpoint has of the stage, None if nothing.
+    :raises StateCannotMove: see there.
+    """
+    return _stage(uid, [task_id(uid, index, parallelism) for index in range(parallelism)], record)
+
+
+def _stage(uid: str, tasks: Iterable[str], record: StageRecord | None) -> StagePlan:
+    names = tuple(tasks)
+    if record is None or not record.tasks:
+        return StagePlan(uid, tuple(TaskPlan(name, Start.NEW) for name in names))
+    by_index = {t.index: t for t in record.tasks}
+    if record.status is FinishedStatus.FULLY:
+        return StagePlan(
+            uid, tuple(TaskPlan(n, Start.FINISHED, by_index.get(parse_task_id(n)[1])) for n in names)
+        )
+    if set(by_index) != {parse_task_id(n)[1] for n in names}:
+        return StagePlan(uid, _redistributed(names, record))
+    # In place each task keeps its own state, even union state of a partially finished stage.
+    return StagePlan(uid, tuple(_in_place(uid, len(names), by_index[i]) for i in sorted(by_index)))
+
+
+def _in_place(uid: str, parallelism: int, record: TaskRecord) -> TaskPlan:
+    start = Start.FINISHED if record.finished else Start.RESUME
+    return TaskPlan(task_id(uid, record.index, parallelism), start, record, record.state)
+
+
+def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPlan, ...]:
+    """Redistribute the state of a stage whose parallelism has changed.
+
+    :raises StateCannotMove: keyed state, or a position that is only in Spark's own offsets.
+    """
+    keyed = [o.uid for o in record.operators if o.kind is OperatorKind.STATE]
+    lists = [o.uid for o in record.operators if o.kind is OperatorKind.LIST]
+    if keyed or not lists:
+        why = f"the state of {', '.join(keyed)} is" if keyed else "its position in the input is"
+        raise StateCannotMove(
+            f"stage {record.uid!r} had {len(record.tasks)} tasks and has {len(names)} now, and {why} in Spark's own "
+            "files, one directory for each task",
+            remedy=f"Give it parallelism {len(record.tasks)} again",
+        )
+    states: list[State] = [{} for _ in names]
+    for kind in (OperatorKind.LIST, OperatorKind.UNION, OperatorKind.BROADCAST):
+        for operator, dealt in _distribute(record, kind, len(names)).items():
+            for state, entries in zip(states, dealt, strict=True):
+                state[operator] = entries
+    return tuple(TaskPlan(n, Start.REDISTRIBUTED, None, s) for n, s in zip(names, states, strict=True))
+
+
+def _distribute(
+    record: StageRecord, kind: OperatorKind, parallelism: int
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """For each operator of this kind: what each of `parallelism` tasks gets."""
+    dealt = {}
+    gone = [t.index for t in record.tasks if t.finished]
+    for operator in [o.uid for o in record.operators if o.kind is kind]:
+        held = {t.index: t.state[operator] for t in record.tasks if operator in t.state}
+        if kind is OperatorKind.LIST:
+            dealt[operator] = finished.redistribute(
+                [held[i] for i in sorted(set(held) - set(gone))], parallelism
+            )
+        elif kind is OperatorKind.UNION:
+            everyone = {t.index: held.get(t.index, ()) for t in record.tasks}
+            dealt[operator] = finished.union(operator, everyone, gone, parallelism)
+        else:
+            dealt[operator] = finished.broadcast(operator, held, gone, parallelism)
+    return dealt

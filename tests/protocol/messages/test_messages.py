@@ -1,0 +1,206 @@
+"""What controller and driver say to each other, and the last word of a driver in 4 KiB."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import JobRef, OperatorKind, OperatorRecord
+from streamjob.protocol.lifecycle import TaskState
+from streamjob.protocol.messages.commands import REQUEST_LIMIT, Completed, Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    DriverStatus,
+    Problem,
+    StageStatus,
+    Step,
+    TaskStatus,
+    TerminationStatus,
+)
+from streamjob.protocol.messages.final_report import REPORT_LIMIT, report
+from tests.protocol.formats.documents import (
+    JUNK,
+    damaged,
+    edited,
+    only_format_errors,
+    record,
+    records,
+    refused,
+)
+
+# A builder takes its fields from the type hints; what a float holds must be a number to come back.
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+KINDS = [DriverConfig, DriverStatus, TerminationRequest, Completed, Restore, Application]
+long_texts = st.text(max_size=40) | st.sampled_from(
+    ["x" * 3000, "é" * 1500, "\U0001f600" * 900, '"' * 3000, "\ud800" * 9]
+)
+problems = st.none() | st.builds(Problem, st.text(max_size=9), long_texts, long_texts, st.booleans())
+operators = st.builds(
+    OperatorRecord, long_texts, st.sampled_from(OperatorKind), st.text(max_size=9), st.booleans()
+)
+statuses = st.builds(
+    DriverStatus,
+    version=st.integers(0, 2**53),
+    job_uid=st.text(max_size=36),
+    epoch=st.integers(0, 2**31),
+    phase=st.sampled_from(DriverPhase),
+    stages=st.lists(
+        st.builds(
+            StageStatus,
+            long_texts,
+            st.lists(st.builds(TaskStatus, st.integers(0, 99), st.sampled_from(TaskState)), max_size=3).map(
+                tuple
+            ),
+            st.lists(operators, max_size=4).map(tuple),
+            input_rows_per_second=st.none() | st.floats(),
+        ),
+        max_size=4,
+    ).map(tuple),
+    termination=st.none()
+    | st.builds(
+        TerminationStatus,
+        request_id=st.text(max_size=36),
+        mode=st.sampled_from(Mode),
+        step=st.sampled_from(Step),
+        progress=long_texts,
+        problem=problems,
+    ),
+    completed=st.none() | records(),
+    evicted=st.booleans(),
+    problem=problems,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip(kind: type[Any]) -> None:
+    @given(st.from_type(kind))
+    @settings(max_examples=40)
+    def check(message: Any) -> None:
+        assert codec.loads(kind, codec.dumps(message)) == message
+
+    check()
+
+
+CONFIG = codec.dumps(
+    DriverConfig(
+        JobRef("ns", "orders", "uid"), 3, Application("app.py"), "s3a://b/c", restore=Restore(record())
+    )
+)
+REQUEST = codec.dumps(TerminationRequest("r1", 1, Mode.STOP, "s3a://b/s"))
+STATUS = codec.dumps(
+    DriverStatus(
+        4,
+        "uid",
+        1,
+        DriverPhase.TERMINATING,
+        (StageStatus("orders", (TaskStatus(0, TaskState.RUNNING),), input_rows_per_second=1.5),),
+        TerminationStatus("r1", Mode.STOP, Step.BOUNDARY),
+        record(),
+    )
+)
+TEXTS = [(DriverConfig, CONFIG), (TerminationRequest, REQUEST), (DriverStatus, STATUS)]
+
+
+@pytest.mark.parametrize(("kind", "text"), TEXTS)
+def test_damaged(kind: type[Any], text: str) -> None:
+    @given(damaged(text.encode()) | edited(text))
+    def check(data: bytes | str) -> None:
+        only_format_errors(lambda d: codec.loads(kind, d), data)
+
+    check()
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda j: repr(j[:12]))
+def test_junk(junk: bytes) -> None:
+    for kind in KINDS:
+        if kind in (Restore, Application) and junk in (b"{}",):
+            continue  # every field of theirs has a default
+        refused(lambda d, kind=kind: codec.loads(kind, d), junk)
+
+
+def test_a_command_has_its_own_limit() -> None:
+    body = json.dumps({"epoch": 1}) + " " * REQUEST_LIMIT
+    assert "at most 65536" in refused(lambda d: codec.loads(Completed, d, limit=REQUEST_LIMIT), body)
+
+
+# --- the final report -------------------------------------------------------------------------------------------
+
+
+@given(statuses)
+@settings(max_examples=150, deadline=None)
+def test_a_report_always_fits_and_keeps_what_matters(status: DriverStatus) -> None:
+    text = report(status)
+    assert len(text.encode()) <= REPORT_LIMIT
+    read = codec.loads(DriverStatus, text)
+    assert (read.version, read.job_uid, read.epoch) == (status.version, status.job_uid, status.epoch)
+    assert (read.phase, read.evicted) == (status.phase, status.evicted)
+    assert read.completed is not None or status.completed is None
+    if status.completed and read.completed:
+        assert read.completed in (status.completed, replace(status.completed, stages=()))
+
+
+def status(**fields: Any) -> DriverStatus:
+    return DriverStatus(9, "uid", 2, DriverPhase.TERMINATED, **fields)
+
+
+def test_a_short_status_is_reported_whole() -> None:
+    whole = codec.loads(DriverStatus, STATUS)
+    assert report(whole) == STATUS
+
+
+def test_a_long_problem_without_a_checkpoint() -> None:
+    """A script that died at its start: no checkpoint, no stages, and a traceback of any length."""
+    read = codec.loads(DriverStatus, report(status(problem=Problem("ScriptFailed", "x" * 99_999, "Look"))))
+    assert read.problem == Problem("ScriptFailed", "x" * 1000, "Look")
+
+
+def test_a_long_problem_in_any_script() -> None:
+    read = codec.loads(DriverStatus, report(status(problem=Problem("ScriptFailed", "\U0001f600" * 9999))))
+    assert read.problem
+    assert read.problem.message.startswith("\U0001f600" * 100)
+
+
+def test_a_long_line_of_progress() -> None:
+    termination = TerminationStatus(
+        "r1", Mode.DRAIN, Step.CLOSED, "p" * 99_999, 7, 69, 3, Problem("Slow", "m" * 99_999)
+    )
+    read = codec.loads(DriverStatus, report(status(termination=termination, completed=record(7))))
+    assert read.completed == record(7)
+    assert read.termination
+    assert (
+        read.termination.request_id,
+        read.termination.final_checkpoint,
+        read.termination.flushed_rows,
+        read.termination.state_rows_left,
+    ) == ("r1", 7, 69, 3)
+
+
+def test_a_large_checkpoint_loses_its_stages_last() -> None:
+    big = status(completed=record(7, stages=100), problem=Problem("X", "m" * 9999), termination=None)
+    read = codec.loads(DriverStatus, report(big))
+    assert read.completed == record(7, stages=0)
+    assert read.problem
+    assert read.problem.reason == "X"
+
+
+def test_a_place_is_kept_whole_or_not_at_all() -> None:
+    for length in (100, 2000, 3500, 4000, 9000):
+        place = "s3a://" + "p" * length
+        read = codec.loads(
+            DriverStatus,
+            report(status(completed=record(7, savepoint=place), problem=Problem("X", "m" * 9999))),
+        )
+        assert (read.completed.savepoint if read.completed else None) == (place if length < 3600 else None)
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf")])
+def test_a_rate_that_is_no_number_does_not_cost_the_report(rate: float) -> None:
+    stage = StageStatus("orders", (), input_rows_per_second=rate)
+    assert codec.loads(DriverStatus, report(status(stages=(stage,)))).stages[0].input_rows_per_second is None
