@@ -12,7 +12,7 @@ from typing import Any
 from dev.bench.figures import Figures
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
-from streamjob.protocol.engine.checkpoint import Checkpointing
+from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.engine.coordinator import Coordinator
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 

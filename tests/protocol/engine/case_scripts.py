@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.engine import effects
-from streamjob.protocol.engine.checkpoint import Checkpointing
+from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.engine.effects import Timer
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
@@ -244,10 +244,10 @@ class Script:
         assert self.driver.c.tasks[task].operator.value == state, self.driver.c.tasks[task].operator
 
     def do_batches(self, number: str, *pairs: str) -> None:
-        assert dict(self._stored(number).batches) == _pairs(pairs)
+        assert dict(self._awaiting_storage(number).batches) == _pairs(pairs)
 
     def do_pre_commit(self, number: str, *pairs: str) -> None:
-        assert dict(self._stored(number).pre_commit) == _pairs(pairs)
+        assert dict(self._awaiting_storage(number).pre_commit) == _pairs(pairs)
 
     def do_upstream(self, kind: str, task: str, *pairs: str) -> None:
         """What the last effect of this kind said of the batches upstream."""
@@ -257,10 +257,10 @@ class Script:
     def do_stored(self, number: str, *pairs: str) -> None:
         """What checkpoint `number` was stored for."""
         for key, value in (p.split("=") for p in pairs):
-            found = getattr(self._stored(number), key)
+            found = getattr(self._awaiting_storage(number), key)
             assert str(getattr(found, "value", found)).lower() == value.lower(), (key, found)
 
-    def _stored(self, number: str) -> effects.StoreCheckpoint:
+    def _awaiting_storage(self, number: str) -> effects.StoreCheckpoint:
         log = self.driver.log
         (stored,) = [e for e in log if isinstance(e, effects.StoreCheckpoint) and e.number == int(number)]
         return stored

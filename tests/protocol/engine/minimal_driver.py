@@ -32,7 +32,7 @@ class Driver:
     ) -> None:
         self.c = module.Coordinator(**fields)
         if not script_runs:  # it has ended without giving up what is expected
-            self.c._ending.script_ended = True
+            self.c._job.script_ended = True
         self.todo: list[effects.Effect] = []
         self.log: list[effects.Effect] = []
         for task in tasks:

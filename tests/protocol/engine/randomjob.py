@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from streamjob.protocol.engine import effects as fx
-from streamjob.protocol.engine.checkpoint import Checkpointing
+from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import parse_task_id
 from streamjob.protocol.restore.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished

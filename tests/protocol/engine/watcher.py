@@ -33,11 +33,11 @@ class Run:
     asked: list[str] = field(default_factory=list)
     catching_up: bool = False
     ended_at: int | None = None
-    behind_paused: bool = False
+    downstream_of_paused: bool = False
     skips_the_wait: bool = False
     failed: bool = False
     closed: bool = False
-    covered: bool = False
+    has_final_checkpoint: bool = False
 
     @property
     def finished(self) -> bool:
@@ -151,7 +151,7 @@ class Watcher:
         stage = stage_of(task)
         self._joins(task, upstream)
         if task not in self.runs:
-            self.runs[task] = Run(stage, why="drain", ended_at=0, closed=True, covered=True)
+            self.runs[task] = Run(stage, why="drain", ended_at=0, closed=True, has_final_checkpoint=True)
             self._disown()
 
     def _joins(self, task: str, upstream: Iterable[str]) -> None:
@@ -232,7 +232,7 @@ class Watcher:
 
     def _take_task_failed(self, task: str) -> None:
         run = self.runs[task]
-        if run.covered or run.skips_the_wait:
+        if run.has_final_checkpoint or run.skips_the_wait:
             run.closed = run.closed or "Close" in run.asked
             return
         run.failed = True
@@ -371,7 +371,7 @@ class Watcher:
         ended = {t for t, r in self.runs.items() if r.ended_at is not None and (not r.failed or r.finished)}
         finished = frozenset(t for t, r in self.runs.items() if r.finished)
         failed = {t for t, r in self.runs.items() if r.failed}
-        uncovered = {t for t in ended if not self.runs[t].covered}
+        uncovered = {t for t in ended if not self.runs[t].has_final_checkpoint}
         runs = dict(self.runs)
         self.seen[number] = Seen(self.now, runs, ended, failed, finished, self._finished_now(), uncovered)
 
@@ -417,7 +417,7 @@ class Watcher:
         run = self._reopened(task)
         before = self.before(run.stage)
         if self.request == "stop" and run.catching_up:
-            run.why, run.catching_up, run.behind_paused = "stop", False, False  # it is cut short
+            run.why, run.catching_up, run.downstream_of_paused = "stop", False, False  # it is cut short
             return
         if run.why is None:
             assert not self.announced, "it may be a stop that follows"
@@ -446,7 +446,7 @@ class Watcher:
             assert not (paused and run.why == "drain"), "what upstream has yet to send would be lost"
         run.why = "stop" if paused and self.request is None else "drain"
         run.input_over = run.why == "drain" and self.request is None
-        run.behind_paused = paused or any(r.behind_paused for r in before.values())
+        run.downstream_of_paused = paused or any(r.downstream_of_paused for r in before.values())
         run.catching_up = True
         assert set(effect.upstream) == set(before)
         self._step(effect.task, "end")
@@ -466,11 +466,11 @@ class Watcher:
         if (run.finished and not run.drained_before) or self.request == "stop":
             for before, other in self.before(run.stage).items():
                 assert other.closed or other.failed, f"EndOfPartition of {before} has not come"
-        if run.skips_the_wait and not run.covered:
+        if run.skips_the_wait and not run.has_final_checkpoint:
             after = self.after(run.stage)
             assert not any(r.runs or r.failed for r in after), "EndOfData has not been acknowledged"
         else:
-            assert run.covered, "V2: no completed checkpoint has its end"
+            assert run.has_final_checkpoint, "V2: no completed checkpoint has its end"
 
     # --- effects: checkpoints ---------------------------------------------------------------------------------
 
@@ -543,12 +543,12 @@ class Watcher:
         if seen.final and seen.at >= self.requested_at:
             self.ended = True
         for task in seen.ended - seen.failed:
-            seen.runs[task].covered = seen.runs[task].covered or self._own(seen)
+            seen.runs[task].has_final_checkpoint = seen.runs[task].has_final_checkpoint or self._own(seen)
 
     def _aborttransactions(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert event == "checkpoint_completed"
         assert effect.after == args[0]
-        assert self.runs[effect.task].covered
+        assert self.runs[effect.task].has_final_checkpoint
         assert "Close" not in self.runs[effect.task].asked, "transactions are aborted before the close"
 
     def _cancel(self, event: str, args: tuple[Any, ...], effect: Any) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..lifecycle import TaskState
 from ..messages.commands import TerminationRequest
-from .pending_checkpoints import Flight
+from .checkpoints.trigger import CheckpointTrigger
 from .task import Task
-from .termination import Ending
+from .termination import TaskTermination
 
 
 class Answers:
@@ -15,33 +15,33 @@ class Answers:
     :param tasks: by id, each in its current run.
     """
 
-    def __init__(self, tasks: dict[str, Task], ending: Ending, flight: Flight) -> None:
+    def __init__(self, tasks: dict[str, Task], job: TaskTermination, checkpoints: CheckpointTrigger) -> None:
         self.tasks = tasks
-        self._ending = ending
-        self._flight = flight
+        self._job = job
+        self._checkpoints = checkpoints
 
     @property
     def request(self) -> TerminationRequest | None:
         """The termination request that is pending or completed, None if there is none."""
-        return self._flight.request
+        return self._checkpoints.termination
 
     @property
     def canceled(self) -> bool:
-        return self._flight.canceled
+        return self._checkpoints.canceled
 
     @property
     def next_checkpoint(self) -> int:
         """The number that the next checkpoint gets."""
-        return self._flight.next_number
+        return self._checkpoints.next_number
 
     @property
     def final_checkpoint(self) -> int | None:
         """The number of the final checkpoint. None until it is triggered, and again if it is aborted."""
-        return self._flight.final
+        return self._checkpoints.final
 
     def awaits_commit(self, task: str) -> bool:
         """Whether the task's sink has transactions in a durable checkpoint that has not completed."""
-        return self._flight.awaits_commit(task)
+        return self._checkpoints.awaits_commit(task)
 
     def has_finished(self, task: str) -> bool:
         """Whether the task's operators have finished: another run of it would have nothing to do."""
@@ -68,7 +68,7 @@ class Answers:
     @property
     def awaits_tasks(self) -> bool:
         """Whether a task of the restored checkpoint, or a declared one, has yet to start."""
-        return bool(self._ending.expected)
+        return bool(self._job.expected)
 
     @property
     def terminated(self) -> bool:
@@ -78,17 +78,17 @@ class Answers:
         If no task has run in this epoch, because the restored checkpoint was final, the end of the script is
         enough.
         """
-        if not self.tasks or self._ending.flow.total.unclosed or self._flight.owes_savepoints:
+        if not self.tasks or self._job.counters.total.unclosed or self._checkpoints.has_pending_savepoints:
             return False
-        if self._ending.fresh:
-            return self._flight.ended
-        return self._ending.script_ended
+        if self._job.fresh:
+            return self._checkpoints.ended
+        return self._job.script_ended
 
     @property
     def terminating(self) -> bool:
         """Whether the job is ending and has not terminated: it is asked to end, or its script has ended and
         all of its tasks are ending. False after a cancel.
         """
-        ending = bool(self.tasks) and self._ending.flow.total.begun == len(self.tasks)
-        asked = self.request is not None or (ending and self._ending.script_ended)
+        ending = bool(self.tasks) and self._job.counters.total.begun == len(self.tasks)
+        asked = self.request is not None or (ending and self._job.script_ended)
         return asked and not self.terminated and not self.canceled

@@ -1,9 +1,8 @@
 """The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
 
-It applies FLIP-147 to the tasks of one job. `termination` knows the order in which tasks end, `checkpoint`
-defines a checkpoint, `pending_checkpoints` decides which ones are wanted, `checkpoint_events` handles what
-follows from one, and this module says when. It guarantees the following, whatever the order of events (rows
-of docs/semantics.md):
+It applies FLIP-147 to the tasks of one job. `termination` knows the order in which tasks end, `checkpoints`
+decides which checkpoints are taken, `checkpoint_events` handles what follows from one, and this module says
+when. It guarantees the following, whatever the order of events (rows of docs/semantics.md):
 
 - A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that
   is. A task that has nothing to commit need not wait for one (row 12).
@@ -31,13 +30,13 @@ from ..lifecycle import Scenario, TaskState
 from ..messages.commands import Mode, TerminationRequest
 from ..messages.driver_status import Step
 from . import events as ev
-from .checkpoint import Checkpointing, Kind, Order
 from .checkpoint_events import CheckpointEvents
+from .checkpoints.checkpoint import Checkpointing, CheckpointRequest, Kind
+from .checkpoints.trigger import CheckpointTrigger
 from .effects import Cancel, Effect, Finish, FireMaxWatermark, Terminated
 from .events import Event
-from .pending_checkpoints import Flight
 from .task import Task
-from .termination import Ending
+from .termination import TaskTermination
 
 SCENARIO = {Mode.STOP: Scenario.STOP, Mode.DRAIN: Scenario.DRAIN}
 
@@ -65,8 +64,8 @@ class Coordinator(CheckpointEvents):
         expected: Iterable[str] = (),
     ) -> None:
         tasks: dict[str, Task] = {}
-        ending = Ending(tasks, dict.fromkeys(expected))
-        super().__init__(tasks, ending, Flight(ending, settings or Checkpointing(), next_checkpoint))
+        job = TaskTermination(tasks, dict.fromkeys(expected))
+        super().__init__(tasks, job, CheckpointTrigger(job, settings or Checkpointing(), next_checkpoint))
 
     def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
         """Handle one event.
@@ -100,11 +99,11 @@ class Coordinator(CheckpointEvents):
             case ev.Finished(task):
                 return self._finished(task)
             case ev.Closed(task):
-                return self._ending.closed(task) + self._terminated()
+                return self._job.closed(task) + self._terminated()
             case ev.TaskFailed(task):
                 return self._task_failed(task)
             case ev.AllStarted():
-                return self._ending.expect_no_more() + self._flight.trigger() + self._terminated()
+                return self._job.expect_no_more() + self._checkpoints.trigger() + self._terminated()
             case ev.ScriptBlocked():
                 return self._script_blocked()
             case ev.ScriptEnded():
@@ -112,7 +111,7 @@ class Coordinator(CheckpointEvents):
             case ev.SessionEnded():
                 return self._session_ended()
             case ev.TerminationAnnounced():
-                self._ending.held = self.request is None and not self.canceled
+                self._job.termination_announced = self.request is None and not self.canceled
                 return []
             case ev.TerminationRequested(request):
                 return self._termination_requested(request)
@@ -132,8 +131,8 @@ class Coordinator(CheckpointEvents):
         :raises GraphCycle: see `handle`.
         """
         if not drained:
-            self._ending.refuse_if_too_late(task)
-        self._ending.graph.refuse_cycle(task, upstream)
+            self._job.refuse_if_too_late(task)
+        self._job.graph.refuse_cycle(task, upstream)
 
     def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
         """A task that has started reads from a stage that is about to start.
@@ -141,15 +140,15 @@ class Coordinator(CheckpointEvents):
         :param own_sources: the task also reads something that no stage writes.
         :raises GraphCycle: the stage would read from itself.
         """
-        self._ending.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
+        self._job.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
 
     def connected(self, uid: str) -> set[str]:
         """The uids of the stages that edges connect with this one, directly or not, including itself."""
-        return self._ending.graph.connected(uid)
+        return self._job.graph.connected(uid)
 
     def downstream_first(self) -> list[str]:
         """The uids of all stages, each after the stages that read from it."""
-        return self._ending.graph.downstream_first()
+        return self._job.graph.downstream_first()
 
     # --- tasks and the script -----------------------------------------------------------------------------------
 
@@ -165,62 +164,62 @@ class Coordinator(CheckpointEvents):
         if self.canceled and known is not None:
             return [Cancel(task)]
         if known is not None and known.state is TaskState.FAILED and known.operators_finished:
-            self._said_terminated = self._flight.ended = False
-            effects = self._flight.give_up(f"task {task} takes its place again", again=True)
-            effects += self._ending.take_place_again(task)
-            self._flight.run_ended(task)
-            return effects + self._flight.trigger()
+            self._terminated_sent = self._checkpoints.ended = False
+            effects = self._checkpoints.abort_all(f"task {task} takes its place again", again=True)
+            effects += self._job.take_place_again(task)
+            self._checkpoints.run_ended(task)
+            return effects + self._checkpoints.trigger()
         if known is not None and not known.can_start_again:
             return []
         if not drained:
-            self._ending.refuse_if_too_late(task)
-        reads_stages = named or self._ending.names_upstream(parse_task_id(task)[0])
+            self._job.refuse_if_too_late(task)
+        reads_stages = named or self._job.names_upstream(parse_task_id(task)[0])
         own = not reads_stages if own_sources is None else own_sources
-        self._ending.put(task, Task(commits=commits, own_sources=own, drained_before=drained), named)
-        self._ending.fresh = True
+        self._job.put(task, Task(commits=commits, own_sources=own, drained_before=drained), named)
+        self._job.fresh = True
         if self.canceled:
-            return [Cancel(name) for name in self._ending.cancel()]
-        self._said_terminated = self._flight.backing_off = self._flight.ended = False
-        effects = self._flight.give_up(f"task {task} started", again=True)
+            return [Cancel(name) for name in self._job.cancel()]
+        self._terminated_sent = self._checkpoints.backing_off = self._checkpoints.ended = False
+        effects = self._checkpoints.abort_all(f"task {task} started", again=True)
         if drained:
             self.tasks[task].own_ended = True
-        return effects + self._ending.begin_if_due(task) + self._flight.trigger()
+        return effects + self._job.begin_if_due(task) + self._checkpoints.trigger()
 
     def _stage_expected(self, uid: str, parallelism: int) -> list[Effect]:
         if not self.canceled:
-            self._ending.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
+            self._job.expect(uid, [task_id(uid, index, parallelism) for index in range(parallelism)])
         return []
 
     def _edge_declared(self, uid: str, upstream: str, own_sources: bool) -> list[Effect]:
-        edges = self._ending.declare(uid, upstream, own_sources=own_sources)
+        edges = self._job.declare(uid, upstream, own_sources=own_sources)
         if not edges:
             return []
-        effects = self._flight.give_up(f"stage {uid} reads from {upstream}", again=True)
-        for task in self._ending.graph.stages[uid].tasks:
-            effects += self._ending.begin_if_due(task)
-        return effects + self._flight.trigger()
+        effects = self._checkpoints.abort_all(f"stage {uid} reads from {upstream}", again=True)
+        for task in self._job.graph.stages[uid].tasks:
+            effects += self._job.begin_if_due(task)
+        return effects + self._checkpoints.trigger()
 
     def _task_restored_finished(self, task: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         if task in self.tasks or self.canceled:
             return []
-        effects = self._ending.restored(task, upstream, batch)
-        effects = self._flight.give_up(f"task {task} joined", again=True) + effects
-        return effects + self._flight.trigger() + self._terminated()
+        effects = self._job.restored(task, upstream, batch)
+        effects = self._checkpoints.abort_all(f"task {task} joined", again=True) + effects
+        return effects + self._checkpoints.trigger() + self._terminated()
 
     def _script_blocked(self) -> list[Effect]:
         if self.request is not None or self.canceled:
             return []
-        return self._ending.flush_exhausted(self._ending.waited_for()) + self._flight.trigger()
+        return self._job.flush_exhausted(self._job.waited_for()) + self._checkpoints.trigger()
 
     def _script_ended(self) -> list[Effect]:
-        ending = self._ending
-        ending.script_ended = True
+        job = self._job
+        job.script_ended = True
         effects: list[Effect] = []
-        absent = ending.forget_expected()
-        if ending.requested is not Scenario.STOP and not self.canceled:
-            effects += [*ending.flush_exhausted(), *ending.begin_all_due()]
-        effects += [effect for uid in absent for effect in ending.end_of_stage(uid)]
-        return effects + self._flight.trigger() + self._terminated()
+        absent = job.forget_expected()
+        if job.requested is not Scenario.STOP and not self.canceled:
+            effects += [*job.flush_exhausted(), *job.begin_all_due()]
+        effects += [effect for uid in absent for effect in job.end_of_stage(uid)]
+        return effects + self._checkpoints.trigger() + self._terminated()
 
     def _session_ended(self) -> list[Effect]:
         for task in self.tasks.values():
@@ -231,28 +230,28 @@ class Coordinator(CheckpointEvents):
     def _input_ended(self, task: str, rest: bool) -> list[Effect]:
         t = self.tasks[task]
         t.own_ended, t.rest = True, rest
-        return self._ending.begin_if_due(task) + self._flight.trigger()
+        return self._job.begin_if_due(task) + self._checkpoints.trigger()
 
     def _run_ended(self, task: str) -> list[Effect]:
         t = self.tasks[task]
         if t.state is not TaskState.RUNNING or t.step is not None:
             return []  # it is already ending, in the scenario that began first
         t.exhausted = t.consumed = t.own_ended = True
-        if self._ending.requested is None and not self._ending.script_ended:
-            return self._ending.begin(task, Scenario.STOP)
-        return self._ending.begin_if_due(task) + self._flight.trigger()
+        if self._job.requested is None and not self._job.script_ended:
+            return self._job.begin(task, Scenario.STOP)
+        return self._job.begin_if_due(task) + self._checkpoints.trigger()
 
     def _script_stopped(self, task: str) -> list[Effect]:
-        if self._ending.requested is None or self._ending.waits_for_the_script(task):
-            return self._ending.begin(task, Scenario.STOP)
-        return self._ending.begin_if_due(task)
+        if self._job.requested is None or self._job.waits_for_the_script(task):
+            return self._job.begin(task, Scenario.STOP)
+        return self._job.begin_if_due(task)
 
     def _boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
         t = self.tasks[task]
         if not t.runs_at(Step.BOUNDARY):
             return []
         assert t.scenario is not None
-        with self._ending.changing(task):
+        with self._job.changing(task):
             t.batch, t.catching_up = batch, False
             if t.scenario.is_drain:
                 t.step = Step.MAX_WATERMARK
@@ -273,10 +272,10 @@ class Coordinator(CheckpointEvents):
         return self._end_of_data(task)
 
     def _task_failed(self, task: str) -> list[Effect]:
-        if not self._ending.fail(task):
+        if not self._job.fail(task):
             return []
-        effects = self._flight.give_up(f"task {task} failed", again=True)
-        return effects + self._ending.after_failure(task) + self._flight.trigger()
+        effects = self._checkpoints.abort_all(f"task {task} failed", again=True)
+        return effects + self._job.after_failure(task) + self._checkpoints.trigger()
 
     # --- requests ---------------------------------------------------------------------------------------------
 
@@ -292,38 +291,40 @@ class Coordinator(CheckpointEvents):
             raise TerminationConflict(
                 "the job was canceled", remedy="Start it again from its last checkpoint"
             )
-        if self._flight.ended:  # too late: the job has ended
-            self._flight.request = request
+        if self._checkpoints.ended:  # too late: the job has ended
+            self._checkpoints.termination = request
             return []
-        self._ending.requested = SCENARIO[request.mode]
-        self._ending.held = False
-        if request.mode is Mode.STOP and not self._ending.script_ended:
-            self._ending.fresh = True
-        effects: list[Effect] = self._flight.requested(request)
+        self._job.requested = SCENARIO[request.mode]
+        self._job.termination_announced = False
+        if request.mode is Mode.STOP and not self._job.script_ended:
+            self._job.fresh = True
+        effects: list[Effect] = self._checkpoints.requested(request)
         if request.mode is Mode.DRAIN:
-            effects += self._ending.flush_exhausted()
-        return effects + self._ending.begin_all_due() + self._flight.trigger() + self._terminated()
+            effects += self._job.flush_exhausted()
+        return effects + self._job.begin_all_due() + self._checkpoints.trigger() + self._terminated()
 
     def _savepoint_requested(self, request_id: str, savepoint: str, timeout: float | None) -> list[Effect]:
-        if request_id in self._flight.savepoints:
+        if request_id in self._checkpoints.savepoints:
             return []
         if self.request is not None or self.canceled or self.terminated:
             raise TerminationConflict(
                 "the job is ending, with a checkpoint of its own", remedy="Use the one that it ends with"
             )
-        self._flight.savepoints[request_id] = Order(Kind.SAVEPOINT, request_id, savepoint, timeout)
-        return self._flight.trigger()
+        self._checkpoints.savepoints[request_id] = CheckpointRequest(
+            Kind.SAVEPOINT, request_id, savepoint, timeout
+        )
+        return self._checkpoints.trigger()
 
     def _cancel_requested(self) -> list[Effect]:
         if self.canceled:
             return []
-        over, self._said_terminated = self.terminated, True
-        effects = [*self._flight.cancel(), *(Cancel(name) for name in self._ending.cancel())]
+        over, self._terminated_sent = self.terminated, True
+        effects = [*self._checkpoints.cancel(), *(Cancel(name) for name in self._job.cancel())]
         return effects if over else [*effects, Terminated()]
 
     # --- rules ----------------------------------------------------------------------------------------------
 
     def _end_of_data(self, task: str) -> list[Effect]:
-        effects = [*self._flight.task_ended(task), *self._ending.end_of_data(task)]
-        self._flight.run_ended(task)
-        return effects + self._flight.trigger()
+        effects = [*self._checkpoints.task_ended(task), *self._job.end_of_data(task)]
+        self._checkpoints.run_ended(task)
+        return effects + self._checkpoints.trigger()

@@ -9,58 +9,81 @@ downstream stage has received it when every stage that it reads from has sent it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..graph import Graph, Stage
-from .task import NOTHING, Tally
+
+
+class Counters(NamedTuple):
+    """What one task contributes to the counters of its stage and of the job, and the sums of that."""
+
+    running: int = 0
+    failed: int = 0
+    expected: int = 0  # restored, declared or named as upstream, but not started yet
+    open: int = 0  # has not sent EndOfData: more may come from it
+    unclosed: int = 0  # has not sent EndOfPartition; without failed runs, which never will
+    stopped: int = 0  # its run has ended and its operators have not finished: the script may start it again
+    draining: int = 0  # will end, or has ended, with EndOfData[isDrain = true]
+    begun: int = 0  # its termination has begun
+    ending: int = 0  # its termination has begun and is not over
+    flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
+    downstream_of_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
+
+    def plus(self, other: Counters, sign: int = 1) -> Counters:
+        return Counters(*(a + sign * b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Counters()
+EXPECTED = Counters(expected=1, open=1)
 
 
 @dataclass
-class StageFlow:
+class StageCounters:
     """The counters of one stage.
 
-    :param tally: sum over the tasks of the stage.
-    :param behind_open: number of upstream stages that are open.
-    :param behind_unclosed: number of upstream stages that are not closed.
-    :param ahead_open: number of downstream stages that are open and still take data.
+    :param tasks: the sum over the tasks of the stage.
+    :param upstream_open: number of upstream stages that are open.
+    :param upstream_unclosed: number of upstream stages that are not closed.
+    :param downstream_open: number of downstream stages that are open and still take data.
     """
 
-    tally: Tally = NOTHING
-    behind_open: int = 0
-    behind_unclosed: int = 0
-    ahead_open: int = 0
+    tasks: Counters = NOTHING
+    upstream_open: int = 0
+    upstream_unclosed: int = 0
+    downstream_open: int = 0
 
 
 @dataclass
-class Flow:
+class JobCounters:
     """Counters over the tasks of each stage and of the whole job."""
 
     graph: Graph
-    stages: dict[str, StageFlow] = field(default_factory=dict)
-    total: Tally = NOTHING
+    stages: dict[str, StageCounters] = field(default_factory=dict)
+    total: Counters = NOTHING
 
-    def of(self, uid: str) -> StageFlow:
-        return self.stages.setdefault(uid, StageFlow())
+    def of(self, uid: str) -> StageCounters:
+        return self.stages.setdefault(uid, StageCounters())
 
     def connect(self, edges: list[tuple[Stage, Stage]]) -> None:
         """Count edges that exist from now on, as (upstream, downstream)."""
         for source, target in edges:
             a, b = self.of(source.uid), self.of(target.uid)
-            b.behind_open += a.tally.open > 0
-            b.behind_unclosed += a.tally.unclosed > 0
-            a.ahead_open += b.tally.open > 0
+            b.upstream_open += a.tasks.open > 0
+            b.upstream_unclosed += a.tasks.unclosed > 0
+            a.downstream_open += b.tasks.open > 0
 
-    def change(self, uid: str, before: Tally, after: Tally) -> None:
+    def change(self, uid: str, before: Counters, after: Counters) -> None:
         """A task of the stage contributed `before` and now contributes `after`."""
         stage = self.of(uid)
-        old, new = stage.tally, stage.tally.plus(before, -1).plus(after)
-        stage.tally = new
+        old, new = stage.tasks, stage.tasks.plus(before, -1).plus(after)
+        stage.tasks = new
         self.total = self.total.plus(before, -1).plus(after)
         opened = (new.open > 0) - (old.open > 0)
         unclosed = (new.unclosed > 0) - (old.unclosed > 0)
         if opened or unclosed:
             for reader in self.graph.downstream(uid):
-                self.of(reader.uid).behind_open += opened
-                self.of(reader.uid).behind_unclosed += unclosed
+                self.of(reader.uid).upstream_open += opened
+                self.of(reader.uid).upstream_unclosed += unclosed
         if opened:
             for source in self.graph.upstream(uid):
-                self.of(source.uid).ahead_open += opened
+                self.of(source.uid).downstream_open += opened

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from ..errors import StreamJobError
 from ..graph import Graph, Stage, parse_task_id
 from ..lifecycle import Scenario
-from .counters import Flow, StageFlow
-from .task import EXPECTED, NOTHING, Task
+from .counters import EXPECTED, NOTHING, JobCounters, StageCounters
+from .task import Task
 
 
 class UpstreamTooLate(StreamJobError):
@@ -55,18 +55,18 @@ class Roster:
     named: dict[str, None] = field(default_factory=dict)
     fresh: bool = False
     graph: Graph = field(default_factory=Graph)
-    flow: Flow = field(init=False)
+    counters: JobCounters = field(init=False)
 
     def __post_init__(self) -> None:
-        self.flow = Flow(self.graph)
+        self.counters = JobCounters(self.graph)
         self.recorded = set(self.expected)
         for name in self.expected:
             uid = parse_task_id(name)[0]
             self.graph.expect(uid)
-            self.flow.change(uid, NOTHING, EXPECTED)
+            self.counters.change(uid, NOTHING, EXPECTED)
 
-    def flow_of(self, name: str) -> StageFlow:
-        return self.flow.of(parse_task_id(name)[0])
+    def counters_of(self, name: str) -> StageCounters:
+        return self.counters.of(parse_task_id(name)[0])
 
     def sources(self, uid: str) -> list[Stage]:
         """The stages that this stage reads from and that have started."""
@@ -75,9 +75,9 @@ class Roster:
     @contextmanager
     def changing(self, name: str) -> Iterator[Task]:
         task = self.tasks[name]
-        before = task.tally()
+        before = task.counters()
         yield task
-        self.flow.change(parse_task_id(name)[0], before, task.tally())
+        self.counters.change(parse_task_id(name)[0], before, task.counters())
 
     # --- tasks join -----------------------------------------------------------------------------------------
 
@@ -89,30 +89,30 @@ class Roster:
         uid, _ = parse_task_id(name)
         known = self.graph.stages[uid].named if uid in self.graph.stages else {}
         fresh = [u for u in upstream if u not in known]
-        self.flow.connect(self.graph.add(name, fresh))
+        self.counters.connect(self.graph.add(name, fresh))
         self._await(fresh)
         self._arrives(uid)
-        before = self.tasks[name].tally() if name in self.tasks else NOTHING
+        before = self.tasks[name].counters() if name in self.tasks else NOTHING
         if name in self.expected:
             self._expects_no_more(uid, name)
             before = EXPECTED
         self.tasks[name] = task
-        self.flow.change(parse_task_id(name)[0], before, task.tally())
+        self.counters.change(parse_task_id(name)[0], before, task.counters())
 
     def expect(self, uid: str, names: Iterable[str]) -> None:
         """The stage will have these tasks, whatever was expected of it before."""
-        self.flow.connect(self.graph.expect(uid))
+        self.counters.connect(self.graph.expect(uid))
         self._arrives(uid)
         wanted = dict.fromkeys(names)
         for name in [n for n in wanted if n not in self.tasks and n not in self.expected]:
             self.expected[name] = None
-            self.flow.change(uid, NOTHING, EXPECTED)
+            self.counters.change(uid, NOTHING, EXPECTED)
         missing = {name for name in wanted if name in self.expected}
         if missing:
             self.declared[uid] = missing
         for name in [n for n in self.expected if parse_task_id(n)[0] == uid and n not in wanted]:
             self._expects_no_more(uid, name)
-            self.flow.change(uid, EXPECTED, NOTHING)
+            self.counters.change(uid, EXPECTED, NOTHING)
 
     def _expects_no_more(self, uid: str, name: str) -> None:
         del self.expected[name]
@@ -139,21 +139,21 @@ class Roster:
         self.recorded.clear()
         self.declared.clear()
         for uid in uids:
-            self.flow.change(uid, EXPECTED, NOTHING)
+            self.counters.change(uid, EXPECTED, NOTHING)
         return list(dict.fromkeys(uids))
 
     def _await(self, uids: Iterable[str]) -> None:
         """A stage reads from these: expect those that have not started, unless the script has ended."""
         for uid in () if self.script_ended else uids:
-            self.flow.connect(self.graph.expect(uid))
-            if not self.graph.stages[uid].tasks and not self.flow.of(uid).tally.expected:
+            self.counters.connect(self.graph.expect(uid))
+            if not self.graph.stages[uid].tasks and not self.counters.of(uid).tasks.expected:
                 self.named[uid] = None
-                self.flow.change(uid, NOTHING, EXPECTED)
+                self.counters.change(uid, NOTHING, EXPECTED)
 
     def _arrives(self, uid: str) -> None:
         if uid in self.named:
             del self.named[uid]
-            self.flow.change(uid, EXPECTED, NOTHING)
+            self.counters.change(uid, EXPECTED, NOTHING)
 
     def names_upstream(self, uid: str) -> bool:
         """Whether the stage is known to read from another stage of the job, started or not."""
@@ -169,7 +169,7 @@ class Roster:
         :raises GraphCycle: see `Graph.add`.
         """
         edges = self.graph.connect(uid, [upstream])
-        self.flow.connect(edges)
+        self.counters.connect(edges)
         self._await([upstream])
         for task in self.graph.stages[uid].tasks:
             self.tasks[task].own_sources = own_sources
@@ -215,7 +215,7 @@ class Roster:
         epoch or by the restored checkpoint; None if there is none.
         """
         for reader in self.graph.downstream(parse_task_id(name)[0]):
-            if self.flow.of(reader.uid).tally.draining:
+            if self.counters.of(reader.uid).tasks.draining:
                 tasks = [self.tasks[t] for t in reader.tasks]
                 if any(t.scenario and t.scenario.is_drain and not t.drained_before for t in tasks):
                     return reader.uid

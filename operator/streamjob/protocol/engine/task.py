@@ -3,37 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..lifecycle import OperatorState, Scenario, TaskState
 from ..messages.driver_status import Step
-
-
-class Tally(NamedTuple):
-    """The contribution of one task to the counters of its stage and of the job. Sums of tallies answer in one
-    step what would otherwise need a walk over all tasks.
-    """
-
-    running: int = 0
-    failed: int = 0
-    expected: int = 0  # restored, declared or named as upstream, but not started yet
-    open: int = 0  # has not sent EndOfData: more may come from it
-    unclosed: int = 0  # has not sent EndOfPartition; without failed runs, which never will
-    stopped: int = 0  # its run has ended and its operators have not finished: the script may start it again
-    draining: int = 0  # will end, or has ended, with EndOfData[isDrain = true]
-    finished: int = 0  # its operators' finish() has returned
-    uncovered: int = 0  # ended, and no checkpoint triggered after that has completed
-    begun: int = 0  # its termination has begun
-    ending: int = 0  # its termination has begun and is not over
-    flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
-    behind_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
-
-    def plus(self, other: Tally, sign: int = 1) -> Tally:
-        return Tally(*(a + sign * b for a, b in zip(self, other, strict=True)))
-
-
-NOTHING = Tally()
-EXPECTED = Tally(expected=1, open=1)
+from .counters import Counters
 
 _ENDED = (TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED, TaskState.CLOSED)
 
@@ -52,7 +25,7 @@ class Task:
     :param consumed: the same, and it stays true when the task can no longer be flushed.
     :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
-    :param behind_paused: a drain flushed it downstream of a stage that the script had stopped. Only the final
+    :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only the final
         checkpoint flags it as finished: from any other checkpoint an epoch could begin in which that stage
         continues.
     :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
@@ -61,7 +34,7 @@ class Task:
     :param catching_up: its termination has begun with `CatchUp`, and it has not reached the boundary.
     :param finishing: the max watermark has fired, and finish() is requested.
     :param commits: its sink has something to commit when a checkpoint completes.
-    :param covered: it has its final checkpoint: one that was triggered after its end has completed.
+    :param has_final_checkpoint: it has its final checkpoint: one that was triggered after its end has completed.
     :param closing: close() is requested.
     :param last_transaction: the number of the first checkpoint that was triggered after its end. What its
         sink still holds is pre-committed for that number, so that whichever later checkpoint completes first
@@ -75,7 +48,7 @@ class Task:
     batch: int | None = None
     finishing: bool = False
     commits: bool = True
-    covered: bool = False
+    has_final_checkpoint: bool = False
     closing: bool = False
     last_transaction: int | None = None
     own_sources: bool = True
@@ -85,7 +58,7 @@ class Task:
     consumed: bool = False
     drained_before: bool = False
     restored: bool = False
-    behind_paused: bool = False
+    downstream_of_paused: bool = False
     flagged: bool = False
     awaits_flush: bool = False
     catching_up: bool = False
@@ -102,7 +75,7 @@ class Task:
         return ended and self.scenario is not None and self.scenario.is_drain
 
     @property
-    def stands(self) -> bool:
+    def at_its_end(self) -> bool:
         """Whether its `batch` is its last: it has ended, or its run failed after finish()."""
         return self.ended or (self.state is TaskState.FAILED and self.operators_finished)
 
@@ -131,21 +104,19 @@ class Task:
     def runs_at(self, step: Step) -> bool:
         return self.state is TaskState.RUNNING and self.step is step
 
-    def tally(self) -> Tally:
+    def counters(self) -> Counters:
         failed, drains = self.state is TaskState.FAILED, self.scenario is not None and self.scenario.is_drain
-        return Tally(
+        return Counters(
             running=self.state is TaskState.RUNNING,
             failed=failed,
             open=self.state is TaskState.RUNNING or failed or self.awaits_flush,
             unclosed=self.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED),
             stopped=self.ended and not drains,
             draining=drains and not failed,
-            finished=self.operators_finished and not failed,
-            uncovered=self.ended and not self.covered,
             begun=self.step is not None,
             ending=self.state is TaskState.RUNNING and self.step is not None,
             flushing=self.runs_at(Step.MAX_WATERMARK),
-            behind_paused=self.behind_paused and drains and not failed,
+            downstream_of_paused=self.downstream_of_paused and drains and not failed,
         )
 
 
@@ -158,7 +129,7 @@ def restored_finished(batch: int | None = None) -> Task:
         Scenario.END_OF_INPUT,
         batch,
         finishing=True,
-        covered=True,
+        has_final_checkpoint=True,
         closing=True,
         restored=True,
         flagged=True,

@@ -10,13 +10,6 @@ this module knows the order.
   upstream has ended and its own sources have ended.
 - isDrain is false as soon as one upstream task was stopped, unless the job drains: while more input may come,
   nothing is flushed.
-- The acknowledgement: a task is closed when downstream has taken everything that it sent. A completed
-  checkpoint that was triggered after the task's end proves that, because downstream takes its snapshot after
-  the task's last batch. A task that did not wait for a checkpoint (`NOTHING_TO_COMMIT`) waits until its
-  downstream ends, or for the next checkpoint.
-- EndOfPartition: a finished task is closed after everything upstream is closed; in a stop this holds for
-  every task. A run that the script ended is closed independently, and so is a task that an earlier epoch
-  drained.
 """
 
 from __future__ import annotations
@@ -27,24 +20,22 @@ from dataclasses import dataclass, field, replace
 from ..graph import parse_task_id
 from ..lifecycle import Event, OperatorState, Scenario, TaskState, next_operator_state, next_task_state
 from ..messages.driver_status import Step
-from .effects import CatchUp, Close, Effect, StopAtBoundary
-from .roster import Roster
+from .closing import Closing
+from .effects import CatchUp, Effect, StopAtBoundary
 from .task import Task, restored_finished
 
 
 @dataclass
-class Ending(Roster):
+class TaskTermination(Closing):
     """The tasks of a job and how they end.
 
-    :param unacknowledged: tasks that have finished without waiting for a checkpoint, by stage.
     :param reopened: tasks that run again to be flushed. A checkpoint triggered before that has them at a
         position that they have left.
-    :param held: a termination request is announced. No termination begins before the request is known.
+    :param termination_announced: a termination request is announced. No termination begins before the request is known.
     """
 
-    unacknowledged: dict[str, dict[str, None]] = field(default_factory=dict)
     reopened: list[str] = field(default_factory=list)
-    held: bool = False
+    termination_announced: bool = False
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """Add a task that is not started because it has finished: it has sent all its data."""
@@ -65,19 +56,19 @@ class Ending(Roster):
         """Whether more data may come from upstream: a task there runs, has failed, has yet to start, or may
         be started again by the script.
         """
-        if self.flow_of(name).behind_open > 0:
+        if self.counters_of(name).upstream_open > 0:
             return True
         if self.script_ended or self.requested is not None:
             return False
         sources = self.sources(parse_task_id(name)[0])
-        return any(self.flow.of(stage.uid).tally.stopped for stage in sources)
+        return any(self.counters.of(stage.uid).tasks.stopped for stage in sources)
 
     def waits_for_the_script(self, name: str) -> bool:
         """Whether a stage somewhere upstream has yet to start."""
         todo, seen = [parse_task_id(name)[0]], set[str]()
         while todo:
             for stage in self.graph.upstream(todo.pop()):
-                if self.flow.of(stage.uid).tally.expected:
+                if self.counters.of(stage.uid).tasks.expected:
                     return True
                 if stage.uid not in seen:
                     seen.add(stage.uid)
@@ -89,14 +80,14 @@ class Ending(Roster):
         upstream and nothing else is left to read.
         """
         task = self.tasks[name]
-        if self.held:
+        if self.termination_announced:
             return []
         if self.requested is Scenario.STOP:
             return self._stop(name)
         if not (task.awaits_flush or (task.state is TaskState.RUNNING and task.step is None)):
             return []
         if self.requested is Scenario.DRAIN and self.flushed_reader(name) is not None:
-            return self._stay(name) if task.awaits_flush else self.begin(name, Scenario.STOP)
+            return self._leave_unflushed(name) if task.awaits_flush else self.begin(name, Scenario.STOP)
         if self.waits_for_upstream(name):
             return []
         sources = self.sources(parse_task_id(name)[0])
@@ -107,17 +98,17 @@ class Ending(Roster):
         if not sources:
             rest = task.rest and self.requested is None
             return self._begin(name, self.requested or Scenario.END_OF_INPUT, CatchUp(name) if rest else None)
-        tallies = [self.flow.of(stage.uid).tally for stage in sources]
-        stopped = any(t.stopped for t in tallies)
+        upstream = [self.counters.of(stage.uid).tasks for stage in sources]
+        stopped = any(t.stopped for t in upstream)
         scenario = self.requested or (Scenario.STOP if stopped else Scenario.END_OF_INPUT)
         if task.awaits_flush and scenario is Scenario.STOP:
-            return self._stay(name)  # upstream may continue in another epoch
+            return self._leave_unflushed(name)  # upstream may continue in another epoch
         effects = self._begin(
             name, scenario, CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
         )
-        if scenario.is_drain and (stopped or any(t.behind_paused for t in tallies)):
+        if scenario.is_drain and (stopped or any(t.downstream_of_paused for t in upstream)):
             with self.changing(name) as begun:
-                begun.behind_paused = True
+                begun.downstream_of_paused = True
         return effects
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
@@ -130,7 +121,7 @@ class Ending(Roster):
         if not (task.catching_up and task.runs_at(Step.BOUNDARY)):
             return self.begin(name, Scenario.STOP)
         with self.changing(name):
-            task.scenario, task.catching_up, task.behind_paused = Scenario.STOP, False, False
+            task.scenario, task.catching_up, task.downstream_of_paused = Scenario.STOP, False, False
         return [StopAtBoundary(name)]
 
     def _begin(self, name: str, scenario: Scenario, catch_up: CatchUp | None = None) -> list[Effect]:
@@ -145,7 +136,7 @@ class Ending(Roster):
             task.catching_up = catch_up is not None
         return [catch_up or StopAtBoundary(name)]
 
-    def _stay(self, name: str) -> list[Effect]:
+    def _leave_unflushed(self, name: str) -> list[Effect]:
         """Do not flush the task after all."""
         with self.changing(name) as task:
             task.awaits_flush = False
@@ -161,13 +152,13 @@ class Ending(Roster):
             step=None,
             scenario=None,
             finishing=False,
-            covered=False,
+            has_final_checkpoint=False,
             closing=False,
             last_transaction=None,
             awaits_flush=False,
         )
         self.tasks[name] = task
-        self.flow.change(parse_task_id(name)[0], last.tally(), task.tally())
+        self.counters.change(parse_task_id(name)[0], last.counters(), task.counters())
         self.reopened.append(name)
         return task
 
@@ -205,7 +196,7 @@ class Ending(Roster):
             upstream = all(ends[stage.uid] for stage in self.graph.upstream(uid))
             reads = bool(self.sources(uid))
             tasks = [(t.state, self._ends_with_its_upstream(t, reads)) for t in self._tasks_of(uid)]
-            ends[uid] = upstream and not self.flow.of(uid).tally.expected and all(it for _, it in tasks)
+            ends[uid] = upstream and not self.counters.of(uid).tasks.expected and all(it for _, it in tasks)
             if upstream and (TaskState.RUNNING, True) in tasks:
                 waits.add(uid)
         waited: set[str] = set()
@@ -249,66 +240,16 @@ class Ending(Roster):
 
     def end_of_stage(self, uid: str) -> list[Effect]:
         """If all tasks of the stage have ended: EndOfData goes downstream, the acknowledgement upstream."""
-        if self.flow.of(uid).tally.open:
+        if self.counters.of(uid).tasks.open:
             return []
         effects: list[Effect] = []
         for reader in self.graph.downstream(uid):
-            if not self.flow.of(reader.uid).behind_open:
+            if not self.counters.of(reader.uid).upstream_open:
                 effects += [e for name in list(reader.tasks) for e in self.begin_if_due(name)]
         for source in self.graph.upstream(uid):
             for name in list(self.unacknowledged.get(source.uid, ())):
                 effects += self.close_if_due(name)
         return effects
-
-    # --- the final checkpoint and EndOfPartition ------------------------------------------------------------
-
-    def complete(self, name: str) -> None:
-        """A checkpoint that was triggered after the end of the task has completed."""
-        with self.changing(name) as task:
-            task.covered = True
-            if task.state is TaskState.WAITING_FOR_FINAL_CP:
-                task.state = next_task_state(task.state, Event.FINAL_CHECKPOINT)
-        self._acknowledged(name)
-
-    def close_if_due(self, name: str) -> list[Effect]:
-        """Close the task, unless upstream is not closed or downstream has not taken all that it sent."""
-        task, flow = self.tasks[name], self.flow_of(name)
-        if task.state is not TaskState.FINISHED or task.closing:
-            return []
-        in_order = (task.operators_finished and not task.drained_before) or self.requested is Scenario.STOP
-        if in_order and flow.behind_unclosed:
-            return []
-        if not task.covered and flow.ahead_open:
-            return []
-        task.closing = True
-        return [Close(name)]
-
-    def holds_up(self, name: str) -> bool:
-        """Whether something downstream has ended and cannot be closed before this task is."""
-        flows = [self.flow.of(reader.uid) for reader in self.graph.downstream(parse_task_id(name)[0])]
-        return any(f.tally.unclosed and not f.tally.open for f in flows)
-
-    def closed(self, name: str) -> list[Effect]:
-        """close() has returned: EndOfPartition goes downstream."""
-        task = self.tasks[name]
-        if task.state is not TaskState.FINISHED or not task.closing:
-            return []
-        assert task.scenario is not None
-        with self.changing(name):
-            task.state = next_task_state(task.state, Event.CLOSE)
-            task.operator = next_operator_state(task.scenario, task.operator, Event.CLOSE)
-            task.step = Step.CLOSED
-        self._acknowledged(name)
-        return self._stage_closed(parse_task_id(name)[0])
-
-    def _acknowledged(self, name: str) -> None:
-        self.unacknowledged.get(parse_task_id(name)[0], {}).pop(name, None)
-
-    def _stage_closed(self, uid: str) -> list[Effect]:
-        if self.flow.of(uid).tally.unclosed:
-            return []
-        readers = [r for r in self.graph.downstream(uid) if not self.flow.of(r.uid).behind_unclosed]
-        return [e for reader in readers for name in reader.tasks for e in self.close_if_due(name)]
 
     # --- other ends -----------------------------------------------------------------------------------------
 
@@ -334,7 +275,7 @@ class Ending(Roster):
     def take_place_again(self, name: str) -> list[Effect]:
         """Reinstate a task that failed after its finish(): finished operators stay finished (V6)."""
         with self.changing(name) as task:
-            task.state = TaskState.FINISHED if task.covered else TaskState.WAITING_FOR_FINAL_CP
+            task.state = TaskState.FINISHED if task.has_final_checkpoint else TaskState.WAITING_FOR_FINAL_CP
             task.step = Step.SNAPSHOT
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...protocol.engine import events as ev
-from ...protocol.engine.checkpoint import Checkpointing
+from ...protocol.engine.checkpoints.checkpoint import Checkpointing
 from ...protocol.engine.coordinator import Coordinator
 from ...protocol.engine.effects import (
     AbortTransactions,

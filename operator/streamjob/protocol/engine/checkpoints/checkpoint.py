@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..graph import Graph, parse_task_id
-from ..lifecycle import Scenario, TaskState
+from ...graph import Graph, parse_task_id
+from ...lifecycle import Scenario, TaskState
+from ..effects import Effect, Snapshot, StoreCheckpoint
+from ..task import Task
 from .barriers import Barriers
-from .effects import Effect, Snapshot, StoreCheckpoint
-from .task import Task
 
 
 class Kind(Enum):
@@ -52,7 +52,7 @@ class Checkpointing:
 
 
 @dataclass(frozen=True)
-class Order:
+class CheckpointRequest:
     """Why a checkpoint is taken.
 
     :param request_id: id of the termination or savepoint request, if there is one.
@@ -83,7 +83,7 @@ class Checkpoint:
     """
 
     number: int
-    order: Order
+    request: CheckpointRequest
     graph: Graph = field(repr=False)
     finished: frozenset[str]
     batches: dict[str, int | None]
@@ -100,7 +100,7 @@ class Checkpoint:
     def triggered(
         cls,
         number: int,
-        order: Order,
+        request: CheckpointRequest,
         graph: Graph,
         tasks: Mapping[str, Task],
         requested: Scenario | None = None,
@@ -110,11 +110,11 @@ class Checkpoint:
         :param requested: how the job is asked to end, None if it is not.
         """
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
-        scenario = _ended_by(tasks.values(), requested) if order.kind is Kind.FINAL else None
-        stand = {n: t for n, t in tasks.items() if t.stands}
+        scenario = _ended_by(tasks.values(), requested) if request.kind is Kind.FINAL else None
+        stand = {n: t for n, t in tasks.items() if t.at_its_end}
         pre_commit: dict[str, int] = {}
         for name, task in stand.items():
-            if not task.covered:
+            if not task.has_final_checkpoint:
                 pre_commit[name] = task.last_transaction = task.last_transaction or number
         failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
         pre_commit = dict.fromkeys(failed, number) | pre_commit
@@ -126,7 +126,7 @@ class Checkpoint:
             tasks[name].flagged = True
         return cls(
             number=number,
-            order=order,
+            request=request,
             graph=graph,
             finished=frozenset(finished),
             batches={n: t.batch for n, t in stand.items()},
@@ -136,7 +136,7 @@ class Checkpoint:
                 if t.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP)
             },
             failed=failed,
-            ended={n: t for n, t in stand.items() if t.ended and not t.covered},
+            ended={n: t for n, t in stand.items() if t.ended and not t.has_final_checkpoint},
             pre_commit=pre_commit,
             exhausted=frozenset(n for n, t in stand.items() if t.consumed),
             barriers=Barriers(graph, running),
@@ -145,7 +145,7 @@ class Checkpoint:
 
     @property
     def kind(self) -> Kind:
-        return self.order.kind
+        return self.request.kind
 
     @property
     def complete(self) -> bool:
@@ -186,8 +186,8 @@ class Checkpoint:
                     self.pre_commit,
                     self.exhausted,
                     self.scenario,
-                    self.order.request_id,
-                    self.order.savepoint,
+                    self.request.request_id,
+                    self.request.savepoint,
                 )
             )
         return effects
@@ -206,7 +206,7 @@ def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> 
         stages = [graph.stages.get(uid) for uid in graph.stages[parse_task_id(name)[0]].named]
         if not all(s and s.tasks and all(tasks[t].operators_finished for t in s.tasks) for s in stages):
             return False
-    return not task.behind_paused
+    return not task.downstream_of_paused
 
 
 def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:

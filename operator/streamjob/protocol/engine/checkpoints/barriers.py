@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..graph import Graph, parse_task_id
+from ...graph import Graph, parse_task_id
 
 
 class Barriers:
