@@ -11,7 +11,7 @@ from streamjob.shards import BadShards
 
 @pytest.fixture(autouse=True)
 def folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "_dealer", shards.Alone())
+    monkeypatch.setattr(shards, "_assigner", shards.Alone())
     monkeypatch.setattr(
         shards, "_files_in", lambda folder: [splits.file(f"{folder}/{name}") for name in "ab"]
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from dev.bench.figures import Figures
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Step
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, TerminationStep
 
 APP = Path(__file__).with_name("app.py")
 ROCKSDB = {
@@ -91,16 +91,16 @@ def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> N
     began = time.monotonic()
     driver.terminate(mode)
 
-    def past(*steps: Step) -> DriverStatus:
+    def past(*steps: TerminationStep) -> DriverStatus:
         return driver.wait_for(lambda s: s.termination is not None and s.termination.step not in steps)
 
     if mode is Mode.DRAIN:
-        past(Step.BOUNDARY)
+        past(TerminationStep.BOUNDARY)
         figures.add(f"{name}: request to boundary", time.monotonic() - began)
-        past(Step.BOUNDARY, Step.MAX_WATERMARK)
+        past(TerminationStep.BOUNDARY, TerminationStep.MAX_WATERMARK)
         figures.add(f"{name}: request to every window out", time.monotonic() - began)
     else:
-        past(Step.BOUNDARY)
+        past(TerminationStep.BOUNDARY)
         figures.add(f"{name}: request to boundary (idle, so all of it is overhead)", time.monotonic() - began)
     status = driver.wait_for(lambda s: s.completed is not None)
     figures.add(f"{name}: request to savepoint complete", time.monotonic() - began)

@@ -37,13 +37,13 @@ class BadShards(StreamJobError):
     reason = "BadShards"
 
 
-class Dealer(Protocol):
+class SplitAssigner(Protocol):
     """Assigns splits to shards: the runtime's implementation, or `Alone`."""
 
     def declare(self, uid: str, parallelism: int) -> None:
         """Announce a stage with `parallelism` tasks."""
 
-    def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
+    def assign(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
         """The share of one task.
 
         :param key: which input is divided: a value of `splits.key`, or `names`.
@@ -74,7 +74,7 @@ class Shard:
         :raises BadShards: no partition is left for this shard, or the topic has partitions that the stage did
             not start with.
         """
-        entries = _dealer.deal(
+        entries = _assigner.assign(
             self, f"kafka:{topic}", lambda: [splits.partition(topic, n) for n in range(partitions)]
         )
         if not entries:
@@ -100,7 +100,7 @@ class Shard:
                 f"stage {self.uid!r} reads the files of {first}, and of {folder} too: a stage has one folder",
                 remedy="Declare another stage for the other folder, or assign the names of all files with shard.splits()",
             )
-        share = _dealer.deal(self, "files", lambda: _files_in(folder))
+        share = _assigner.assign(self, "files", lambda: _files_in(folder))
         _folders[self.uid] = folder.rstrip("/")
         return splits.glob(folder, share)
 
@@ -112,7 +112,7 @@ class Shard:
 
         :raises BadShards: there is a name that the stage did not start with.
         """
-        return tuple(_dealer.deal(self, "names", lambda: list(names)))
+        return tuple(_assigner.assign(self, "names", lambda: list(names)))
 
 
 def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
@@ -127,7 +127,7 @@ def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
             f"a stage needs a name and a parallelism of at least 1, not {uid!r} and {parallelism}",
             remedy="Mend the call of job.shards",
         )
-    _dealer.declare(uid, parallelism)
+    _assigner.declare(uid, parallelism)
     _folders.pop(uid, None)
     return tuple(Shard(uid, index, parallelism) for index in range(parallelism))
 
@@ -136,26 +136,26 @@ def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
 class Alone:
     """Without the runtime: assigns the splits evenly, once per process."""
 
-    dealt: dict[tuple[str, int, str], tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    assigned: dict[tuple[str, int, str], tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
     def declare(self, uid: str, parallelism: int) -> None:
         """Nothing to announce."""
 
-    def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
+    def assign(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
         of = (shard.uid, shard.parallelism, key)
-        if of not in self.dealt:
-            self.dealt[of] = finished.redistribute([all_of()], shard.parallelism)
-        return self.dealt[of][shard.index]
+        if of not in self.assigned:
+            self.assigned[of] = finished.redistribute([all_of()], shard.parallelism)
+        return self.assigned[of][shard.index]
 
 
-_dealer: Dealer = Alone()
+_assigner: SplitAssigner = Alone()
 _folders: dict[str, str] = {}  # the folder of each stage that calls `Shard.files`, by uid
 
 
-def deal_with(dealer: Dealer) -> None:
-    """Let `dealer` assign all splits from now on. The runtime calls this before it runs the script."""
-    global _dealer  # noqa: PLW0603  one per process, like the hooks of `job`
-    _dealer = dealer
+def assign_with(assigner: SplitAssigner) -> None:
+    """Let `assigner` assign all splits from now on. The runtime calls this before it runs the script."""
+    global _assigner  # noqa: PLW0603  one per process, like the hooks of `job`
+    _assigner = assigner
 
 
 def hadoop_files(what: str) -> HadoopFiles:
@@ -190,8 +190,8 @@ def _files_in(folder: str) -> Entries:
     found = [f for f in everything if not f.path.startswith((".", "_"))]
     if wrong := [f.path for f in found if f.is_dir]:
         raise BadShards(
-            f"{uri} holds the folder {wrong[0]}: shard.files() deals out the files of one folder",
-            remedy="Name the folder that the files lie in, or deal the folders out with shard.splits()",
+            f"{uri} holds the folder {wrong[0]}: shard.files() divides the files of one folder",
+            remedy="Name the folder that the files lie in, or divide the folders with shard.splits()",
         )
     if odd := [f.path for f in found if not PATTERN.isdisjoint(f"{uri}/{f.path}")]:
         raise BadShards(

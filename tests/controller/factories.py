@@ -28,9 +28,9 @@ from streamjob.protocol.messages.driver_status import (
     DriverStatus,
     Problem,
     StageStatus,
-    Step,
     TaskStatus,
     TerminationStatus,
+    TerminationStep,
 )
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -155,7 +155,7 @@ def terminating(
     epoch: int = 1,
     *,
     request: str | None = None,
-    step: Step = Step.BOUNDARY,
+    step: TerminationStep = TerminationStep.BOUNDARY,
     problem: Problem | None = None,
     **more: Any,
 ) -> DriverStatus:

@@ -41,7 +41,7 @@ from streamjob.protocol.formats.records import (
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import CONTROL_PORT, Mode
 from streamjob.protocol.messages.driver_config import DriverConfig
-from streamjob.protocol.messages.driver_status import DriverPhase, Step, TerminationStatus
+from streamjob.protocol.messages.driver_status import DriverPhase, TerminationStatus, TerminationStep
 from streamjob.runtime.process.config import with_stages
 
 from .fake_driver import FakeDriver
@@ -281,7 +281,7 @@ async def end(world: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mode
     scenario = Scenario.DRAIN if mode is Mode.DRAIN else Scenario.STOP
     record = final(told.job, number, told.epoch, scenario, request.request_id)
     said = TerminationStatus(
-        request.request_id, mode, Step.COMPLETING, "the savepoint is written", number, None
+        request.request_id, mode, TerminationStep.COMPLETING, "the savepoint is written", number, None
     )
     await driver.change(phase=DriverPhase.TERMINATING, termination=said, completed=record)
 

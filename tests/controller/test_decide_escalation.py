@@ -14,7 +14,7 @@ from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_status import Step
+from streamjob.protocol.messages.driver_status import TerminationStep
 
 from .factories import (
     MINUTE,
@@ -60,7 +60,7 @@ def escalated(mode: str, state: str = "Drained", **more: Any) -> dict[str, Any]:
 
 
 def says(mode: Mode) -> dict[str, Any]:
-    return {"pods": [running()], "index": index(), "says": terminating(mode, step=Step.BOUNDARY)}
+    return {"pods": [running()], "index": index(), "says": terminating(mode, step=TerminationStep.BOUNDARY)}
 
 
 def mode_of(d: Decision) -> str | None:
@@ -124,7 +124,7 @@ class TestWhen:
     ) -> None:
         done = draining(*declared, termination=asked("Drain", ago=LATE, finalCheckpoint=1))
         final = index(record(1, 1, Scenario.DRAIN, request="drain-1-1"))
-        says = terminating(Mode.DRAIN, step=Step.CLOSED)
+        says = terminating(Mode.DRAIN, step=TerminationStep.CLOSED)
         _, reason, do, d = look(observed(done, pods=[running()], index=final, says=says))
         assert (mode_of(d), do) == (mode, [])
         assert reason == ("Escalated" if mode else "TerminationTimedOut")

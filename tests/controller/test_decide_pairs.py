@@ -21,7 +21,7 @@ from streamjob.controller.rules.observed import Observed, Pod
 from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_status import DriverStatus, Step
+from streamjob.protocol.messages.driver_status import DriverStatus, TerminationStep
 
 from .factories import (
     MINUTE,
@@ -83,7 +83,7 @@ def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Momen
     """A driver that has been told to end."""
     phase = "Draining" if mode is Mode.DRAIN else "Stopping"
     request = f"{mode.value.lower()}-1-1"
-    says = terminating(mode, step=Step.COMPLETING, completed=end) if durable else terminating(mode)
+    says = terminating(mode, step=TerminationStep.COMPLETING, completed=end) if durable else terminating(mode)
     return Moment(
         ran(phase=phase, termination=asked(mode.value)),
         (running(),),

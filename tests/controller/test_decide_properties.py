@@ -21,7 +21,7 @@ from streamjob.controller.rules.status import final
 from streamjob.protocol.formats.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, Step
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, TerminationStep
 
 from .factories import (
     MINUTE,
@@ -66,7 +66,7 @@ def words(draw: st.DrawFn, epoch: int) -> DriverStatus:
         return driver(
             phase, epoch, completed=completed, evicted=evicted, problem=draw(st.one_of(st.none(), PROBLEM))
         )
-    mode, step = draw(st.sampled_from(Mode)), draw(st.sampled_from(Step))
+    mode, step = draw(st.sampled_from(Mode)), draw(st.sampled_from(TerminationStep))
     return terminating(mode, epoch, step=step, completed=completed, evicted=evicted)
 
 

@@ -13,7 +13,7 @@ from streamjob.controller.rules.actions import (
     completed_token,
 )
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
-from streamjob.protocol.messages.driver_status import DriverPhase, Problem, Step
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem, TerminationStep
 
 from .factories import (
     MINUTE,
@@ -69,7 +69,7 @@ class TestStop:
         assert look(o)[2] == []
 
     def test_progress_is_shown(self) -> None:
-        says = terminating(step=Step.SNAPSHOT)
+        says = terminating(step=TerminationStep.SNAPSHOT)
         *_, d = look(
             observed(
                 job(state="Stopped", status=ran(termination=asked())),
@@ -85,14 +85,14 @@ class TestStop:
         )
 
     def test_a_durable_checkpoint_goes_into_the_index(self) -> None:
-        says = terminating(step=Step.COMPLETING, completed=record())
+        says = terminating(step=TerminationStep.COMPLETING, completed=record())
         o = observed(
             job(state="Stopped", status=ran(termination=asked())), pods=[running()], index=index(), says=says
         )
         assert look(o)[3].actions == (WriteIndex(index(record()), "20"),)
 
     def test_then_the_driver_is_told_that_it_is_there(self) -> None:
-        says = terminating(step=Step.COMPLETING, completed=record())
+        says = terminating(step=TerminationStep.COMPLETING, completed=record())
         o = observed(
             job(state="Stopped", status=ran(termination=asked())),
             pods=[running()],
@@ -172,7 +172,9 @@ class TestStop:
         assert not config.restore.exact
 
     def test_past_the_deadline_it_says_what_it_waits_for(self) -> None:
-        says = terminating(step=Step.SNAPSHOT, problem=Problem("StorageFull", "no space", "Make room", True))
+        says = terminating(
+            step=TerminationStep.SNAPSHOT, problem=Problem("StorageFull", "no space", "Make room", True)
+        )
         status = ran(termination=asked(ago=11 * MINUTE))
         phase, reason, do, d = look(
             observed(job(state="Stopped", status=status), pods=[running()], index=index(), says=says)

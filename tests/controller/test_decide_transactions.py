@@ -10,7 +10,7 @@ from streamjob.api import Phase
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, WriteIndex, completed_token
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages.driver_status import DriverPhase, Problem, Step
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem, TerminationStep
 
 from .factories import (
     MINUTE,
@@ -34,7 +34,7 @@ TOLD = frozenset({"stop-1-1", completed_token(1)})
 
 
 def test_the_driver_is_waited_for_until_its_sinks_have_committed() -> None:
-    says = terminating(step=Step.COMPLETING, completed=WAITS)
+    says = terminating(step=TerminationStep.COMPLETING, completed=WAITS)
     stopped = job(state="Stopped", status=ran(termination=asked()))
     o = observed(stopped, pods=[running()], index=index(WAITS), says=says, acknowledged=TOLD)
     phase, _, do, _ = look(o)
@@ -80,7 +80,7 @@ def test_one_that_died_before_is_followed_by_another_that_commits(left: object) 
 
 def test_what_the_later_epoch_brings_is_the_same_checkpoint() -> None:
     again = replace(WAITS.committed, epoch=2)
-    says = terminating(epoch=2, request="stop-1-1", step=Step.COMPLETING, completed=again)
+    says = terminating(epoch=2, request="stop-1-1", step=TerminationStep.COMPLETING, completed=again)
     stopped = job(state="Stopped", status=ran(2, termination=asked()))
     o = observed(stopped, pods=[running(2)], index=index(WAITS), says=says)
     assert look(o)[3].actions == (WriteIndex(index(again), "20"),)

@@ -14,7 +14,12 @@ import pytest
 
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode, RecordsRequest, SavepointDeletion, SavepointRequest
-from streamjob.protocol.messages.driver_status import DriverPhase, SavepointStatus, Step, TerminationStatus
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    SavepointStatus,
+    TerminationStatus,
+    TerminationStep,
+)
 
 from .fake_driver import FakeDriver
 from .real import NEEDS_A_CLUSTER, Cluster, a_world, controller, eventually, final
@@ -75,7 +80,7 @@ async def announce(s: Scene) -> None:
     driver = s.world.driver
     assert driver is not None
     told = (await s.world.told(1)).job
-    said = TerminationStatus("stop-1-1", Mode.STOP, Step.COMPLETING, "", 1)
+    said = TerminationStatus("stop-1-1", Mode.STOP, TerminationStep.COMPLETING, "", 1)
     record = replace(final(told, 1, 1, Scenario.STOP, "stop-1-1"), request_id=None)
     await driver.change(phase=DriverPhase.TERMINATING, termination=said, completed=record)
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.protocol import lifecycle
 from streamjob.protocol.errors import IllegalTransition
-from streamjob.protocol.lifecycle import Event, OperatorState, Scenario, TaskState
+from streamjob.protocol.lifecycle import LifecycleEvent, OperatorState, Scenario, TaskState
 
 RUNNING, WAITING, FINISHED, CLOSED = (
     TaskState.RUNNING,
@@ -18,30 +18,30 @@ RUNNING, WAITING, FINISHED, CLOSED = (
 )
 # Written down a second time on purpose: FLIP-147's own words, not a copy of the table.
 TASKS = {
-    (RUNNING, Event.END_OF_DATA): WAITING,
-    (RUNNING, Event.FAIL): TaskState.FAILED,
-    (RUNNING, Event.CANCEL): TaskState.CANCELED,
-    (WAITING, Event.FINAL_CHECKPOINT): FINISHED,
-    (WAITING, Event.NOTHING_TO_COMMIT): FINISHED,
-    (WAITING, Event.FAIL): TaskState.FAILED,
-    (WAITING, Event.CANCEL): TaskState.CANCELED,
-    (FINISHED, Event.CLOSE): CLOSED,
-    (FINISHED, Event.CANCEL): CLOSED,
+    (RUNNING, LifecycleEvent.END_OF_DATA): WAITING,
+    (RUNNING, LifecycleEvent.FAIL): TaskState.FAILED,
+    (RUNNING, LifecycleEvent.CANCEL): TaskState.CANCELED,
+    (WAITING, LifecycleEvent.FINAL_CHECKPOINT): FINISHED,
+    (WAITING, LifecycleEvent.NOTHING_TO_COMMIT): FINISHED,
+    (WAITING, LifecycleEvent.FAIL): TaskState.FAILED,
+    (WAITING, LifecycleEvent.CANCEL): TaskState.CANCELED,
+    (FINISHED, LifecycleEvent.CLOSE): CLOSED,
+    (FINISHED, LifecycleEvent.CANCEL): CLOSED,
 }
 DRAINED = {
-    (OperatorState.RUNNING, Event.END_OF_DATA): OperatorState.FINISHED,
-    (OperatorState.FINISHED, Event.CLOSE): OperatorState.CLOSED,
+    (OperatorState.RUNNING, LifecycleEvent.END_OF_DATA): OperatorState.FINISHED,
+    (OperatorState.FINISHED, LifecycleEvent.CLOSE): OperatorState.CLOSED,
 }
 STOPPED = {
-    (OperatorState.RUNNING, Event.END_OF_DATA): OperatorState.RUNNING,
-    (OperatorState.RUNNING, Event.CLOSE): OperatorState.CLOSED,
-    (OperatorState.FINISHED, Event.CLOSE): OperatorState.CLOSED,
+    (OperatorState.RUNNING, LifecycleEvent.END_OF_DATA): OperatorState.RUNNING,
+    (OperatorState.RUNNING, LifecycleEvent.CLOSE): OperatorState.CLOSED,
+    (OperatorState.FINISHED, LifecycleEvent.CLOSE): OperatorState.CLOSED,
 }
 OPERATORS = {Scenario.DRAIN: DRAINED, Scenario.END_OF_INPUT: DRAINED, Scenario.STOP: STOPPED}
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(TaskState, Event)))
-def test_task(state: TaskState, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(TaskState, LifecycleEvent)))
+def test_task(state: TaskState, event: LifecycleEvent) -> None:
     if (state, event) in TASKS:
         assert lifecycle.next_task_state(state, event) is TASKS[state, event]
         return
@@ -51,11 +51,11 @@ def test_task(state: TaskState, event: Event) -> None:
     assert event.value in str(e.value)
 
 
-EVERY = list(itertools.product(Scenario, OperatorState, Event))
+EVERY = list(itertools.product(Scenario, OperatorState, LifecycleEvent))
 
 
 @pytest.mark.parametrize(("scenario", "state", "event"), EVERY)
-def test_operator(scenario: Scenario, state: OperatorState, event: Event) -> None:
+def test_operator(scenario: Scenario, state: OperatorState, event: LifecycleEvent) -> None:
     listed = OPERATORS[scenario]
     if (state, event) in listed:
         assert lifecycle.next_operator_state(scenario, state, event) is listed[state, event]

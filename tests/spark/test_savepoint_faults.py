@@ -208,7 +208,7 @@ def test_i2_what_the_savepoints_tell_of_a_lost_index(query: Query, files: Faulty
     damaged.write_bytes(damaged.read_bytes()[:-9])
     (query.root / "three" / manifests.NAME).unlink()
     found = known_records(files, config, 4, ())
-    assert (found.asked, found.records) == (4, (records[1], records[4]))
+    assert (found.reached, found.records) == (4, (records[1], records[4]))
 
 
 def test_s6_slow_storage(query: Query, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch) -> None:

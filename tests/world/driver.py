@@ -18,7 +18,7 @@ from streamjob.protocol.messages.commands import Mode, SavepointRequest, Termina
 from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
 from streamjob.protocol.messages.final_report import report
-from streamjob.runtime.driver.dispatcher import Dispatcher, Lane
+from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
 from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
@@ -84,7 +84,7 @@ class Driver:
         self.coordinator, self.queries = self._dispatcher.coordinator, self._dispatcher.runs
         self.notes = self._dispatcher.notes
         self.requests = Requests(config, self._dispatcher)
-        self._work = Work(self, self._dispatcher.asked)
+        self._work = Work(self, self._dispatcher.live_savepoints)
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
         self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self.script.begin))
@@ -233,19 +233,19 @@ class Driver:
     def enter(self, query: Query, event: ev.Event) -> None:
         self._dispatcher.enter(query, event)
 
-    def work_on(self, lane: Lane[Query]) -> None:
-        step = self._dispatcher.next(lane) if self.alive else None
+    def work_on(self, queue: EffectQueue[Query]) -> None:
+        step = self._dispatcher.next(queue) if self.alive else None
         if step is None:
             return
 
         def answer(event: ev.Event | None) -> None:
-            self._dispatcher.done(lane, step, event)
-            self.work_on(lane)
+            self._dispatcher.done(queue, step, event)
+            self.work_on(queue)
 
         def fail(error: Exception) -> None:
-            self._dispatcher.failed(lane, step, error)
+            self._dispatcher.failed(queue, step, error)
             self._script_hears()
-            self.work_on(lane)
+            self.work_on(queue)
 
         def carry_out() -> None:
             if self._dispatcher.is_stale(step):

@@ -14,8 +14,8 @@ from streamjob.protocol.engine.effects import Effect
 from streamjob.protocol.engine.events import Event
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.protocol.messages.driver_status import Problem
-from streamjob.runtime.driver.dispatcher import Step
-from streamjob.runtime.driver.live_savepoints import AskedSavepoints, SavepointGivenUp
+from streamjob.runtime.driver.dispatcher import QueuedEffect
+from streamjob.runtime.driver.live_savepoints import LiveSavepoints, SavepointGivenUp
 
 from .query import BATCH, Query
 
@@ -41,16 +41,19 @@ class Work:
     """`numbers`: the coordinator's number of each announced checkpoint. A savepoint that stands keeps its own here; savepoints/
     write.py gives it the new one, and the index then has its request twice, which the oracle does not allow (V3)."""
 
-    def __init__(self, driver: Driver, asked: AskedSavepoints) -> None:
+    def __init__(self, driver: Driver, live_savepoints: LiveSavepoints) -> None:
         self.driver = driver
-        self._asked = asked
+        self._live_savepoints = live_savepoints
         self.numbers: dict[int, int] = {}
         self._newest = 0  # number of the newest announced checkpoint
         self._records: dict[int, CheckpointRecord] = {}
         self._targets: dict[int, str] = {}  # of savepoints beside the run
 
     def carry_out(
-        self, step: Step[Query], answer: Callable[[Event | None], None], fail: Callable[[Exception], None]
+        self,
+        step: QueuedEffect[Query],
+        answer: Callable[[Event | None], None],
+        fail: Callable[[Exception], None],
     ) -> None:
         effect, run = step.effect, step.run
         match effect:
@@ -113,7 +116,7 @@ class Work:
         beside = target if effect.scenario is None else None
         if beside is not None:
             try:
-                self._asked.refuse_unwanted(effect.number)
+                self._live_savepoints.refuse_unwanted(effect.number)
             except SavepointGivenUp:
                 return None
         for task, number in effect.pre_commit.items():
@@ -130,7 +133,7 @@ class Work:
         if target is not None and driver.world.storage.full:
             problem = Problem("StorageFull", f"cannot write {target}", "Make room")
             if beside is not None:
-                self._asked.stuck(effect.request_id or "", problem)
+                self._live_savepoints.stuck(effect.request_id or "", problem)
             else:
                 driver.notes.stuck = problem
             return ev.CheckpointFailed(effect.number)
@@ -161,7 +164,7 @@ class Work:
         record = self._records.pop(number)
         self.numbers[record.checkpoint] = number
         if record.request_id is not None:
-            self._asked.completed(record.request_id, record)
+            self._live_savepoints.completed(record.request_id, record)
         if record.savepoint is not None and record.scenario is None:
             return
         if number > self._newest:
@@ -171,9 +174,9 @@ class Work:
             self.driver.durable()
 
     def _abort(self, effect: fx.AbortCheckpoint) -> None:
-        self._asked.drop(effect.number)
+        self._live_savepoints.drop(effect.number)
         if effect.request_id is not None and not effect.again:
-            self._asked.give_up(effect.request_id, effect.reason)
+            self._live_savepoints.abort(effect.request_id, effect.reason)
             self.driver.world.storage.savepoints.pop(self._targets.pop(effect.number, ""), None)
 
     def _commit(self, task: str, number: int) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from ..protocol.formats.records import OperatorKind
 from ..protocol.lifecycle import TaskState
 from ..protocol.messages.commands import Mode
-from ..protocol.messages.driver_status import DriverPhase, Step
+from ..protocol.messages.driver_status import DriverPhase, TerminationStep
 from .policies import Escalation
 from .spec import State
 from .types import Model, Timestamp, merged_by, one_of
@@ -197,7 +197,9 @@ class TerminationInfo(Model):
     )
     savepoint: str | None = Field(default=None, description="Location of the final savepoint.")
     step: str | None = Field(
-        default=None, description="Current step of the termination.", json_schema_extra=one_of(Step)
+        default=None,
+        description="Current step of the termination.",
+        json_schema_extra=one_of(TerminationStep),
     )
     progress: str | None = Field(default=None, description="What the termination waits for.")
     final_checkpoint: int | None = Field(

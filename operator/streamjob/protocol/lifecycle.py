@@ -46,7 +46,7 @@ class OperatorState(str, Enum):
     CLOSED = "Closed"
 
 
-class Event(str, Enum):
+class LifecycleEvent(str, Enum):
     """The events of a task or an operator."""
 
     END_OF_DATA = "end of data"  # endInput() and finish() ran if isDrain; EndOfData[isDrain] went downstream
@@ -57,43 +57,46 @@ class Event(str, Enum):
     CANCEL = "cancel"
 
 
-TASK: dict[TaskState, dict[Event, TaskState]] = {
+TASK: dict[TaskState, dict[LifecycleEvent, TaskState]] = {
     TaskState.RUNNING: {
-        Event.END_OF_DATA: TaskState.WAITING_FOR_FINAL_CP,
-        Event.FAIL: TaskState.FAILED,
-        Event.CANCEL: TaskState.CANCELED,
+        LifecycleEvent.END_OF_DATA: TaskState.WAITING_FOR_FINAL_CP,
+        LifecycleEvent.FAIL: TaskState.FAILED,
+        LifecycleEvent.CANCEL: TaskState.CANCELED,
     },
     TaskState.WAITING_FOR_FINAL_CP: {
-        Event.FINAL_CHECKPOINT: TaskState.FINISHED,
-        Event.NOTHING_TO_COMMIT: TaskState.FINISHED,
-        Event.FAIL: TaskState.FAILED,
-        Event.CANCEL: TaskState.CANCELED,
+        LifecycleEvent.FINAL_CHECKPOINT: TaskState.FINISHED,
+        LifecycleEvent.NOTHING_TO_COMMIT: TaskState.FINISHED,
+        LifecycleEvent.FAIL: TaskState.FAILED,
+        LifecycleEvent.CANCEL: TaskState.CANCELED,
     },
     # Everything is durable here: a failure comes after the end and undoes nothing.
-    TaskState.FINISHED: {Event.CLOSE: TaskState.CLOSED, Event.CANCEL: TaskState.CLOSED},
+    TaskState.FINISHED: {LifecycleEvent.CLOSE: TaskState.CLOSED, LifecycleEvent.CANCEL: TaskState.CLOSED},
     TaskState.CLOSED: {},
     TaskState.FAILED: {},
     TaskState.CANCELED: {},
 }
 
-_OPERATOR_DRAINED: dict[OperatorState, dict[Event, OperatorState]] = {
-    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.FINISHED},
-    OperatorState.FINISHED: {Event.CLOSE: OperatorState.CLOSED},
+_OPERATOR_DRAINED: dict[OperatorState, dict[LifecycleEvent, OperatorState]] = {
+    OperatorState.RUNNING: {LifecycleEvent.END_OF_DATA: OperatorState.FINISHED},
+    OperatorState.FINISHED: {LifecycleEvent.CLOSE: OperatorState.CLOSED},
     OperatorState.CLOSED: {},
 }
-_OPERATOR_STOPPED: dict[OperatorState, dict[Event, OperatorState]] = {
-    OperatorState.RUNNING: {Event.END_OF_DATA: OperatorState.RUNNING, Event.CLOSE: OperatorState.CLOSED},
-    OperatorState.FINISHED: {Event.CLOSE: OperatorState.CLOSED},
+_OPERATOR_STOPPED: dict[OperatorState, dict[LifecycleEvent, OperatorState]] = {
+    OperatorState.RUNNING: {
+        LifecycleEvent.END_OF_DATA: OperatorState.RUNNING,
+        LifecycleEvent.CLOSE: OperatorState.CLOSED,
+    },
+    OperatorState.FINISHED: {LifecycleEvent.CLOSE: OperatorState.CLOSED},
     OperatorState.CLOSED: {},
 }
-OPERATOR: dict[Scenario, dict[OperatorState, dict[Event, OperatorState]]] = {
+OPERATOR: dict[Scenario, dict[OperatorState, dict[LifecycleEvent, OperatorState]]] = {
     Scenario.END_OF_INPUT: _OPERATOR_DRAINED,
     Scenario.DRAIN: _OPERATOR_DRAINED,
     Scenario.STOP: _OPERATOR_STOPPED,
 }
 
 
-def next_task_state(state: TaskState, event: Event) -> TaskState:
+def next_task_state(state: TaskState, event: LifecycleEvent) -> TaskState:
     """The state of a task after the event.
 
     :raises IllegalTransition: the table does not list the pair.
@@ -104,7 +107,7 @@ def next_task_state(state: TaskState, event: Event) -> TaskState:
         raise IllegalTransition(f"a task that is {state.value} cannot take '{event.value}'") from None
 
 
-def next_operator_state(scenario: Scenario, state: OperatorState, event: Event) -> OperatorState:
+def next_operator_state(scenario: Scenario, state: OperatorState, event: LifecycleEvent) -> OperatorState:
     """The state of an operator after the event.
 
     :raises IllegalTransition: the table does not list the pair.

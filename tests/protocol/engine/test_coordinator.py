@@ -18,7 +18,7 @@ from streamjob.protocol.engine.effects import (
     StoreCheckpoint,
 )
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
-from streamjob.protocol.messages.driver_status import Step
+from streamjob.protocol.messages.driver_status import TerminationStep
 from tests.protocol.engine.minimal_driver import DRAIN, STOP, Driver
 
 NONE: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ def test_steps_are_reported_in_order(module: ModuleType) -> None:
     while d.todo:
         seen.append(d.c.tasks["a"].step)
         d.carry_out(d.todo.pop(0))
-    assert list(dict.fromkeys(seen)) == list(Step)
+    assert list(dict.fromkeys(seen)) == list(TerminationStep)
 
 
 # --- the order cannot be broken from outside --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from streamjob.protocol.engine.effects import (
     StoreCheckpoint,
     Terminated,
 )
-from streamjob.protocol.messages.driver_status import Step
+from streamjob.protocol.messages.driver_status import TerminationStep
 from tests.protocol.engine.minimal_driver import DRAIN, STOP, Driver
 
 NONE: frozenset[str] = frozenset()
@@ -104,8 +104,8 @@ def test_the_steps_of_a_closed_task_do_not_go_back(module: ModuleType) -> None:
     d.tell("task_started", "b")
     d.tell("input_ended", "b")
     d.run(until=NotifyComplete)
-    assert d.c.tasks["a"].step is Step.CLOSED
-    assert d.c.tasks["b"].step is Step.COMPLETING
+    assert d.c.tasks["a"].step is TerminationStep.CLOSED
+    assert d.c.tasks["b"].step is TerminationStep.COMPLETING
 
 
 def test_a_finished_task_is_not_started_again(module: ModuleType) -> None:

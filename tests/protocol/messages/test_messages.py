@@ -20,9 +20,9 @@ from streamjob.protocol.messages.driver_status import (
     DriverStatus,
     Problem,
     StageStatus,
-    Step,
     TaskStatus,
     TerminationStatus,
+    TerminationStep,
 )
 from streamjob.protocol.messages.final_report import REPORT_LIMIT, report
 from tests.protocol.formats.documents import (
@@ -68,7 +68,7 @@ statuses = st.builds(
         TerminationStatus,
         request_id=st.text(max_size=36),
         mode=st.sampled_from(Mode),
-        step=st.sampled_from(Step),
+        step=st.sampled_from(TerminationStep),
         progress=long_texts,
         problem=problems,
     ),
@@ -101,7 +101,7 @@ STATUS = codec.dumps(
         1,
         DriverPhase.TERMINATING,
         (StageStatus("orders", (TaskStatus(0, TaskState.RUNNING),), input_rows_per_second=1.5),),
-        TerminationStatus("r1", Mode.STOP, Step.BOUNDARY),
+        TerminationStatus("r1", Mode.STOP, TerminationStep.BOUNDARY),
         record(),
     )
 )
@@ -169,7 +169,7 @@ def test_a_long_problem_in_any_script() -> None:
 
 def test_a_long_line_of_progress() -> None:
     termination = TerminationStatus(
-        "r1", Mode.DRAIN, Step.CLOSED, "p" * 99_999, 7, 69, 3, Problem("Slow", "m" * 99_999)
+        "r1", Mode.DRAIN, TerminationStep.CLOSED, "p" * 99_999, 7, 69, 3, Problem("Slow", "m" * 99_999)
     )
     read = codec.loads(DriverStatus, report(status(termination=termination, completed=record(7))))
     assert read.completed == record(7)

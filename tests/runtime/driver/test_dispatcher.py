@@ -14,7 +14,7 @@ from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
-from streamjob.runtime.driver.dispatcher import Dispatcher, Lane, Step
+from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue, QueuedEffect
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.task import Figures, TaskName
 
@@ -45,7 +45,7 @@ class Job:
     """A shell that does nothing by itself: it keeps what it was asked for."""
 
     def __init__(self) -> None:
-        self.lanes: list[Lane[Run]] = []
+        self.queues: list[EffectQueue[Run]] = []
         self.later: list[tuple[float, ev.Event]] = []
         self.interrupted: list[str] = []
         self.over: list[str] = []
@@ -55,8 +55,8 @@ class Job:
         config = DriverConfig(job, 1, Application("app.py"), "file:/checkpoints")
         self.dispatcher = Dispatcher[Run](config, self.board, self)
 
-    def work_on(self, lane: Lane[Run]) -> None:
-        self.lanes.append(lane)
+    def work_on(self, queue: EffectQueue[Run]) -> None:
+        self.queues.append(queue)
 
     def call_later(self, seconds: float, event: ev.Event) -> None:
         self.later.append((seconds, event))
@@ -75,12 +75,12 @@ class Job:
         self.dispatcher.enter(run, ev.TaskStarted(uid, upstream, commits=commits))
         return run
 
-    def next(self, task: str = "") -> tuple[Lane[Run], Step[Run]]:
-        """The next effect of the newest lane of this task, or of the job."""
-        lane = [lane for lane in self.lanes if lane.task == task][-1]
-        step = self.dispatcher.next(lane)
+    def next(self, task: str = "") -> tuple[EffectQueue[Run], QueuedEffect[Run]]:
+        """The next effect of the newest queue of this task, or of the job."""
+        queue = [queue for queue in self.queues if queue.task == task][-1]
+        step = self.dispatcher.next(queue)
         assert step is not None
-        return lane, step
+        return queue, step
 
 
 @pytest.fixture
@@ -92,34 +92,34 @@ def test_the_effects_of_one_task_wait_for_each_other(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(ev.CheckpointDue())
     job.dispatcher.take(STOP)
-    assert [lane.task for lane in job.lanes] == ["a"], "somebody works on it already"
-    lane, step = job.next("a")
+    assert [queue.task for queue in job.queues] == ["a"], "somebody works on it already"
+    queue, step = job.next("a")
     assert step.effect == fx.Snapshot("a", 1)
-    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
+    job.dispatcher.done(queue, step, ev.SnapshotTaken("a", 1, 3))
     assert job.next("a")[1].effect == fx.StopAtBoundary("a")
-    assert job.dispatcher.next(lane) is None
+    assert job.dispatcher.next(queue) is None
 
 
 def test_a_lane_that_was_empty_is_worked_on_again(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(ev.CheckpointDue())
-    lane, step = job.next("a")
-    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
-    assert job.dispatcher.next(lane) is None
+    queue, step = job.next("a")
+    job.dispatcher.done(queue, step, ev.SnapshotTaken("a", 1, 3))
+    assert job.dispatcher.next(queue) is None
     job.dispatcher.take(STOP)
-    assert [lane.task for lane in job.lanes].count("a") == 2
+    assert [queue.task for queue in job.queues].count("a") == 2
 
 
 def test_the_effects_of_the_job_do_not_wait_for_those_of_another_event(job: Job) -> None:
     job.start("a")
     for number in (1, 2):
         job.dispatcher.take(ev.CheckpointDue())
-        lane, step = job.next("a")
-        job.dispatcher.done(lane, step, ev.SnapshotTaken("a", number, 3))
-        job.dispatcher.next(lane)
+        queue, step = job.next("a")
+        job.dispatcher.done(queue, step, ev.SnapshotTaken("a", number, 3))
+        job.dispatcher.next(queue)
         store, storing = job.next()
         job.dispatcher.done(store, storing, ev.CheckpointDurable(number))
-    assert len([lane for lane in job.lanes if not lane.task]) == 4, "two to store, two to announce"
+    assert len([queue for queue in job.queues if not queue.task]) == 4, "two to store, two to announce"
 
 
 def test_a_stop_cuts_a_run_short_and_a_drain_does_not(job: Job) -> None:
@@ -137,18 +137,18 @@ def test_what_ends_a_run_is_dropped_when_another_has_followed(job: Job) -> None:
     job.dispatcher.take(ev.ScriptStopped("a"))
     job.dispatcher.fail(first, RuntimeError("boom"))
     job.start("a")
-    assert job.dispatcher.next(job.lanes[0]) is None
+    assert job.dispatcher.next(job.queues[0]) is None
 
 
 def test_what_fails_late_takes_nothing_from_the_run_that_has_followed(job: Job) -> None:
     """The stop of the next run was dropped, and waited for without end."""
     first = job.start("a")
     job.dispatcher.take(ev.ScriptStopped("a"))
-    lane, step = job.next("a")
+    queue, step = job.next("a")
     job.dispatcher.fail(first, RuntimeError("boom"))
     job.start("a")
     job.dispatcher.take(STOP)
-    job.dispatcher.failed(lane, step, RuntimeError("the query of the first run has ended"))
+    job.dispatcher.failed(queue, step, RuntimeError("the query of the first run has ended"))
     assert job.next("a")[1].effect == fx.StopAtBoundary("a")
 
 
@@ -156,10 +156,10 @@ def test_a_failed_effect_takes_those_behind_it_along(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(ev.CheckpointDue())
     job.dispatcher.take(ev.ScriptStopped("a"))
-    lane, step = job.next("a")
-    job.dispatcher.failed(lane, step, RuntimeError("boom"))
-    assert job.dispatcher.next(lane) is None
-    assert not lane.at_work
+    queue, step = job.next("a")
+    job.dispatcher.failed(queue, step, RuntimeError("boom"))
+    assert job.dispatcher.next(queue) is None
+    assert not queue.busy
 
 
 def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
@@ -174,10 +174,10 @@ def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
 def test_a_failed_effect_of_the_job_fails_the_job(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(ev.CheckpointDue())
-    lane, step = job.next("a")
-    job.dispatcher.done(lane, step, ev.SnapshotTaken("a", 1, 3))
-    lane, step = job.next()
-    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    queue, step = job.next("a")
+    job.dispatcher.done(queue, step, ev.SnapshotTaken("a", 1, 3))
+    queue, step = job.next()
+    job.dispatcher.failed(queue, step, RuntimeError("boom"))
     assert job.dispatcher.notes.failure is not None
     assert (job.over, job.interrupted) == (["a"], ["a"])
 
@@ -186,8 +186,8 @@ def test_a_failed_effect_of_a_run_ends_its_query(job: Job) -> None:
     """It went on, and committed batches after the final record of the job."""
     job.start("a")
     job.dispatcher.take(STOP)
-    lane, step = job.next("a")
-    job.dispatcher.failed(lane, step, RuntimeError("boom"))
+    queue, step = job.next("a")
+    job.dispatcher.failed(queue, step, RuntimeError("boom"))
     assert job.dispatcher.coordinator.failed == ["a"]
     assert job.interrupted == ["a"]
     assert job.dispatcher.notes.failure is None
@@ -196,8 +196,8 @@ def test_a_failed_effect_of_a_run_ends_its_query(job: Job) -> None:
 def test_a_result_that_cannot_be_handled_fails_the_job(job: Job) -> None:
     job.start("a")
     job.dispatcher.take(STOP)
-    lane, step = job.next("a")
-    job.dispatcher.done(lane, step, ev.BoundaryReached("nobody", 1))
+    queue, step = job.next("a")
+    job.dispatcher.done(queue, step, ev.BoundaryReached("nobody", 1))
     assert job.dispatcher.notes.failure is not None
 
 

@@ -29,7 +29,7 @@ def test_a_stop_waits_until_the_script_waits() -> None:
     requests.terminate(STOP)
     job.start("a")
     assert (requests.request, requests.stops, requests.drains) == (STOP, True, False)
-    assert not job.lanes
+    assert not job.queues
     requests.settle()
     assert (requests.request, requests.early) == (STOP, None)
     assert job.next("a")[1].effect == fx.StopAtBoundary("a")
@@ -52,7 +52,7 @@ def test_an_early_savepoint_is_taken_of_the_whole_job() -> None:
     requests.savepoint(SAVEPOINT)
     assert job.board.status.savepoint is not None
     job.start("a")
-    assert not job.lanes
+    assert not job.queues
     requests.settle()
     assert job.next("a")[1].effect == fx.Snapshot("a", 1)
 

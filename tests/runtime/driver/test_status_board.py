@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
-from streamjob.runtime.driver.live_savepoints import AskedSavepoints
+from streamjob.runtime.driver.live_savepoints import LiveSavepoints
 from streamjob.runtime.driver.status_board import StatusBoard
 
 PATIENCE = 20.0
@@ -32,7 +32,7 @@ class SlowBoard(StatusBoard):
 
 def test_a_late_report_of_one_savepoint_does_not_replace_the_next_request() -> None:
     board = SlowBoard()
-    asked = AskedSavepoints(board)
+    asked = LiveSavepoints(board)
     asked.begin("trigger-1")
     board.between = lambda: board.update(savepoint=None) or asked.begin("trigger-2")
     asked.say("trigger-1", "1 of 2 files")

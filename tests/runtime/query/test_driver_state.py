@@ -11,7 +11,7 @@ from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.formats import driver_state as formats
 from streamjob.protocol.formats.records import OperatorKind
 from streamjob.runtime.query import driver_state
-from streamjob.runtime.query.driver_state import StateKeeper, StateNotKept, StateTooLarge
+from streamjob.runtime.query.driver_state import StateManager, StateNotKept, StateTooLarge
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.stream_writer import BatchFunction
 from streamjob.runtime.startup.checks.declarations import QueryNotStarted, refuse_unknown
@@ -62,7 +62,7 @@ class Query:
 
     def __init__(self, storage: Storage, monkeypatch: pytest.MonkeyPatch, dealt: object = None) -> None:
         monkeypatch.setattr(state, "_states", {})
-        monkeypatch.setattr(StateKeeper, "sizes", {})
+        monkeypatch.setattr(StateManager, "sizes", {})
         self.storage = storage
         self.seen = job.list_state("seen")
         self.rules = job.broadcast_state("rules")
@@ -75,9 +75,9 @@ class Query:
 
     def start(self) -> None:
         directory = CheckpointDir(self.storage, ROOT)  # type: ignore[arg-type]
-        keeper = driver_state.keep(directory, "main", self.function, self._dealt)  # type: ignore[arg-type]
-        assert keeper is not None
-        self.keeper = keeper
+        manager = driver_state.keep(directory, "main", self.function, self._dealt)  # type: ignore[arg-type]
+        assert manager is not None
+        self.manager = manager
 
     def run(self, *batches: int, commit: bool = True) -> None:
         for batch in batches:
@@ -127,7 +127,7 @@ def test_row9_a_batch_that_is_run_again_begins_as_the_first_time(
     again.do = lambda batch: again.seen.append("second time")
     again.run(1, 2)
     assert again.saw == ["b0", "second time"]
-    assert again.keeper.as_of(1)["seen"] == ("b0", "second time")
+    assert again.manager.as_of(1)["seen"] == ("b0", "second time")
 
 
 def test_row9_what_an_attempt_left_is_gone_when_the_batch_changes_nothing_the_next_time(
@@ -171,7 +171,7 @@ def test_what_it_begins_with_is_kept_with_the_first_batch_and_yields_to_a_checkp
 ) -> None:
     query.do = lambda batch: None
     query.run(0)
-    assert query.keeper.as_of(0)["rules"] == ("initial",)
+    assert query.manager.as_of(0)["rules"] == ("initial",)
     query.do = lambda batch: query.rules.replace(["changed"])
     query.run(1)
     assert list(Query(storage, monkeypatch).rules) == ["changed"]
@@ -181,7 +181,7 @@ def test_row9_a_new_task_begins_with_what_is_dealt_out_to_it(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(storage, monkeypatch, dealt={"seen": ("from", "others")})
-    assert query.keeper.as_of(None)["seen"] == ("from", "others"), (
+    assert query.manager.as_of(None)["seen"] == ("from", "others"), (
         "also if it is stopped before its first batch"
     )
     query.run(0)
@@ -190,11 +190,11 @@ def test_row9_a_new_task_begins_with_what_is_dealt_out_to_it(
 
 
 def test_row9_a_record_has_the_state_of_its_batch_not_that_of_now(storage: Storage, query: Query) -> None:
-    assert query.keeper.as_of(None) == {"seen": (), "rules": ("initial",)}
+    assert query.manager.as_of(None) == {"seen": (), "rules": ("initial",)}
     query.run(0, 1, 2)
-    assert query.keeper.as_of(1) == {"seen": ("b0", "b1"), "rules": ("initial",)}
-    assert query.keeper.as_of(99)["seen"] == ("b0", "b1", "b2")
-    kinds = {o.uid: (o.kind, o.finished) for o in query.keeper.operators(finished=True)}
+    assert query.manager.as_of(1) == {"seen": ("b0", "b1"), "rules": ("initial",)}
+    assert query.manager.as_of(99)["seen"] == ("b0", "b1", "b2")
+    kinds = {o.uid: (o.kind, o.finished) for o in query.manager.operators(finished=True)}
     assert kinds == {"seen": (OperatorKind.LIST, True), "rules": (OperatorKind.BROADCAST, True)}
 
 
@@ -204,7 +204,7 @@ def test_row9_union_state_is_recorded_as_union_state(
     query = Query(storage, monkeypatch)
     job.union_state("offsets")
     query.start()
-    recorded = query.keeper.operators(finished=False)
+    recorded = query.manager.operators(finished=False)
     assert [o.uid for o in recorded if o.kind is OperatorKind.UNION] == ["offsets"]
 
 
@@ -233,16 +233,16 @@ def test_too_large_fails_the_batch_and_the_cause_is_remembered(storage: Storage,
     query.do = lambda batch: query.seen.append("x" * formats.SIZE_LIMIT)
     with pytest.raises(StateTooLarge, match="'main'") as e:
         query.run(1)
-    assert query.keeper.failure is e.value
+    assert query.manager.failure is e.value
     assert storage.batches == [0]
     query.do = lambda batch: query.seen.append("small")
     query.run(1)
     assert query.saw == ["b0"]
-    assert query.keeper.failure is None
+    assert query.manager.failure is None
 
 
 def test_the_bound_is_that_of_all_queries_together(storage: Storage, query: Query) -> None:
-    StateKeeper.sizes["other"] = formats.SIZE_LIMIT - 20
+    StateManager.sizes["other"] = formats.SIZE_LIMIT - 20
     with pytest.raises(StateTooLarge, match="whole job"):
         query.run(0)
 
@@ -253,7 +253,7 @@ def test_a_full_disk_fails_the_batch_and_an_old_file_that_stays_does_not(
     storage.full = True
     with pytest.raises(StorageError):
         query.run(0)
-    assert isinstance(query.keeper.failure, StorageError)
+    assert isinstance(query.manager.failure, StorageError)
     storage.full = False
 
     def refuse(uri: str) -> None:

@@ -57,7 +57,7 @@ def test_savepoints_that_are_whole_and_the_jobs_own(query: Query) -> None:
 def test_what_it_began_with_and_what_it_took(query: Query) -> None:
     first = query.save("stop-1").checkpoint
     found = known_records(query.files, config(query, periodic(5)), 7, [periodic(6), periodic(7)])
-    assert found.asked == 7
+    assert found.reached == 7
     assert found.records == (first, periodic(5), periodic(6), periodic(7))
 
 

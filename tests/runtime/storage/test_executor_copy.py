@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.formats.manifest import is_shared_name
-from streamjob.runtime.storage.executor_copy import BATCH, BATCHES_PER_SLOT, ENOUGH, deal, worth_it
-from streamjob.runtime.storage.executor_task import Order, Witness, copy_batches
+from streamjob.runtime.storage.executor_copy import BATCH, BATCHES_PER_SLOT, ENOUGH, batched, worth_it
+from streamjob.runtime.storage.executor_task import CopyOrder, Witness, copy_batches
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_when_it_is_worth_it(master: str, executors: int, total: int, expected: 
     assert worth_it(master, executors, total) == expected
 
 
-def orders(*sizes: int) -> list[Order]:
-    return [Order(f"/a/{n}", f"/b/{n}", size) for n, size in enumerate(sizes)]
+def orders(*sizes: int) -> list[CopyOrder]:
+    return [CopyOrder(f"/a/{n}", f"/b/{n}", size) for n, size in enumerate(sizes)]
 
 
 def test_every_file_is_dealt_once_and_evenly() -> None:
     files = orders(*[64 << 20] * 40, *[2000] * 800, 500 << 20)
-    batches = deal(files, slots=4)
+    batches = batched(files, slots=4)
     assert sorted((o for b in batches for o in b), key=lambda o: o.source) == sorted(
         files, key=lambda o: o.source
     )
@@ -53,9 +53,9 @@ def test_every_file_is_dealt_once_and_evenly() -> None:
 
 
 def test_a_batch_is_small_however_few_slots_there_are() -> None:
-    batches = deal(orders(*[64 << 20] * 1000), slots=1)
+    batches = batched(orders(*[64 << 20] * 1000), slots=1)
     assert max(sum(o.size for o in b) for b in batches) <= BATCH
-    assert len(deal(orders(1, 1), slots=8)) == 2
+    assert len(batched(orders(1, 1), slots=8)) == 2
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def volume(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def batch(volume: Path) -> list[tuple[Order, ...]]:
-    return [tuple(Order(f"{volume}/source-{n}", f"{volume}/shared/{n}", 10_000) for n in range(20))]
+def batch(volume: Path) -> list[tuple[CopyOrder, ...]]:
+    return [tuple(CopyOrder(f"{volume}/source-{n}", f"{volume}/shared/{n}", 10_000) for n in range(20))]
 
 
 def witness(volume: Path, content: bytes = b"attempt 1") -> Witness:

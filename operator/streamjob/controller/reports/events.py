@@ -44,13 +44,13 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         found.append(KubernetesEvent(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))
-    asked, before = new.savepoint_request, old.savepoint_request
+    request, before = new.savepoint_request, old.savepoint_request
     if (
-        asked is not None
-        and asked.failure is not None
-        and (before is None or before.failure != asked.failure)
+        request is not None
+        and request.failure is not None
+        and (before is None or before.failure != request.failure)
     ):
-        text = f"Savepoint {asked.request_id} was aborted, the job continues: {asked.failure}"
+        text = f"Savepoint {request.request_id} was aborted, the job continues: {request.failure}"
         found.append(KubernetesEvent(True, "SavepointGivenUp", text))
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)

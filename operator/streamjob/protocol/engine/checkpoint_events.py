@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..lifecycle import TaskState
-from ..messages.driver_status import Step
+from ..messages.driver_status import TerminationStep
 from . import events as ev
 from .answers import Answers
 from .checkpoints.checkpoint import Checkpoint, Kind
@@ -45,7 +45,7 @@ class CheckpointEvents(Answers):
                 and self.tasks[name] is run
                 and run.state is TaskState.WAITING_FOR_FINAL_CP
             ):
-                run.step = Step.COMPLETING
+                run.step = TerminationStep.COMPLETING
         return [AnnounceCheckpoint(number), *effects, *self._checkpoints.trigger(), *self._terminated()]
 
     def _checkpoint_completed(self, number: int) -> list[Effect]:

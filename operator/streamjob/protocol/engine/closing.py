@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..graph import parse_task_id
-from ..lifecycle import Event, Scenario, TaskState, next_operator_state, next_task_state
-from ..messages.driver_status import Step
+from ..lifecycle import LifecycleEvent, Scenario, TaskState, next_operator_state, next_task_state
+from ..messages.driver_status import TerminationStep
 from .effects import Close, Effect
 from .roster import Roster
 
@@ -34,7 +34,7 @@ class Closing(Roster):
         with self.changing(name) as task:
             task.has_final_checkpoint = True
             if task.state is TaskState.WAITING_FOR_FINAL_CP:
-                task.state = next_task_state(task.state, Event.FINAL_CHECKPOINT)
+                task.state = next_task_state(task.state, LifecycleEvent.FINAL_CHECKPOINT)
         self._acknowledged(name)
 
     def close_if_due(self, name: str) -> list[Effect]:
@@ -62,9 +62,9 @@ class Closing(Roster):
             return []
         assert task.scenario is not None
         with self.changing(name):
-            task.state = next_task_state(task.state, Event.CLOSE)
-            task.operator = next_operator_state(task.scenario, task.operator, Event.CLOSE)
-            task.step = Step.CLOSED
+            task.state = next_task_state(task.state, LifecycleEvent.CLOSE)
+            task.operator = next_operator_state(task.scenario, task.operator, LifecycleEvent.CLOSE)
+            task.step = TerminationStep.CLOSED
         self._acknowledged(name)
         return self._stage_closed(parse_task_id(name)[0])
 

@@ -28,7 +28,7 @@ from ..errors import StreamJobError
 from ..graph import parse_task_id, task_id
 from ..lifecycle import Scenario, TaskState
 from ..messages.commands import Mode, TerminationRequest
-from ..messages.driver_status import Step
+from ..messages.driver_status import TerminationStep
 from . import events as ev
 from .checkpoint_events import CheckpointEvents
 from .checkpoints.checkpoint import Checkpointing, CheckpointRequest, Kind
@@ -248,18 +248,18 @@ class Coordinator(CheckpointEvents):
 
     def _boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
         t = self.tasks[task]
-        if not t.runs_at(Step.BOUNDARY):
+        if not t.runs_at(TerminationStep.BOUNDARY):
             return []
         assert t.scenario is not None
         with self._job.changing(task):
             t.batch, t.catching_up = batch, False
             if t.scenario.is_drain:
-                t.step = Step.MAX_WATERMARK
+                t.step = TerminationStep.MAX_WATERMARK
         return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)
 
     def _max_watermark_fired(self, task: str, batch: int | None) -> list[Effect]:
         t = self.tasks[task]
-        if not t.runs_at(Step.MAX_WATERMARK) or t.finishing:
+        if not t.runs_at(TerminationStep.MAX_WATERMARK) or t.finishing:
             return []
         t.batch = batch
         t.finishing = True
@@ -267,7 +267,7 @@ class Coordinator(CheckpointEvents):
 
     def _finished(self, task: str) -> list[Effect]:
         t = self.tasks[task]
-        if not t.runs_at(Step.MAX_WATERMARK) or not t.finishing:
+        if not t.runs_at(TerminationStep.MAX_WATERMARK) or not t.finishing:
             return []
         return self._end_of_data(task)
 

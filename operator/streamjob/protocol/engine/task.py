@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..lifecycle import OperatorState, Scenario, TaskState
-from ..messages.driver_status import Step
+from ..messages.driver_status import TerminationStep
 from .counters import Counters
 
 _ENDED = (TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED, TaskState.CLOSED)
@@ -43,7 +43,7 @@ class Task:
 
     state: TaskState = TaskState.RUNNING
     operator: OperatorState = OperatorState.RUNNING
-    step: Step | None = None
+    step: TerminationStep | None = None
     scenario: Scenario | None = None
     batch: int | None = None
     finishing: bool = False
@@ -99,9 +99,9 @@ class Task:
         """Whether it can take a snapshot. From the max watermark to the end of finish() there is no state to
         resume from.
         """
-        return self.state is TaskState.RUNNING and self.step is not Step.MAX_WATERMARK
+        return self.state is TaskState.RUNNING and self.step is not TerminationStep.MAX_WATERMARK
 
-    def runs_at(self, step: Step) -> bool:
+    def runs_at(self, step: TerminationStep) -> bool:
         return self.state is TaskState.RUNNING and self.step is step
 
     def counters(self) -> Counters:
@@ -115,7 +115,7 @@ class Task:
             draining=drains and not failed,
             begun=self.step is not None,
             ending=self.state is TaskState.RUNNING and self.step is not None,
-            flushing=self.runs_at(Step.MAX_WATERMARK),
+            flushing=self.runs_at(TerminationStep.MAX_WATERMARK),
             downstream_of_paused=self.downstream_of_paused and drains and not failed,
         )
 
@@ -125,7 +125,7 @@ def restored_finished(batch: int | None = None) -> Task:
     return Task(
         TaskState.CLOSED,
         OperatorState.CLOSED,
-        Step.CLOSED,
+        TerminationStep.CLOSED,
         Scenario.END_OF_INPUT,
         batch,
         finishing=True,

@@ -18,8 +18,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..graph import parse_task_id
-from ..lifecycle import Event, OperatorState, Scenario, TaskState, next_operator_state, next_task_state
-from ..messages.driver_status import Step
+from ..lifecycle import (
+    LifecycleEvent,
+    OperatorState,
+    Scenario,
+    TaskState,
+    next_operator_state,
+    next_task_state,
+)
+from ..messages.driver_status import TerminationStep
 from .closing import Closing
 from .effects import CatchUp, Effect, StopAtBoundary
 from .task import Task, restored_finished
@@ -118,7 +125,7 @@ class TaskTermination(Closing):
     def _stop(self, name: str) -> list[Effect]:
         """End the task where it is. The rest of the upstream backlog is left to the next epoch."""
         task = self.tasks[name]
-        if not (task.catching_up and task.runs_at(Step.BOUNDARY)):
+        if not (task.catching_up and task.runs_at(TerminationStep.BOUNDARY)):
             return self.begin(name, Scenario.STOP)
         with self.changing(name):
             task.scenario, task.catching_up, task.downstream_of_paused = Scenario.STOP, False, False
@@ -132,7 +139,7 @@ class TaskTermination(Closing):
             return []
         with self.changing(name):
             task.scenario = scenario
-            task.step = Step.BOUNDARY
+            task.step = TerminationStep.BOUNDARY
             task.catching_up = catch_up is not None
         return [catch_up or StopAtBoundary(name)]
 
@@ -226,12 +233,12 @@ class TaskTermination(Closing):
         """
         with self.changing(name) as task:
             assert task.scenario is not None
-            task.state = next_task_state(task.state, Event.END_OF_DATA)
-            task.operator = next_operator_state(task.scenario, task.operator, Event.END_OF_DATA)
-            task.step = Step.SNAPSHOT
+            task.state = next_task_state(task.state, LifecycleEvent.END_OF_DATA)
+            task.operator = next_operator_state(task.scenario, task.operator, LifecycleEvent.END_OF_DATA)
+            task.step = TerminationStep.SNAPSHOT
             task.catching_up = False
             if not task.commits and task.scenario is Scenario.END_OF_INPUT and self.requested is None:
-                task.state = next_task_state(task.state, Event.NOTHING_TO_COMMIT)
+                task.state = next_task_state(task.state, LifecycleEvent.NOTHING_TO_COMMIT)
                 self.unacknowledged.setdefault(parse_task_id(name)[0], {})[name] = None
             task.awaits_flush = task.paused and task.exhausted and self.no_run_follows
         if task.awaits_flush:
@@ -262,7 +269,7 @@ class TaskTermination(Closing):
         if not self.tasks[name].can_fail:
             return False
         with self.changing(name) as task:
-            task.state = next_task_state(task.state, Event.FAIL)
+            task.state = next_task_state(task.state, LifecycleEvent.FAIL)
             task.awaits_flush = False
         return True
 
@@ -276,7 +283,7 @@ class TaskTermination(Closing):
         """Reinstate a task that failed after its finish(): finished operators stay finished (V6)."""
         with self.changing(name) as task:
             task.state = TaskState.FINISHED if task.has_final_checkpoint else TaskState.WAITING_FOR_FINAL_CP
-            task.step = Step.SNAPSHOT
+            task.step = TerminationStep.SNAPSHOT
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def cancel(self) -> list[str]:
@@ -288,7 +295,7 @@ class TaskTermination(Closing):
         names = [name for name, task in self.tasks.items() if task.state in live]
         for name in names:
             with self.changing(name) as task:
-                task.state = next_task_state(task.state, Event.CANCEL)
+                task.state = next_task_state(task.state, LifecycleEvent.CANCEL)
                 if task.state is TaskState.CLOSED:
-                    task.operator, task.step = OperatorState.CLOSED, Step.CLOSED
+                    task.operator, task.step = OperatorState.CLOSED, TerminationStep.CLOSED
         return names

@@ -18,7 +18,7 @@ class DriverPhase(str, Enum):
     FAILED = "Failed"
 
 
-class Step(str, Enum):
+class TerminationStep(str, Enum):
     """The steps of a termination, in order (V4)."""
 
     BOUNDARY = "WaitingForBoundary"  # the running micro-batch ends
@@ -73,7 +73,7 @@ class TerminationStatus:
 
     request_id: str
     mode: Mode
-    step: Step
+    step: TerminationStep
     progress: str = ""
     final_checkpoint: int | None = None
     flushed_rows: int | None = None
@@ -114,11 +114,11 @@ class SavepointStatus:
 class KnownRecords:
     """The answer to a `RecordsRequest`.
 
-    :param asked: the `reached` of that request.
+    :param reached: the `reached` of that request.
     :param records: ascending by number.
     """
 
-    asked: int
+    reached: int
     records: tuple[CheckpointRecord, ...]
 
 

@@ -194,8 +194,8 @@ def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPla
         )
     states: list[State] = [{} for _ in names]
     for kind in (OperatorKind.LIST, OperatorKind.UNION, OperatorKind.BROADCAST):
-        for operator, dealt in _distribute(record, kind, len(names)).items():
-            for state, entries in zip(states, dealt, strict=True):
+        for operator, assigned in _distribute(record, kind, len(names)).items():
+            for state, entries in zip(states, assigned, strict=True):
                 state[operator] = entries
     return tuple(TaskPlan(n, Start.REDISTRIBUTED, None, s) for n, s in zip(names, states, strict=True))
 
@@ -204,17 +204,17 @@ def _distribute(
     record: StageRecord, kind: OperatorKind, parallelism: int
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """For each operator of this kind: what each of `parallelism` tasks gets."""
-    dealt = {}
+    assigned = {}
     gone = [t.index for t in record.tasks if t.finished]
     for operator in [o.uid for o in record.operators if o.kind is kind]:
         held = {t.index: t.state[operator] for t in record.tasks if operator in t.state}
         if kind is OperatorKind.LIST:
-            dealt[operator] = finished.redistribute(
+            assigned[operator] = finished.redistribute(
                 [held[i] for i in sorted(set(held) - set(gone))], parallelism
             )
         elif kind is OperatorKind.UNION:
             everyone = {t.index: held.get(t.index, ()) for t in record.tasks}
-            dealt[operator] = finished.union(operator, everyone, gone, parallelism)
+            assigned[operator] = finished.union(operator, everyone, gone, parallelism)
         else:
-            dealt[operator] = finished.broadcast(operator, held, gone, parallelism)
-    return dealt
+            assigned[operator] = finished.broadcast(operator, held, gone, parallelism)
+    return assigned

@@ -26,7 +26,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 from ..startup.carried_stages import CarriedStages, at_the_end
 from ..storage.clock import now
 from ..storage.hadoop import HadoopFiles
-from .live_savepoints import AskedSavepoints
+from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
 from .status_board import StatusBoard
 
@@ -53,7 +53,7 @@ class Checkpoints:
         carried: CarriedStages,
         say: Callable[[str], Callable[[str], None]],
         lock: AbstractContextManager[object],
-        asked: AskedSavepoints,
+        live_savepoints: LiveSavepoints,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -65,7 +65,7 @@ class Checkpoints:
         self._lock = lock  # of the coordinator: held for single reads of its graph only
         self._records: dict[int, CheckpointRecord] = {}
         self._causes: dict[int, str] = {}  # why a checkpoint could not be written, by number
-        self.asked = asked
+        self.live_savepoints = live_savepoints
         self._targets: dict[int, str] = {}  # URIs of on-demand savepoints, by number
         self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
         self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
@@ -112,19 +112,19 @@ class Checkpoints:
         self._targets[number] = target
         problem: Problem | None = None
         try:
-            self.asked.enter(number)
+            self.live_savepoints.enter(number)
             delete_half_written(self.files, self._config.job, target)
             self._pre_commit(effect)
             self._records[number] = self._write(effect)
         except Exception as e:
             log.warning("savepoint %s: %s", request_id, e)
             problem = problem_of(e, "it could not be written")
-        if self.asked.leave(number):
-            if self.asked.is_over(request_id):  # else another attempt is about to use the same URI
+        if self.live_savepoints.leave(number):
+            if self.live_savepoints.is_over(request_id):  # else another attempt is about to use the same URI
                 self._discard(number)
             return None
         if problem is not None:
-            self.asked.stuck(request_id, problem)
+            self.live_savepoints.stuck(request_id, problem)
             return ev.CheckpointFailed(number)
         self._retries = 0
         log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
@@ -139,8 +139,8 @@ class Checkpoints:
                 stage.transactions.pre_commit(of, batch)
 
     def _give_up(self, number: int, request_id: str, reason: str) -> None:
-        self.asked.give_up(request_id, reason[:1000])
-        if self.asked.drop(number):
+        self.live_savepoints.abort(request_id, reason[:1000])
+        if self.live_savepoints.drop(number):
             self._discard(number)
 
     def _discard(self, number: int) -> None:
@@ -170,7 +170,7 @@ class Checkpoints:
         reason = f"{effect.reason}: {cause}" if cause else effect.reason
         if effect.again:
             log.info("checkpoint %d is repeated: %s", effect.number, reason)
-            self.asked.drop(effect.number)
+            self.live_savepoints.drop(effect.number)
         else:
             log.warning("checkpoint %d is aborted: %s", effect.number, reason)
             if effect.request_id is not None:
@@ -206,8 +206,10 @@ class Checkpoints:
             target,
             live=live,
             unsettled=directories.keys() - ended,
-            check=lambda: self.asked.refuse_unwanted(number),
-            progress=(lambda text: self.asked.say(effect.request_id or "", text)) if live else self._say(""),
+            check=lambda: self.live_savepoints.refuse_unwanted(number),
+            progress=(lambda text: self.live_savepoints.say(effect.request_id or "", text))
+            if live
+            else self._say(""),
         )
         log.info("savepoint %s: %d files, %d bytes", target, len(manifest.files), manifest.size)
         # An earlier attempt or an earlier epoch may have written the manifest for the same request and died.
@@ -245,7 +247,7 @@ class Checkpoints:
                 for task in stage.tasks:
                     self.recorded[task_id(stage.uid, task.index, len(stage.tasks))] = task.transactions
         if record.request_id is not None:
-            self.asked.completed(record.request_id, record)
+            self.live_savepoints.completed(record.request_id, record)
         if record.scenario is None and record.savepoint is not None:
             # It has its own field in the status: no later checkpoint replaces it before the index has it.
             return

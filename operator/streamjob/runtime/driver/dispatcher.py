@@ -34,7 +34,7 @@ from ...protocol.lifecycle import TaskState
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
 from ..startup.restore_point import unfinished_tasks
-from .live_savepoints import AskedSavepoints
+from .live_savepoints import LiveSavepoints
 from .script.job_stopped import BatchEndedByStop
 from .status import Notes, Reported, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
@@ -67,7 +67,7 @@ R = TypeVar("R", bound=Run)
 
 
 @dataclass(eq=False)
-class Step(Generic[R]):
+class QueuedEffect(Generic[R]):
     """An effect to carry out.
 
     :param run: the last run of the effect's task when the coordinator returned the effect, None for an effect
@@ -79,23 +79,23 @@ class Step(Generic[R]):
 
 
 @dataclass(eq=False)
-class Lane(Generic[R]):
+class EffectQueue(Generic[R]):
     """Effects that are carried out one after another: those of one task, or those of the job from one event.
 
     :param task: id of the task, "" for the job.
-    :param at_work: somebody carries its effects out.
+    :param busy: somebody carries its effects out.
     """
 
     task: str = ""
-    waiting: deque[Step[R]] = field(default_factory=deque)
-    at_work: bool = False
+    waiting: deque[QueuedEffect[R]] = field(default_factory=deque)
+    busy: bool = False
 
 
 class Shell(Protocol[R]):
     """What waits and carries out, for a dispatcher that does neither."""
 
-    def work_on(self, lane: Lane[R]) -> None:
-        """Carry out what `Dispatcher.next` returns for the lane, until it returns None. Report each result with
+    def work_on(self, queue: EffectQueue[R]) -> None:
+        """Carry out what `Dispatcher.next` returns for the queue, until it returns None. Report each result with
         `Dispatcher.done` or `failed`. Returns at once.
         """
 
@@ -128,10 +128,10 @@ class Dispatcher(Generic[R]):
         self.runs: dict[str, R] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.board = board
-        self.asked = AskedSavepoints(board)
+        self.live_savepoints = LiveSavepoints(board)
         self._epoch = config.epoch
         self._shell = shell
-        self._lanes: dict[str, Lane[R]] = {}  # by task
+        self._queues: dict[str, EffectQueue[R]] = {}  # by task
 
     @property
     def stops(self) -> bool:
@@ -150,9 +150,9 @@ class Dispatcher(Generic[R]):
         effects = self.coordinator.handle(event)
         log.debug("%s: %s", event, effects)
         if isinstance(event, ev.SavepointRequested):
-            self.asked.begin(event.request_id)  # before any effect of it changes the entry
-        of_job = Lane[R]()
-        lanes: list[Lane[R]] = []
+            self.live_savepoints.begin(event.request_id)  # before any effect of it changes the entry
+        of_job = EffectQueue[R]()
+        queues: list[EffectQueue[R]] = []
         for effect in effects:
             task = getattr(effect, "task", "")
             run = self.runs.get(task)
@@ -163,16 +163,16 @@ class Dispatcher(Generic[R]):
             else:
                 # A cancel must not wait for earlier effects of its task.
                 of_task = task and not isinstance(effect, Cancel)
-                lane = self._lanes.setdefault(task, Lane(task)) if of_task else of_job
+                queue = self._queues.setdefault(task, EffectQueue(task)) if of_task else of_job
                 if isinstance(effect, StopAtBoundary) and self.stops and run is not None:
                     run.cut_short()
-                lane.waiting.append(Step(effect, run))
-                lanes.append(lane)
+                queue.waiting.append(QueuedEffect(effect, run))
+                queues.append(queue)
         self.publish()
-        for lane in lanes:
-            if not lane.at_work:
-                lane.at_work = True
-                self._shell.work_on(lane)
+        for queue in queues:
+            if not queue.busy:
+                queue.busy = True
+                self._shell.work_on(queue)
 
     def enter(self, run: R, event: Event) -> None:
         """A run begins, and takes the place of the last one of its task.
@@ -193,21 +193,21 @@ class Dispatcher(Generic[R]):
 
     # --- effects ----------------------------------------------------------------------------------------------
 
-    def next(self, lane: Lane[R]) -> Step[R] | None:
-        """The next effect of the lane to carry out.
+    def next(self, queue: EffectQueue[R]) -> QueuedEffect[R] | None:
+        """The next effect of the queue to carry out.
 
         :returns: None if there is none. `Shell.work_on` is called when there is one again.
         """
-        while lane.waiting:
-            step = lane.waiting.popleft()
+        while queue.waiting:
+            step = queue.waiting.popleft()
             if not self.is_stale(step):
                 if isinstance(step.effect, OF_RUN):
                     step.run = self.runs[step.effect.task]  # or the run that has taken over from the effect's
                 return step
-        lane.at_work = False
+        queue.busy = False
         return None
 
-    def done(self, lane: Lane[R], step: Step[R], event: Event | None) -> None:
+    def done(self, queue: EffectQueue[R], step: QueuedEffect[R], event: Event | None) -> None:
         """The effect has been carried out.
 
         :param event: reports the result, None if nothing waits for one.
@@ -222,9 +222,9 @@ class Dispatcher(Generic[R]):
         except Exception as e:  # a bug of ours: fail, so that nobody waits for ever
             log.exception("the result of %s, %s, cannot be handled", step.effect, event)
             self.fail_job(e)
-            lane.waiting.clear()
+            queue.waiting.clear()
 
-    def failed(self, lane: Lane[R], step: Step[R], error: Exception) -> None:
+    def failed(self, queue: EffectQueue[R], step: QueuedEffect[R], error: Exception) -> None:
         """The effect has failed. What depends on it is dropped: a close, after a failed commit. The effects of a run
         that has followed meanwhile stay.
 
@@ -241,8 +241,8 @@ class Dispatcher(Generic[R]):
         else:
             self.fail(step.run, step.run.cause_of(error))
             self._shell.interrupt(step.run)  # its query may still run, and commit what no record has
-        lane.waiting = deque(
-            s for s in lane.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
+        queue.waiting = deque(
+            s for s in queue.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
         )
 
     def _is_owed(self, effect: Effect) -> bool:
@@ -253,7 +253,7 @@ class Dispatcher(Generic[R]):
         """
         return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
-    def is_stale(self, step: Step[R]) -> bool:
+    def is_stale(self, step: QueuedEffect[R]) -> bool:
         """Whether the effect ends a run that another one has followed, without taking over its end."""
         if not isinstance(step.effect, OF_RUN):
             return False

@@ -25,7 +25,7 @@ from ..spark.max_watermark import endless
 from ..startup.carried_stages import CarriedStages
 from ..startup.restore_point import RestorePoints
 from .checkpoints import RETRY_SECONDS, Checkpoints
-from .live_savepoints import AskedSavepoints
+from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
 from .status_board import StatusBoard
 
@@ -55,7 +55,7 @@ class Work:
         board: StatusBoard,
         publish: Callable[[], None],
         lock: AbstractContextManager[object],
-        asked: AskedSavepoints,
+        live_savepoints: LiveSavepoints,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
@@ -66,7 +66,7 @@ class Work:
         self.restore_points = RestorePoints(config)
         self.carried = CarriedStages(self.restore_points)
         self.checkpoints = Checkpoints(
-            config, coordinator, stages, notes, board, self.carried, self._say, lock, asked
+            config, coordinator, stages, notes, board, self.carried, self._say, lock, live_savepoints
         )
         self._of_run: dict[type[Any], Callable[[Any, Stage], Event | None]] = {
             fx.StopAtBoundary: self._stop,

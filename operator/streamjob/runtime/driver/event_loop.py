@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 
 from ...protocol.engine import events as ev
 from ...protocol.engine.events import Event
@@ -20,7 +20,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ..query.task import Stage
 from ..storage.hadoop import StorageError
 from . import threads
-from .dispatcher import Dispatcher, Lane
+from .dispatcher import Dispatcher, EffectQueue
 from .effects import Work
 from .status import stage_statuses
 from .status_board import StatusBoard
@@ -52,11 +52,11 @@ class Loop:
             board,
             self.publish,
             self.lock,
-            dispatcher.asked,
+            dispatcher.live_savepoints,
         )
         self.on_over: Callable[[Stage], None] = lambda stage: None
         self.on_sample: Callable[[], None] = lambda: None
-        self._workers: dict[str, queue.SimpleQueue[Lane[Stage]]] = {}  # by task
+        self._workers: dict[str, SimpleQueue[EffectQueue[Stage]]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
 
@@ -108,14 +108,14 @@ class Loop:
 
     # --- what the dispatcher asks for: called under the lock --------------------------------------------------
 
-    def work_on(self, lane: Lane[Stage]) -> None:
-        if not lane.task:
-            threads.start(self._work, "work-job", lane)
+    def work_on(self, queue: EffectQueue[Stage]) -> None:
+        if not queue.task:
+            threads.start(self._work, "work-job", queue)
             return
-        if lane.task not in self._workers:
-            self._workers[lane.task] = queue.SimpleQueue()
-            threads.start(self._of_task, f"work-{lane.task}", self._workers[lane.task])
-        self._workers[lane.task].put(lane)
+        if queue.task not in self._workers:
+            self._workers[queue.task] = SimpleQueue()
+            threads.start(self._of_task, f"work-{queue.task}", self._workers[queue.task])
+        self._workers[queue.task].put(queue)
 
     def call_later(self, seconds: float, event: Event) -> None:
         threads.own(threading.Timer(seconds, self.take, [event])).start()
@@ -131,25 +131,25 @@ class Loop:
     def on_terminated(self) -> None:
         self.terminated.set()
 
-    def _of_task(self, lanes: queue.SimpleQueue[Lane[Stage]]) -> None:
+    def _of_task(self, queues: SimpleQueue[EffectQueue[Stage]]) -> None:
         while True:
-            self._work(lanes.get())
+            self._work(queues.get())
 
-    def _work(self, lane: Lane[Stage]) -> None:
-        """Carry out the effects of the lane, until there are none."""
+    def _work(self, queue: EffectQueue[Stage]) -> None:
+        """Carry out the effects of the queue, until there are none."""
         while True:
             with self.lock:
-                step = self.dispatcher.next(lane)
+                step = self.dispatcher.next(queue)
             if step is None:
                 return
             try:
                 event = self.work.carry_out(step.effect, step.run)
             except Exception as e:
                 with self.lock:
-                    self.dispatcher.failed(lane, step, e)
+                    self.dispatcher.failed(queue, step, e)
             else:
                 with self.lock:
-                    self.dispatcher.done(lane, step, event)
+                    self.dispatcher.done(queue, step, event)
 
     # --- clocks -----------------------------------------------------------------------------------------------
 

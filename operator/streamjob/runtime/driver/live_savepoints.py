@@ -26,7 +26,7 @@ class SavepointGivenUp(StreamJobError):
     reason: ClassVar[str] = "SavepointGivenUp"
 
 
-class AskedSavepoints:
+class LiveSavepoints:
     """The state of on-demand savepoints. Thread-safe. The number of its checkpoint identifies an attempt."""
 
     def __init__(self, board: StatusBoard) -> None:
@@ -52,7 +52,7 @@ class AskedSavepoints:
         """The savepoint is durable; the status reports it to the controller."""
         self._update(request_id, completed=record, progress="", problem=None, over=True)
 
-    def give_up(self, request_id: str, reason: str) -> None:
+    def abort(self, request_id: str, reason: str) -> None:
         """The request is aborted.
 
         The status gets the last problem as well as `reason`: why an attempt failed says more than that time

@@ -83,7 +83,7 @@ class Requests:
         if not self.settled:
             # A savepoint without the queries that have yet to start would not be one of the whole job.
             self._early_savepoint = request
-            self._dispatcher.asked.begin(request.request_id)
+            self._dispatcher.live_savepoints.begin(request.request_id)
             return
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)
@@ -100,7 +100,7 @@ class Requests:
             try:
                 self.savepoint(savepoint)
             except TerminationConflict as e:
-                self._dispatcher.asked.give_up(savepoint.request_id, e.message)
+                self._dispatcher.live_savepoints.abort(savepoint.request_id, e.message)
 
     def patience_is_over(
         self, now: float, since_last_start: float, *, has_started: bool, awaits_tasks: bool

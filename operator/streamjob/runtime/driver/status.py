@@ -15,15 +15,15 @@ from ...protocol.messages.driver_status import (
     DriverPhase,
     Problem,
     StageStatus,
-    Step,
     TaskStatus,
     TerminationStatus,
+    TerminationStep,
 )
 from ..jvm.errors import one_line
 from ..query.task import Figures, TaskName
 from ..spark.max_watermark import DrainResult
 
-STEPS = list(Step)
+STEPS = list(TerminationStep)
 N = TypeVar("N", int, float)
 
 
@@ -127,16 +127,16 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
         return None
     request = coordinator.request
     # A task without a step has not begun to end, because its upstream has not ended: it is the slowest.
-    steps = {name: t.step or Step.BOUNDARY for name, t in coordinator.tasks.items()}
+    steps = {name: t.step or TerminationStep.BOUNDARY for name, t in coordinator.tasks.items()}
     mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
-    step = min(steps.values(), key=STEPS.index, default=Step.BOUNDARY)
+    step = min(steps.values(), key=STEPS.index, default=TerminationStep.BOUNDARY)
     slowest = ["", *(name for name, at in steps.items() if at is step)]
     progress = "; ".join(text for name in slowest if (text := notes.progress.get(name)))
     return TerminationStatus(
         request_id=request.request_id if request else f"end-of-input-{epoch}",
         mode=request.mode if request else mode,
         step=step,
-        progress="" if step is Step.CLOSED else progress[:300],
+        progress="" if step is TerminationStep.CLOSED else progress[:300],
         final_checkpoint=coordinator.final_checkpoint,
         flushed_rows=notes.flushed_rows,
         state_rows_left=notes.state_rows_left,

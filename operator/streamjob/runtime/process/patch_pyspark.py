@@ -51,7 +51,7 @@ def install(driver: Driver) -> None:
     :raises ConnectUnsupported: the environment asks for Spark Connect.
     """
     _refuse_connect()
-    shards.deal_with(driver.declared)
+    shards.assign_with(driver.declared)
     remember()
     _check_trigger()
     _wrap_start("start", driver)

@@ -28,7 +28,7 @@ RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LEAST_RETAINED = 10  # a checkpoint is recorded while later batches already run
 BEFORE_THE_FIRST = -1  # the batch before batch 0
 
-Step = Callable[[int], object]
+BatchStep = Callable[[int], object]
 
 
 class StateNotKept(StreamJobError):
@@ -45,13 +45,13 @@ def keep(
     directory: CheckpointDir,
     query: str,
     each_batch: BatchFunction | None,
-    dealt: Mapping[str, Sequence[str]] | None = None,
-) -> StateKeeper | None:
+    assigned: Mapping[str, Sequence[str]] | None = None,
+) -> StateManager | None:
     """Load the query's state as of its last committed batch, and manage it from now on.
 
     Called again for the same writer, it replaces the steps of the earlier call.
 
-    :param dealt: initial state in a new directory, which replaces the script's (`recovery.TaskPlan.state`).
+    :param assigned: initial state in a new directory, which replaces the script's (`recovery.TaskPlan.state`).
     :returns: None if the script declares no state for the query.
     :raises StateNotKept: the query has no foreachBatch function.
     :raises StorageError: the state cannot be read.
@@ -67,20 +67,20 @@ def keep(
             remedy="Declare it for a query that writes with foreachBatch, or not at all",
         )
     retained = int(directory.files.spark.conf.get(RETAINED) or 100)
-    keeper = StateKeeper(query, directory, states, dealt or {}, max(retained, LEAST_RETAINED))
+    manager = StateManager(query, directory, states, assigned or {}, max(retained, LEAST_RETAINED))
     last = directory.latest_commit()
-    keeper.load(BEFORE_THE_FIRST if last is None else last)
+    manager.load(BEFORE_THE_FIRST if last is None else last)
     # A writer that is started again still has the steps of its earlier run.
-    each_batch.before = [*(s for s in each_batch.before if not _is_step(s)), keeper.before]
-    each_batch.after = [*(s for s in each_batch.after if not _is_step(s)), keeper.after]
-    return keeper
+    each_batch.before = [*(s for s in each_batch.before if not _is_ours(s)), manager.before]
+    each_batch.after = [*(s for s in each_batch.after if not _is_ours(s)), manager.after]
+    return manager
 
 
-def _is_step(step: Step) -> bool:
-    return isinstance(getattr(step, "__self__", None), StateKeeper)
+def _is_ours(step: BatchStep) -> bool:
+    return isinstance(getattr(step, "__self__", None), StateManager)
 
 
-class StateKeeper:
+class StateManager:
     """Manages the states of one query.
 
     `before` and `after` run inside its batches, `load` before its first batch or in one. `operators` and
@@ -97,7 +97,7 @@ class StateKeeper:
         query: str,
         directory: CheckpointDir,
         states: Sequence[State],
-        dealt: Mapping[str, Sequence[str]],
+        assigned: Mapping[str, Sequence[str]],
         retained: int,
     ) -> None:
         self.failure: StreamJobError | None = None
@@ -106,7 +106,7 @@ class StateKeeper:
         self._folder = f"{directory.uri}/{formats.FOLDER}"
         self._states = tuple(states)
         self._retained = retained
-        self._initial: Entries = {s.name: tuple(dealt.get(s.name, s.hold())) for s in states}
+        self._initial: Entries = {s.name: tuple(assigned.get(s.name, s.hold())) for s in states}
         self._numbers: set[int] = set()  # batch numbers of the state files
         self._batch = BEFORE_THE_FIRST
         self._saved: Entries = {}  # in the newest file
@@ -201,12 +201,12 @@ class StateKeeper:
 class _Noting:
     """Records an error raised in the block: on its way through the JVM, only a stack trace is left of it."""
 
-    def __init__(self, keeper: StateKeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, manager: StateManager) -> None:
+        self._manager = manager
 
     def __enter__(self) -> None:
-        self._keeper.failure = None
+        self._manager.failure = None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, StreamJobError):
-            self._keeper.failure = error
+            self._manager.failure = error

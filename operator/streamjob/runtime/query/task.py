@@ -27,7 +27,7 @@ from ..spark.sources.source_log import left_at
 from ..spark.stream_writer import BatchFunction
 from ..storage.hadoop import HadoopFiles
 from .bounded_input import InputEnd
-from .driver_state import StateKeeper
+from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
 from .likeness import Likeness
@@ -90,7 +90,7 @@ class Stage:
     :param state: its shares at the start, as `ShardedStage.state` returns them. Those under `splits` shrink
         as the task reads.
     :param transactions: those of its sink, None if the sink is durable at each batch.
-    :param keeper: manages the state of its foreachBatch function, None if there is none.
+    :param state_manager: manages the state of its foreachBatch function, None if there is none.
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
     :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
@@ -109,7 +109,7 @@ class Stage:
         all_finished: bool = False,
         state: Mapping[str, tuple[str, ...]] | None = None,
         transactions: Transactions | None = None,
-        keeper: StateKeeper | None = None,
+        state_manager: StateManager | None = None,
         noted_ends: NotedEnds | None = None,
         manager: Any = None,
         exhausts: bool = False,
@@ -128,7 +128,7 @@ class Stage:
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions
-        self.keeper = keeper
+        self.state_manager = state_manager
         self.input_end = input_end
         self._noted_ends = noted_ends
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
@@ -167,7 +167,7 @@ class Stage:
             self.failed_by_itself = self.query is not None and self.query.exception() is not None
         except Exception:  # whatever py4j raises if the JVM does not answer
             return jvm_process.death(JVM_ENDS) or error
-        return error if self.keeper is None else self.keeper.failure or error
+        return error if self.state_manager is None else self.state_manager.failure or error
 
     def cut_short(self) -> None:
         """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""
@@ -264,7 +264,7 @@ class Stage:
         if self.transactions is not None:
             transactions = self.transactions.up_to(checkpoint)
             batch = batch if self.failure is not None else noted
-        state = {**self._state, **(self.keeper.as_of(batch) if self.keeper else {})}
+        state = {**self._state, **(self.state_manager.as_of(batch) if self.state_manager else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
         with self._noting:
@@ -285,7 +285,7 @@ class Stage:
         found = [OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators()]
         if splits.OPERATOR in self._state:
             found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
-        return (*found, *(self.keeper.operators(finished) if self.keeper else ()))
+        return (*found, *(self.state_manager.operators(finished) if self.state_manager else ()))
 
     def sample(self) -> None:
         """Update the figures. Costs one call into the JVM, and more only until the operators are known."""

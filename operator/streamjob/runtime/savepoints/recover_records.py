@@ -41,7 +41,7 @@ def known(
 
 
 def known_records(
-    files: HadoopFiles, config: DriverConfig, asked: int, own: Iterable[CheckpointRecord]
+    files: HadoopFiles, config: DriverConfig, reached: int, own: Iterable[CheckpointRecord]
 ) -> KnownRecords:
     """The result of `known`: the newest records that fit into one response.
 
@@ -55,7 +55,7 @@ def known_records(
         if size > LIMIT:
             break
         kept.append(found[number])
-    return KnownRecords(asked, tuple(reversed(kept)))
+    return KnownRecords(reached, tuple(reversed(kept)))
 
 
 def _of_savepoints(files: HadoopFiles, config: DriverConfig) -> list[CheckpointRecord]:

@@ -16,7 +16,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import Start, TaskPlan
 from ..query import driver_state
-from ..query.driver_state import StateKeeper
+from ..query.driver_state import StateManager
 from ..query.edges import Channel
 from ..query.endpoints import NotedEnds
 from ..query.task import Engine, Stage, TaskName
@@ -60,7 +60,7 @@ class Entry:
     :param finished: the restored checkpoint marks the task as finished, so it is not started (row 10).
     :param description: where the task starts, for the log.
     :param transactions: those of the restored checkpoint, to be committed if they are not.
-    :param keeper: manages the driver-side state that the script declared for the query, None if it declared
+    :param state_manager: manages the driver-side state that the script declared for the query, None if it declared
         none.
     :param told: warnings for the user; the query starts all the same.
     :param ends: what the query reads and writes, None if that is not fully known.
@@ -73,7 +73,7 @@ class Entry:
     finished: bool
     description: str
     transactions: tuple[str, ...] = ()
-    keeper: StateKeeper | None = None
+    state_manager: StateManager | None = None
     told: tuple[Problem, ...] = ()
     ends: NotedEnds | None = None
     volatile: bool = False
@@ -152,7 +152,7 @@ def enter(
     going.note()
     finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
-    keeper = driver_state.keep(directory, task.name, written.each_batch, plan.state)
+    state_manager = driver_state.keep(directory, task.name, written.each_batch, plan.state)
     return Entry(
         directory,
         # True if an earlier epoch began to fire the max watermark, which cannot be undone.
@@ -160,7 +160,7 @@ def enter(
         finished,
         description,
         transactions,
-        keeper,
+        state_manager,
         (*told, *([moved] if moved else []), *([_not_replayable(task.name)] if sockets else [])),
         going.ends,
         volatile,

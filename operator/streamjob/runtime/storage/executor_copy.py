@@ -22,7 +22,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from ..jvm.errors import one_line
-from .executor_task import Batch, Done, Order, Witness, copy_batches
+from .executor_task import Batch, CopyOrder, Done, Witness, copy_batches
 from .hadoop import CopiedFile, HadoopFiles
 from .local_disk import path_of
 from .parallel import Progress
@@ -49,11 +49,11 @@ def worth_it(master: str, executors: int, total: int) -> bool:
     return apart and executors > 0 and total >= ENOUGH
 
 
-def deal(orders: Iterable[Order], slots: int) -> list[Batch]:
+def batched(orders: Iterable[CopyOrder], slots: int) -> list[Batch]:
     """Distribute the files to batches of about equal size: largest file first, each to the smallest batch."""
     waiting = sorted(orders, key=lambda o: -o.size)
     number = max(slots * BATCHES_PER_SLOT, -(-sum(o.size for o in waiting) // BATCH))
-    batches: list[list[Order]] = [[] for _ in range(min(number, len(waiting)))]
+    batches: list[list[CopyOrder]] = [[] for _ in range(min(number, len(waiting)))]
     least = [(0, n) for n in range(len(batches))]
     for order in waiting:
         size, n = least[0]
@@ -87,10 +87,10 @@ def copy(
     if not worth_it(context.master or "local", _executors(context), total):
         return {}
     source_of = {str(path_of(source)): source for source in wanted}
-    orders = [Order(str(path_of(s)), str(path_of(t)), size) for s, (t, size) in wanted.items()]
+    orders = [CopyOrder(str(path_of(s)), str(path_of(t)), size) for s, (t, size) in wanted.items()]
     seen = Witness(str(path_of(witness)), files.read_bytes(witness))
     try:
-        batches = deal(orders, context.defaultParallelism)
+        batches = batched(orders, context.defaultParallelism)
     except _GONE:
         return {}
     found = _run(context, batches, seen, check, progress)

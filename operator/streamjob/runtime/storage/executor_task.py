@@ -15,7 +15,7 @@ from . import local_disk
 
 
 @dataclass(frozen=True)
-class Order:
+class CopyOrder:
     """One file to copy.
 
     :param source: a path, the same on the driver and on executors, as is `target`.
@@ -54,7 +54,7 @@ class Witness:
     content: bytes
 
 
-Batch = tuple[Order, ...]
+Batch = tuple[CopyOrder, ...]
 
 
 def copy_batches(witness: Witness, batches: Iterable[Batch]) -> Iterator[Done]:
@@ -73,7 +73,7 @@ def copy_batches(witness: Witness, batches: Iterable[Batch]) -> Iterator[Done]:
         yield _copy(order) if same else _failed(order, f"an executor does not see {witness.path}")
 
 
-def _copy(order: Order) -> Done:
+def _copy(order: CopyOrder) -> Done:
     target = Path(order.target)
     # Named as a shared file is, so that a sweep deletes it if it is left over.
     scratch = target.with_name(f"{uuid.uuid4().hex}-0")
@@ -86,5 +86,5 @@ def _copy(order: Order) -> Done:
         return _failed(order, f"{order.source}: {e.strerror or type(e).__name__}")
 
 
-def _failed(order: Order, why: str) -> Done:
+def _failed(order: CopyOrder, why: str) -> Done:
     return Done(order.source, order.target, failed=why)

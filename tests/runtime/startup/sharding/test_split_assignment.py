@@ -89,7 +89,7 @@ def topic(partitions: int) -> list[str]:
 def kafka(stage: ShardedStage, partitions: int) -> list[list[list[object]]]:
     """The entries of each task, as its query is about to start with them."""
     every = range(stage.parallelism)
-    found = [[json.loads(e) for e in stage.deal(i, "kafka:t", lambda: topic(partitions))] for i in every]
+    found = [[json.loads(e) for e in stage.assign(i, "kafka:t", lambda: topic(partitions))] for i in every]
     stage.prepare()
     return found
 
@@ -100,11 +100,11 @@ def starts(stage: ShardedStage) -> list[Start]:
 
 def test_row9_a_new_stage_is_dealt_evenly_and_the_deal_is_remembered(job: Job) -> None:
     first = job.stage(2)
-    assert [list(first.deal(i, "files", lambda: ["a", "b", "c"])) for i in range(2)] == [["a", "b"], ["c"]]
+    assert [list(first.assign(i, "files", lambda: ["a", "b", "c"])) for i in range(2)] == [["a", "b"], ["c"]]
     assert not job.files.exists(f"{job.root}/in"), "nothing is written before a query starts"
     first.prepare()
     again = job.stage(2)
-    assert list(again.deal(0, "files", lambda: ["0", "a", "b", "c"])) == ["a", "b"], "other files by now"
+    assert list(again.assign(0, "files", lambda: ["0", "a", "b", "c"])) == ["a", "b"], "other files by now"
     assert starts(again) == [Start.NEW, Start.NEW]
     assert again.location(1) == f"{job.root}/in/1"
 
@@ -180,15 +180,17 @@ def test_row9_keyed_state_and_unknown_positions_keep_the_parallelism(job: Job) -
     names = job.stage(2)
     job.record = None
     names = job.stage(2)
-    names.deal(0, "names", lambda: ["eu", "us", "asia"])
+    names.assign(0, "names", lambda: ["eu", "us", "asia"])
     assert names.state(0) == {"names": ("eu", "us")}
     job.checkpoint(2, names)
     with pytest.raises(StateCannotMove):
         job.stage(3).plan  # noqa: B018
     same = job.stage(2)
-    assert list(same.deal(1, "names", lambda: ["asia", "us", "eu"])) == ["asia"], "as they were dealt before"
+    assert list(same.assign(1, "names", lambda: ["asia", "us", "eu"])) == ["asia"], (
+        "as they were dealt before"
+    )
     with pytest.raises(BadShards, match="africa"):
-        job.stage(2).deal(0, "names", lambda: ["eu", "us", "asia", "africa"])
+        job.stage(2).assign(0, "names", lambda: ["eu", "us", "asia", "africa"])
 
 
 def test_row9_splits_that_nobody_would_read_are_refused(job: Job) -> None:
@@ -201,21 +203,21 @@ def test_row9_splits_that_nobody_would_read_are_refused(job: Job) -> None:
     assert kafka(job.stage(2), 2) == [[["t", 0, 1]], [["t", 1, None]]]
     uneven = job.stage(2)
     kafka(uneven, 2)
-    uneven.deal(0, "kafka:u", lambda: topic(2))
+    uneven.assign(0, "kafka:u", lambda: topic(2))
     uneven.begin(0)
     with pytest.raises(BadShards, match="shard 1 of stage 'in' does not read kafka:u"):
         uneven.begin(1)
     with pytest.raises(BadShards, match="shard 0 of stage 'in' does not read kafka:v"):
-        uneven.deal(1, "kafka:v", lambda: topic(2))
+        uneven.assign(1, "kafka:v", lambda: topic(2))
     other = job.stage(3)
-    other.deal(0, "kafka:u", lambda: topic(0))
+    other.assign(0, "kafka:u", lambda: topic(0))
     with pytest.raises(StateCannotMove, match="kafka:t"):
         other.begin(0)
 
 
 def test_row9_the_files_of_a_finished_stage_are_not_dealt_anew(job: Job) -> None:
     stage = job.stage(2)
-    stage.deal(0, "files", lambda: ["a", "b"])
+    stage.assign(0, "files", lambda: ["a", "b"])
     job.record = CheckpointRecord(
         1,
         1,
@@ -235,7 +237,7 @@ def test_row9_the_files_of_a_finished_stage_are_not_dealt_anew(job: Job) -> None
         ),
     )
     more = job.stage(3)
-    assert [list(more.deal(i, "files", lambda: ["a", "b"])) for i in range(3)] == [[], [], []]
+    assert [list(more.assign(i, "files", lambda: ["a", "b"])) for i in range(3)] == [[], [], []]
     more.begin(0)
 
 
@@ -274,7 +276,7 @@ def test_row9_what_a_file_source_has_read_up_to_a_batch(job: Job) -> None:
 
 
 def test_without_the_runtime_each_shard_has_its_even_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "_dealer", Alone())
+    monkeypatch.setattr(shards, "_assigner", Alone())
     found = shards.shards("flights", 3)
     assert [s.name for s in found] == ["flights/0", "flights/1", "flights/2"]
     assert [s.splits(["a", "b", "c", "d"]) for s in found] == [("a", "b"), ("c",), ("d",)]

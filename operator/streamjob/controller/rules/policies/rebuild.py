@@ -40,7 +40,7 @@ def rebuild(c: Context) -> Decision | None:
     if driver.phase not in (DriverPhase.RUNNING, DriverPhase.TERMINATING) or driver.epoch != c.status.epoch:
         return None
     reached = c.status.checkpoint.latest if c.status.checkpoint else 0
-    if driver.known is None or driver.known.asked != reached:
+    if driver.known is None or driver.known.reached != reached:
         asked = RecordsRequest(c.status.epoch, reached)
         return None if asked.token in c.observed.acknowledged else Decision(c.status, (AskForRecords(asked),))
     index = _index(c.observed.job.metadata.uid, driver)

@@ -26,8 +26,8 @@ from ..observed import Observed
 
 def tidy(c: Context) -> tuple[Action, ...]:
     """The next step; none while a savepoint request is pending. The driver must be running."""
-    index, driver, asked = c.observed.index, c.observed.driver, c.status.savepoint_request
-    if index is None or driver is None or (asked is not None and not asked.over):
+    index, driver, request = c.observed.index, c.observed.driver, c.status.savepoint_request
+    if index is None or driver is None or (request is not None and not request.over):
         return ()
     if c.observed.restored_from is None:
         return ()  # not looked up, because nothing was about to be deleted

@@ -51,13 +51,13 @@ def follow(c: Context) -> Context:
 
 def request_to_send(c: Context) -> tuple[SendSavepoint, ...]:
     """The request to send to the running driver, if it has not received it yet."""
-    asked, driver = c.status.savepoint_request, c.observed.driver
-    if asked is None or asked.over or driver is None or asked.request_id in c.observed.acknowledged:
+    request, driver = c.status.savepoint_request, c.observed.driver
+    if request is None or request.over or driver is None or request.request_id in c.observed.acknowledged:
         return ()
-    if driver.savepoint is not None and driver.savepoint.request_id == asked.request_id:
+    if driver.savepoint is not None and driver.savepoint.request_id == request.request_id:
         return ()
-    left = max((moment(asked.deadline) - c.now).total_seconds(), 1.0)
-    return (SendSavepoint(SavepointRequest(asked.request_id, c.status.epoch, asked.savepoint, left)),)
+    left = max((moment(request.deadline) - c.now).total_seconds(), 1.0)
+    return (SendSavepoint(SavepointRequest(request.request_id, c.status.epoch, request.savepoint, left)),)
 
 
 def requeue_for(decision: Decision, c: Context) -> Decision:
@@ -86,47 +86,47 @@ def requeue_for(decision: Decision, c: Context) -> Decision:
 
 def _come_to(c: Context) -> Status:
     """The status with the outcome or the progress of the request."""
-    asked, report = c.status.savepoint_request, c.observed.report
-    if asked is None or asked.checkpoint is not None:
+    request, report = c.status.savepoint_request, c.observed.report
+    if request is None or request.checkpoint is not None:
         return c.status
     records = c.observed.index.checkpoints if c.observed.index else ()
-    record = next((r for r in records if r.request_id == asked.request_id), None)
+    record = next((r for r in records if r.request_id == request.request_id), None)
     reported = report.savepoint if report is not None and report.savepoint is not None else None
     if record is not None:
         # Also one that was given up: late, but there.
-        return _with(c.status, asked, checkpoint=record.checkpoint, progress=None, failure=None)
-    if asked.failure is not None:
+        return _with(c.status, request, checkpoint=record.checkpoint, progress=None, failure=None)
+    if request.failure is not None:
         return c.status
-    reported = reported if reported is not None and reported.request_id == asked.request_id else None
+    reported = reported if reported is not None and reported.request_id == request.request_id else None
     problem = (
         f"{reported.problem.message}. {reported.problem.remedy}".rstrip(". ")
         if reported and reported.problem
         else None
     )
     if reported is not None and reported.over and reported.completed is None:
-        return _with(c.status, asked, progress=None, failure=problem or "the driver gave it up")
-    if c.now >= moment(asked.deadline) + GRACE:
+        return _with(c.status, request, progress=None, failure=problem or "the driver gave it up")
+    if c.now >= moment(request.deadline) + GRACE:
         return _with(
-            c.status, asked, progress=None, failure=problem or f"it was not done until {asked.deadline}"
+            c.status, request, progress=None, failure=problem or f"it was not done until {request.deadline}"
         )
-    return _with(c.status, asked, progress=problem or (reported.progress if reported else None) or None)
+    return _with(c.status, request, progress=problem or (reported.progress if reported else None) or None)
 
 
 def _not_running(c: Context, s: Status) -> Status:
     """The status of a job that is to end, or has ended. A live driver that has the request reports the
     outcome itself; any other request fails here, and so does a new trigger.
     """
-    spec, asked, driver = c.observed.job.spec.savepoint, s.savepoint_request, c.observed.driver
-    why = "the job is asked to end, with a savepoint of its own"
+    spec, request, driver = c.observed.job.spec.savepoint, s.savepoint_request, c.observed.driver
+    why = "the job is request to end, with a savepoint of its own"
     if c.desired is DesiredState.CANCEL:
         why = "the job was cancelled"
     elif c.desired is DesiredState.RUN:
         why = "the job has ended"
-    if asked is not None and not asked.over:
+    if request is not None and not request.over:
         lives = c.observed.pod is not None and not c.observed.pod.terminated
         heard = driver.savepoint if driver is not None else None
-        if not lives or heard is None or heard.request_id != asked.request_id:
-            s = _with(s, asked, progress=None, failure=why)
+        if not lives or heard is None or heard.request_id != request.request_id:
+            s = _with(s, request, progress=None, failure=why)
     if not _free(c, s):
         return s.model_copy(update={"next_savepoint_at": None})
     if spec.nonce is not None and spec.nonce != s.savepoint_nonce:
@@ -139,8 +139,8 @@ def _free(c: Context, s: Status) -> bool:
     written before the next request replaces it.
     """
     return all(
-        asked is None or asked.over
-        for asked in (s.savepoint_request, c.observed.job.status.savepoint_request)
+        request is None or request.over
+        for request in (s.savepoint_request, c.observed.job.status.savepoint_request)
     )
 
 
@@ -172,7 +172,7 @@ def _ask(c: Context, s: Status, cause: SavepointCause, name: str, failure: str |
     same one.
     """
     request_id = SAVEPOINT_ID + name
-    asked = SavepointRequestStatus(
+    request = SavepointRequestStatus(
         request_id=request_id,
         cause=cause,
         requested_at=timestamp(c.now),
@@ -180,11 +180,11 @@ def _ask(c: Context, s: Status, cause: SavepointCause, name: str, failure: str |
         savepoint=names.savepoint(c.observed.job, request_id),
         failure=failure,
     )
-    return s.model_copy(update={"savepoint_request": asked})
+    return s.model_copy(update={"savepoint_request": request})
 
 
-def _with(s: Status, asked: SavepointRequestStatus, **changes: object) -> Status:
-    return s.model_copy(update={"savepoint_request": asked.model_copy(update=changes)})
+def _with(s: Status, request: SavepointRequestStatus, **changes: object) -> Status:
+    return s.model_copy(update={"savepoint_request": request.model_copy(update=changes)})
 
 
 def _compact(at: datetime) -> str:

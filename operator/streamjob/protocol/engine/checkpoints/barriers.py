@@ -33,7 +33,7 @@ class Barriers:
         }
 
     @property
-    def through(self) -> bool:
+    def all_passed(self) -> bool:
         """Whether every snapshot has been taken."""
         return not self._left
 
@@ -45,7 +45,7 @@ class Barriers:
         """Whether the task has yet to take its snapshot, asked for or not."""
         return task in self._left.get(parse_task_id(task)[0], ())
 
-    def asked(self, task: str) -> bool:
+    def is_aligned(self, task: str) -> bool:
         """Whether all of the task's channels have the barrier and its snapshot has not been taken yet."""
         return self.waits_for(task) and self._unaligned[parse_task_id(task)[0]] == 0
 

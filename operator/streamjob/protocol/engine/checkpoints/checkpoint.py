@@ -150,13 +150,13 @@ class Checkpoint:
     @property
     def complete(self) -> bool:
         """Whether all snapshots have been taken."""
-        return self.barriers.through
+        return self.barriers.all_passed
 
     def begin(self) -> list[Effect]:
         return self._go_on(self.barriers.roots())
 
     def snapshot_taken(self, task: str, batch: int | None) -> list[Effect]:
-        if not self.barriers.asked(task) or not self.live[task].can_snapshot:
+        if not self.barriers.is_aligned(task) or not self.live[task].can_snapshot:
             return []
         self.batches[task] = batch
         return self._go_on(self.barriers.passed(task))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...lifecycle import TaskState
 from ...messages.commands import Mode, TerminationRequest
-from ...messages.driver_status import Step
+from ...messages.driver_status import TerminationStep
 from ..effects import AbortCheckpoint, Effect, StartTimer, Timer
 from ..termination import TaskTermination
 from .checkpoint import Checkpoint, Checkpointing, CheckpointRequest, Kind
@@ -57,9 +57,9 @@ class PendingCheckpoints:
         the answers.
         """
         c = self.pending.get(number)
-        if c is None or not c.barriers.asked(task):
+        if c is None or not c.barriers.is_aligned(task):
             return []
-        if any(o.number < number and o.barriers.asked(task) for o in self.pending.values()):
+        if any(o.number < number and o.barriers.is_aligned(task) for o in self.pending.values()):
             self._early[number, task] = batch
             return []
         return c.snapshot_taken(task, batch) + self._release()
@@ -224,4 +224,4 @@ class PendingCheckpoints:
     def _back_to_snapshot(self) -> None:
         for task in self._job.tasks.values():
             if task.state is TaskState.WAITING_FOR_FINAL_CP:
-                task.step = Step.SNAPSHOT
+                task.step = TerminationStep.SNAPSHOT

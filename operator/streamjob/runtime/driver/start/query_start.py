@@ -208,7 +208,7 @@ class Starter:
             all_finished=entry.finished if sharded is None else not sharded.plan.started,
             state=sharded.state(name.index) if sharded else None,
             transactions=transactions,
-            keeper=entry.keeper,
+            state_manager=entry.state_manager,
             noted_ends=entry.ends,
             manager=query_manager(writer),
             exhausts=said.exhausts,

@@ -33,7 +33,7 @@ class Going:
     :param written: what the script set on the writer.
     :param sink: where the query writes, None if that is not known.
     :param upstream: stages that write what the query reads.
-    :param dealt: the query is a shard: its input is a share of its stage's input.
+    :param is_shard: the query is a shard: its input is a share of its stage's input.
     """
 
     point: RestorePoint
@@ -43,7 +43,7 @@ class Going:
     written: Written
     sink: Channel | None
     upstream: Collection[str]
-    dealt: bool
+    is_shard: bool
 
     @cached_property
     def sources(self) -> list[Source] | None:
@@ -67,7 +67,7 @@ class Going:
         :raises QueryChanged: the query is not the one that wrote the checkpoint.
         :raises SourceGone: input that the query reads next is lost.
         """
-        fed = None if self.dealt else self._moved_along
+        fed = None if self.is_shard else self._moved_along
         told = refuse_changed(self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed)
         return told + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 

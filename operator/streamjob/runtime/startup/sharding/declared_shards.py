@@ -10,7 +10,7 @@ from .split_assignment import ShardedStage
 
 
 class DeclaredStages:
-    """The `shards.Dealer` of the runtime. It assigns splits and knows which queries are shards.
+    """The `shards.SplitAssigner` of the runtime. It assigns splits and knows which queries are shards.
 
     :param expect: called with a stage's uid and parallelism before any of its queries starts. It refuses the
         stage by raising.
@@ -26,7 +26,7 @@ class DeclaredStages:
         return uid in self._stages
 
     def declare(self, uid: str, parallelism: int) -> None:
-        """As `shards.Dealer.declare`. May be repeated with the same parallelism.
+        """As `shards.SplitAssigner.declare`. May be repeated with the same parallelism.
 
         :raises BadShards: the stage was declared with another parallelism.
         :raises StreamJobError: `expect` refuses the stage.
@@ -45,12 +45,12 @@ class DeclaredStages:
             shards = [Shard(uid, index, parallelism) for index in range(parallelism)]
             self._names.update({shard.name: shard for shard in shards})
 
-    def deal(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
-        """As `shards.Dealer.deal`.
+    def assign(self, shard: Shard, key: str, all_of: Callable[[], Entries]) -> Entries:
+        """As `shards.SplitAssigner.assign`.
 
         :raises StreamJobError: the stage cannot start with these splits.
         """
-        return self._stages[shard.uid].deal(shard.index, key, all_of)
+        return self._stages[shard.uid].assign(shard.index, key, all_of)
 
     def find(self, name: str | None) -> tuple[Shard, ShardedStage] | None:
         """The shard and the stage of the query with this name. None if the query is a stage of its own."""

@@ -62,10 +62,10 @@ class ShardedStage:
         self.parallelism = parallelism
         self._points = points
         self._open = files
-        self._dealt: dict[str, Shares] = {}
+        self._assigned: dict[str, Shares] = {}
         self._taken: set[tuple[int, str]] = set()
         self._begun: set[int] = set()
-        self._to_store: dict[str, Shares] = {}  # those of `_dealt` that are new
+        self._to_store: dict[str, Shares] = {}  # those of `_assigned` that are new
         self._prepared = False
         self._preparing = threading.Lock()  # shards may start at the same time
 
@@ -180,28 +180,28 @@ class ShardedStage:
 
     # --- shares -----------------------------------------------------------------------------------------------
 
-    def deal(self, index: int, key: str, all_of: Callable[[], Entries]) -> Entries:
-        """As `shards.Dealer.deal`.
+    def assign(self, index: int, key: str, all_of: Callable[[], Entries]) -> Entries:
+        """As `shards.SplitAssigner.assign`.
 
         :raises BadShards: there are splits that no task has been assigned, or a task has already started
             without this input.
         """
-        if key not in self._dealt:
+        if key not in self._assigned:
             if self._begun:
                 raise self._not_taken(min(self._begun), key)
-            self._dealt[key] = self._shares(key, all_of)
+            self._assigned[key] = self._shares(key, all_of)
         self._taken.add((index, key))
-        return self._dealt[key][index]
+        return self._assigned[key][index]
 
     def state(self, index: int) -> dict[str, tuple[str, ...]]:
         """The task's shares as the state of its record: list state under `splits.OPERATOR`, and `names`."""
         task = self.plan.tasks[index]
         if task.start is Start.FINISHED and task.record is not None:
             return task.record.state
-        found = {NAMES: tuple(self._dealt[NAMES][index])} if NAMES in self._dealt else {}
-        keys = [key for key in self._dealt if key != NAMES]
+        found = {NAMES: tuple(self._assigned[NAMES][index])} if NAMES in self._assigned else {}
+        keys = [key for key in self._assigned if key != NAMES]
         if keys:
-            found[splits.OPERATOR] = tuple(e for key in keys for e in self._dealt[key][index])
+            found[splits.OPERATOR] = tuple(e for key in keys for e in self._assigned[key][index])
         return found
 
     def begin(self, index: int) -> None:
@@ -210,14 +210,14 @@ class ShardedStage:
         :raises BadShards: the task does not read an input that other tasks read.
         :raises StateCannotMove: the parallelism changed, and the tasks do not read all remaining splits.
         """
-        for key in self._dealt:
+        for key in self._assigned:
             if (index, key) not in self._taken:
                 raise self._not_taken(index, key)
         self._begun.add(index)
         if not any(t.start is Start.REDISTRIBUTED for t in self.plan.tasks):
             return
-        missing = sorted({splits.key(e) for e in self._everything()} - set(self._dealt))
-        if missing or not set(self._dealt) - {NAMES}:
+        missing = sorted({splits.key(e) for e in self._everything()} - set(self._assigned))
+        if missing or not set(self._assigned) - {NAMES}:
             raise StateCannotMove(
                 f"stage {self.uid!r} has another parallelism, and its tasks take nothing of what is left to read"
                 + (f" of {', '.join(missing)}" if missing else ""),
