@@ -1,0 +1,427 @@
+"""The objects of a job: what the operator relies on is there whatever the user's template says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from streamjob.controller.objects import certs, names, owned
+from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.objects.executor_template import executor_template
+from streamjob.controller.rules.driver_config import driver_config
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import CheckpointRecord, TaskRecord
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import TLS_NAME
+from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.protocol.messages.final_report import report
+from streamjob.runtime.process.config import load
+
+from ..factories import UID, driver, index, job, ran, record
+
+VOLUMES = [
+    {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}},
+    {"name": "app", "configMap": {"name": "app", "items": [{"key": "orders.py", "path": "orders.py"}]}},
+    {"name": "shared", "nfs": {"server": "files", "path": "/exports"}},
+]
+MOUNTS = [
+    {"name": "data", "mountPath": "/data"},
+    {"name": "app", "mountPath": "/app", "readOnly": True},
+    {"name": "shared", "mountPath": "/shared", "subPath": "orders"},
+]
+
+
+def config(epoch: int = 1, started: int = 0, known: Any = None, **spec: Any) -> DriverConfig:
+    return driver_config(job(**spec), known, epoch, started, None)
+
+
+def pod(**spec: Any) -> Any:
+    made = driver_pod(job(**spec), config(**spec))
+    json.dumps(made)
+    return made
+
+
+def container(made: Any) -> Any:
+    (only,) = [c for c in made["spec"]["containers"] if c["name"] == "driver"]
+    return only
+
+
+def env(made: Any) -> dict[str, Any]:
+    listed = container(made)["env"]
+    assert len({e["name"] for e in listed}) == len(listed)
+    return {e["name"]: e for e in listed}
+
+
+def test_the_driver_is_told_everything_in_its_environment() -> None:
+    told = codec.loads(DriverConfig, env(pod())["STREAMJOB_CONFIG"]["value"])
+    assert told == config()
+    assert told.checkpoints == f"file:///data/cp/shop-orders-{UID[:8]}"
+    assert told.eviction_savepoint == f"file:///data/sp/shop-orders-{UID[:8]}/eviction-1"
+    assert told.grace == 60
+
+
+def test_names_labels_and_owner() -> None:
+    meta = pod()["metadata"]
+    assert meta["name"] == "orders-driver-1"
+    assert meta["labels"] == {
+        "app.kubernetes.io/name": "spark",
+        "app.kubernetes.io/instance": "orders",
+        "app.kubernetes.io/component": "driver",
+        "app.kubernetes.io/managed-by": "streamjob",
+        "app.kubernetes.io/part-of": "streamjob",
+        "spark-role": "driver",
+        "spark-app-selector": f"orders-{UID[:8]}-1",
+        "streamjob.dev/job": "orders",
+        "streamjob.dev/uid": UID,
+        "streamjob.dev/epoch": "1",
+        "streamjob.dev/component": "driver",
+    }
+    (owner,) = meta["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["kind"]) == (UID, True, "StreamJob")
+
+
+def test_executors_have_the_same_application_as_their_driver() -> None:
+    """Spark labels them with spark.app.id."""
+    spec: dict[str, Any] = {"executor": {"instances": 1}}
+    label = lambda made: made["metadata"]["labels"]["spark-app-selector"]  # noqa: E731
+    assert label(pod(**spec)) == config(**spec).spark_conf["spark.app.id"]
+    assert config(2, **spec).spark_conf["spark.app.id"] != config(1, **spec).spark_conf["spark.app.id"]
+    assert label(pod(**spec, sparkConf={"spark.app.id": "mine"})) == "mine"
+    longest = f"{'a' * 40}-{UID[:8]}-1234567890"
+    assert len(longest) <= 63
+
+
+def test_the_recommended_labels_are_on_everything_and_a_template_may_say_otherwise() -> None:
+    executors = executor_template(job(), 1)["metadata"]["labels"]
+    assert executors["app.kubernetes.io/component"] == "executor"
+    assert (
+        owned.config_map(job(), index(), None)["metadata"]["labels"]["app.kubernetes.io/instance"] == "orders"
+    )
+    template = {"metadata": {"labels": {"app.kubernetes.io/part-of": "shop"}}}
+    assert pod(driver={"template": template})["metadata"]["labels"]["app.kubernetes.io/part-of"] == "shop"
+
+
+def test_it_is_locked_down() -> None:
+    spec = pod()["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = container({"spec": spec})["securityContext"]
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    (control,) = [v for v in spec["volumes"] if v["name"] == "streamjob-control"]
+    assert control["secret"] == {"secretName": "orders-control", "defaultMode": 0o440}
+    assert spec["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(("instances", "token"), [(0, False), (2, True)])
+def test_only_a_driver_with_executors_may_call_the_api(instances: int, token: bool) -> None:
+    assert pod(executor={"instances": instances})["spec"]["automountServiceAccountToken"] is token
+
+
+def test_no_secret_is_in_the_pods_own_description() -> None:
+    """Whoever may look at pods may not look at Secrets: the token is a file, and `ps` shows its place at most."""
+    made = pod(executor={"instances": 1})
+    assert not [e for e in container(made)["env"] if "secretKeyRef" in str(e)]
+    assert "token" not in str(container(made)["args"]) + str(container(made)["env"])
+    (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == "streamjob-control"]
+    assert mount["readOnly"] is True
+    executors = executor_template(job(executor={"instances": 1}), 1)
+    assert "control" not in str(executors), "executors run the same code and need no say over their driver"
+
+
+def test_memory_is_the_heap_and_what_python_needs() -> None:
+    resources = container(pod(driver={"memory": "2Gi", "cores": 3}))["resources"]
+    assert resources["requests"] == {"cpu": "3", "memory": f"{2048 + 819}Mi"}
+    assert resources["limits"] == {"memory": f"{2048 + 819}Mi"}
+    assert container(pod())["resources"]["limits"] == {"memory": f"{1024 + 409}Mi"}
+
+
+def test_a_template_adds_and_overrides_defaults() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "spark", "operator": "Exists"}],
+            "volumes": [{"name": "extra", "emptyDir": {}}],
+            "containers": [
+                {
+                    "name": "driver",
+                    "resources": {"requests": {"cpu": "100m"}},
+                    "volumeMounts": [
+                        {"name": "extra", "mountPath": "/extra"},
+                        {"name": "extra", "mountPath": "/more", "subPath": "more"},
+                    ],
+                },
+                {"name": "sidecar", "image": "sidecar:1"},
+            ],
+        },
+    }
+    made = pod(driver={"template": template})
+    assert made["metadata"]["labels"]["team"] == "a"
+    assert made["metadata"]["annotations"]["note"] == "x"
+    assert made["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert container(made)["resources"]["requests"]["cpu"] == "100m"
+    assert "memory" in container(made)["resources"]["requests"]
+    assert {"/extra", "/more", "/tmp", "/var/run/streamjob"} <= {
+        m["mountPath"] for m in container(made)["volumeMounts"]
+    }
+    assert {c["name"] for c in made["spec"]["containers"]} == {"driver", "sidecar"}
+
+
+def test_a_template_does_not_take_away_what_the_operator_relies_on() -> None:
+    template = {
+        "metadata": {"name": "mine", "labels": {names.LABEL_UID: "other", names.LABEL_COMPONENT: "web"}},
+        "spec": {
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 0,
+            "volumes": [{"name": "streamjob-control", "secret": {"secretName": "other"}}],
+            "containers": [
+                {
+                    "name": "driver",
+                    "image": "other",
+                    "args": ["sh"],
+                    "env": [
+                        {
+                            "name": "STREAMJOB_CONFIG",
+                            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                        }
+                    ],
+                }
+            ],
+        },
+    }
+    made, plain = pod(driver={"template": template}), pod()
+    assert made["metadata"]["name"] == plain["metadata"]["name"]
+    assert made["metadata"]["labels"] == plain["metadata"]["labels"]
+    assert made["spec"]["restartPolicy"] == "Never"
+    assert made["spec"]["terminationGracePeriodSeconds"] == 60
+    assert container(made)["args"] == ["python", "-m", "streamjob.runtime"]
+    assert container(made)["image"] == "orders:1"
+    assert set(env(made)["STREAMJOB_CONFIG"]) == {"name", "value"}
+    (control,) = [v for v in made["spec"]["volumes"] if v["name"] == "streamjob-control"]
+    assert control["secret"]["secretName"] == "orders-control"
+
+
+def test_the_users_environment() -> None:
+    application = {
+        "file": "/a.py",
+        "env": [
+            {"name": "HOME", "value": "/home/me"},
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ],
+    }
+    found = env(pod(application=application))
+    assert found["HOME"] == {"name": "HOME", "value": "/home/me"}
+    assert found["KEY"]["valueFrom"] == {"secretKeyRef": {"name": "s", "key": "k"}}
+
+
+def test_variables_from_everywhere_that_kubernetes_knows() -> None:
+    listed: list[dict[str, Any]] = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": False}}},
+        {"name": "C", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]
+    sources = [
+        {"configMapRef": {"name": "c"}},
+        {"prefix": "DB_", "secretRef": {"name": "s", "optional": True}},
+    ]
+    theirs = {"secretRef": {"name": "of-the-template"}}
+    template = {"spec": {"containers": [{"name": "driver", "envFrom": [theirs]}]}}
+    made = pod(
+        application={"file": "/a.py", "env": listed, "envFrom": sources}, driver={"template": template}
+    )
+    assert [env(made)[e["name"]] for e in listed] == listed
+    assert container(made)["envFrom"] == [theirs, *sources]
+    assert "envFrom" not in container(pod())
+
+
+def test_only_the_names_of_secrets_are_handed_on() -> None:
+    """Whoever reads pods reads the specification in the annotation, and the configuration in the variable."""
+    reference = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "secret"}}}
+    application = {"file": "/a.py", "env": [reference], "envFrom": [{"secretRef": {"name": "db"}}]}
+    made = pod(application=application, executor={"instances": 1})
+    assert "secretKeyRef" not in env(made)["STREAMJOB_CONFIG"]["value"]
+    kept = json.loads(made["metadata"]["annotations"][names.ANNOTATION_SPECIFICATION])["application"]
+    assert kept == application
+
+
+def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
+    storage = {
+        "checkpoints": "/data/cp",
+        "savepoints": "/data/sp",
+        "volumes": VOLUMES,
+        "volumeMounts": MOUNTS,
+    }
+    spec: dict[str, Any] = {"storage": storage, "executor": {"instances": 2}}
+    template = json.loads(config(**spec).executor_template or "{}")
+    for made in (pod(**spec), template):
+        (first,) = [
+            c for c in made["spec"]["containers"] if c["name"] in ("driver", "spark-kubernetes-executor")
+        ]
+        assert [m for m in first["volumeMounts"] if m in MOUNTS] == MOUNTS
+        assert [v for v in made["spec"]["volumes"] if v in VOLUMES] == VOLUMES
+    assert template["metadata"]["labels"][names.LABEL_COMPONENT] == "executor"
+    assert template["spec"]["automountServiceAccountToken"] is False
+
+
+def test_local_mode() -> None:
+    conf = config().spark_conf
+    assert conf["spark.master"] == "local[*]"
+    assert conf["spark.driver.memory"] == "1024m"
+    assert config().executor_template is None
+    assert not [k for k in conf if "kubernetes" in k]
+
+
+def test_executors_are_sparks_own() -> None:
+    conf = config(epoch=3, executor={"instances": 2, "cores": 4, "memory": "3Gi"}).spark_conf
+    assert conf["spark.master"] == "k8s://https://kubernetes.default.svc"
+    assert conf["spark.kubernetes.driver.pod.name"] == "orders-driver-3"
+    assert conf["spark.kubernetes.executor.podNamePrefix"] == "orders-3"
+    assert (conf["spark.executor.instances"], conf["spark.executor.cores"]) == ("2", "4")
+    assert conf["spark.executor.memory"] == "3072m"
+
+
+def test_a_part_of_a_core_is_requested_and_runs_one_task() -> None:
+    assert container(pod(driver={"cores": "250m"}))["resources"]["requests"]["cpu"] == "250m"
+    conf = config(executor={"instances": 1, "cores": "250m"}).spark_conf
+    assert conf["spark.executor.cores"] == "1"
+    assert conf["spark.kubernetes.executor.request.cores"] == "250m"
+    mine = {"spark.kubernetes.executor.request.cores": "100m"}
+    conf = config(executor={"instances": 1, "cores": 2}, sparkConf=mine).spark_conf
+    assert conf["spark.kubernetes.executor.request.cores"] == "100m"
+
+
+def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:
+    conf = config(executor={"instances": 1}).spark_conf
+    assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == ("7078", "7079")
+    assert (
+        config(executor={"instances": 1}, sparkConf={"spark.driver.port": "1"}).spark_conf[
+            "spark.driver.port"
+        ]
+        == "1"
+    )
+
+
+def test_the_users_configuration_wins_except_where_control_would_be_lost() -> None:
+    mine = {
+        "spark.app.name": "mine",
+        "spark.master": "yarn",
+        "spark.kubernetes.executor.disableConfigMap": "false",
+    }
+    conf = config(sparkConf=mine, executor={"instances": 1}).spark_conf
+    assert conf["spark.app.name"] == "mine"
+    assert conf["spark.kubernetes.executor.disableConfigMap"] == "false"
+    assert conf["spark.master"].startswith("k8s://")
+
+
+@pytest.mark.parametrize(
+    ("started", "latest", "exact"),
+    [
+        (1, record(1, 1), True),
+        (2, record(1, 1), False),  # a driver has run since
+        (1, record(1, 1, scenario=None), False),  # taken while it ran on
+        (1, record(1, 1, Scenario.DRAIN), True),
+    ],
+)
+def test_exact_only_if_nothing_ran_since(started: int, latest: Any, exact: bool) -> None:
+    assert config(3, started, index(latest)).restore.exact is exact
+
+
+def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
+    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
+    assert config(**spec).restore.savepoint == "file:///data/sp/x"
+    assert config(2, 1, index(record()), **spec).restore.savepoint is None
+
+
+def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
+    """Also by one that goes on from the job's own checkpoint, as after an upgrade."""
+    assert not config().restore.allow_non_restored_state
+    for source in ({}, {"savepoint": "file:///data/sp/x"}):
+        spec: dict[str, Any] = {"restoreFrom": {"allowNonRestoredState": True, **source}}
+        assert config(**spec).restore.allow_non_restored_state
+        later = config(2, 1, index(record()), **spec).restore
+        assert (later.allow_non_restored_state, later.savepoint) == (True, None)
+
+
+def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
+    status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
+    assert driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
+
+
+def large(tasks: int = 2_000) -> CheckpointRecord:
+    """Of a stage with so many shards."""
+    one = record()
+    (stage,) = one.stages
+    shards = tuple(
+        TaskRecord(n, f"s3a://streams/checkpoints/shop-orders-{UID[:8]}/windows/{n}", 7, finished=n % 2 == 0)
+        for n in range(tasks)
+    )
+    return replace(one, stages=(replace(stage, tasks=shards),))
+
+
+def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path: Path) -> None:
+    """Linux takes no variable above 128 KiB, so no driver started."""
+    latest = large()
+    assert len(codec.dumps(latest)) > 300 << 10
+    known = index(latest)
+    told = config(2, 1, known)
+    made = driver_pod(job(), told)
+    variable = env(made)["STREAMJOB_CONFIG"]["value"]
+    subprocess.run(["/bin/true"], env={"STREAMJOB_CONFIG": variable}, check=True)
+    assert len(json.dumps(made)) < 16 << 10
+    (volume,) = [v for v in made["spec"]["volumes"] if "configMap" in v]
+    assert volume["configMap"] == {
+        "name": "orders-checkpoints",
+        "optional": True,
+        "items": [{"key": "index.json", "path": "index.json"}],
+    }
+    (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == volume["name"]]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/var/run/streamjob-index", True)
+
+    (tmp_path / "index.json").write_text(owned.config_map(job(), known, None)["data"]["index.json"])
+    environment = {"STREAMJOB_CONFIG": variable, "STREAMJOB_INDEX": str(tmp_path / "index.json")}
+    assert load(environment) == told
+    assert "STREAMJOB_INDEX" not in env(made), "it is where the runtime looks by itself"
+
+
+def test_the_first_driver_has_no_index_to_read() -> None:
+    assert not [v for v in pod()["spec"]["volumes"] if "configMap" in v]
+
+
+def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
+    """The index has it without its stages then; their finished flags were lost, and their transactions."""
+    said = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large(100))))
+    assert said.completed is not None
+    assert said.completed.stages == ()
+    restore = config(2, 1, index(said.completed)).restore
+    assert (restore.latest, restore.recorded, restore.exact) == (None, large(100).savepoint, True)
+    assert config(2, 1, index(said.completed)).next_checkpoint == 2
+    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
+    assert config(2, 1, index(said.completed), **spec).restore.savepoint is None
+    later = config(3, 2, index(said.completed)).restore
+    assert (later.recorded, later.exact) == (large(100).savepoint, False)
+
+
+def test_certificate_and_token() -> None:
+    now = datetime.now(timezone.utc)
+    one, other = certs.new(now), certs.new(now)
+    assert one.token != other.token
+    assert len(one.token) >= 43
+    certificate = x509.load_pem_x509_certificate(one.certificate.encode())
+    assert certificate.not_valid_before_utc < now < certificate.not_valid_after_utc
+    assert certificate.not_valid_after_utc - now > timedelta(days=3650)
+    names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names_in_it.get_values_for_type(x509.DNSName) == [TLS_NAME]
+    made = owned.secret(job(), one)
+    assert set(made["stringData"]) == {"token", "tls.crt", "tls.key"}
+    assert made["metadata"]["name"] == "orders-control"

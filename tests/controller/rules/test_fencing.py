@@ -1,0 +1,41 @@
+"""A new term begins: what is written before anything else, so that an older controller's writes become conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamjob.controller.objects import names, owned
+from streamjob.controller.rules.actions import WriteIndex
+from streamjob.controller.rules.fencing import fence
+
+from ..factories import index, job, observed, ran, record
+
+
+def test_first_the_status_then_the_index_then_nothing() -> None:
+    """In one pass: a decision's status is written before its actions are done."""
+    known = index(record())
+    o = observed(job(status=ran(term=3)), index=known, index_term=3)
+    first = fence(o, 4)
+    assert first is not None
+    assert first.status == o.job.status.model_copy(update={"term": 4})
+    assert first.actions == (WriteIndex(known, "20"),)
+
+    # Killed in between.
+    o = observed(job(status=first.status.plain()), index=known, index_term=3)
+    second = fence(o, 4)
+    assert second is not None
+    assert second.status == o.job.status
+    assert second.actions == (WriteIndex(known, "20"),)
+
+    assert fence(replace(o, index_term=4), 4) is None
+
+
+def test_without_an_index_the_status_is_enough() -> None:
+    assert fence(observed(job(status=ran(term=4))), 4) is None
+
+
+def test_the_index_is_another_object_for_the_api_server() -> None:
+    """One that is written as it was keeps its resourceVersion, and an older controller's write would still be taken."""
+    written = [owned.config_map(job(status=ran(term=term)), index(record()), "20") for term in (3, 4)]
+    assert written[0] != written[1]
+    assert written[1]["metadata"]["annotations"] == {names.ANNOTATION_TERM: "4"}
