@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -11,6 +12,7 @@ from streamjob.controller.objects import names
 from streamjob.controller.rules.actions import Action
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.controller.rules.observed import DriverExit, Observed, Pod, Unschedulable
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.formats.index import Index
@@ -23,6 +25,7 @@ from streamjob.protocol.formats.records import (
 )
 from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
@@ -186,11 +189,27 @@ def record(
     )
 
 
+def large_record(tasks: int = 2_000) -> CheckpointRecord:
+    """A record whose stage has this number of shards."""
+    small = record()
+    (stage,) = small.stages
+    shards = tuple(
+        TaskRecord(n, f"s3a://streams/checkpoints/shop-orders-{UID[:8]}/windows/{n}", 7, finished=n % 2 == 0)
+        for n in range(tasks)
+    )
+    return replace(small, stages=(replace(stage, tasks=shards),))
+
+
 def index(*records: CheckpointRecord) -> Index:
     found = indices.empty(UID)
     for r in records:
         found = indices.add(found, r)
     return found
+
+
+def config(epoch: int = 1, started: int = 0, known: Index | None = None, **spec: Any) -> DriverConfig:
+    """The configuration of the driver of `epoch`, after a driver of the epoch `started` has run."""
+    return driver_config(job(**spec), known, epoch, started, None)
 
 
 def observed(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.controller.api_server import kube
-from streamjob.controller.api_server.errors import Conflict, Forbidden, NamespaceTerminating, error_of
+from streamjob.controller.api_server.errors import Conflict, error_of
 from streamjob.controller.api_server.finalizers import remove_last_finalizers
 from streamjob.controller.objects import names
 
@@ -93,11 +93,3 @@ async def test_otherwise_one_question_is_all_that_it_asks() -> None:
     server = Server(ending=False)
     await remove_last_finalizers(server, "shop")
     assert server.calls == [("POST", "/api/v1/namespaces/shop/configmaps?dryRun=All")]
-
-
-def test_a_refusal_for_any_other_reason_is_another_error() -> None:
-    ending = error_of(403, json.dumps(REFUSAL), {})
-    assert isinstance(ending, NamespaceTerminating)
-    other = error_of(403, json.dumps(REFUSAL | {"details": {"name": "x"}}), {})
-    assert isinstance(other, Forbidden)
-    assert not isinstance(other, NamespaceTerminating)

@@ -320,9 +320,3 @@ async def test_its_last_word_outlives_it(control: Control, driver: FakeDriver) -
     assert control.drivers.last_status(UID, 2) is None
     control.drivers.forget_job(UID)
     assert control.drivers.last_status(UID, 1) is None
-
-
-def test_no_secret_is_printed(material: Material) -> None:
-    shown = f"{material} {DriverCredentials(material.token, material.certificate)}"
-    assert material.token not in shown
-    assert "PRIVATE KEY" not in shown

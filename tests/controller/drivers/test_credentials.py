@@ -1,12 +1,14 @@
-"""What comes of an action beyond its one call."""
+"""The credentials for a driver: read from the job's Secret, and never printed."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from streamjob.controller.drivers.credentials import SecretMissing, read_credentials
+from streamjob.controller.drivers.credentials import DriverCredentials, SecretMissing, read_credentials
+from streamjob.controller.objects import certs
 
 
 class Secrets:
@@ -31,3 +33,10 @@ async def test_a_secret_that_cannot_be_used_has_words(secret: Any) -> None:
     """Any other error would end the driver's long poll for good."""
     with pytest.raises(SecretMissing, match="orders-control"):
         await read_credentials(Secrets(secret), "shop", "orders")  # type: ignore[arg-type]
+
+
+def test_no_secret_is_printed() -> None:
+    material = certs.new(datetime.now(timezone.utc))
+    shown = f"{material} {DriverCredentials(material.token, material.certificate)}"
+    assert material.token not in shown
+    assert "PRIVATE KEY" not in shown

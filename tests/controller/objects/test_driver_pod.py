@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
 
-from streamjob.controller.objects import certs, names, owned
+from streamjob.controller.objects import names, owned
 from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.objects.executor_template import executor_template
-from streamjob.controller.rules.driver_config import driver_config
 from streamjob.protocol.formats import codec
-from streamjob.protocol.formats.records import CheckpointRecord, TaskRecord
-from streamjob.protocol.lifecycle import Scenario
-from streamjob.protocol.messages.commands import TLS_NAME
 from streamjob.protocol.messages.driver_config import DriverConfig
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
-from streamjob.protocol.messages.final_report import report
 from streamjob.runtime.process.config import load
 
-from ..factories import UID, driver, index, job, ran, record
+from ..factories import UID, config, index, job, large_record
 
 VOLUMES = [
     {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}},
@@ -37,10 +28,6 @@ MOUNTS = [
     {"name": "app", "mountPath": "/app", "readOnly": True},
     {"name": "shared", "mountPath": "/shared", "subPath": "orders"},
 ]
-
-
-def config(epoch: int = 1, started: int = 0, known: Any = None, **spec: Any) -> DriverConfig:
-    return driver_config(job(**spec), known, epoch, started, None)
 
 
 def pod(**spec: Any) -> Any:
@@ -274,23 +261,6 @@ def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
     assert template["spec"]["automountServiceAccountToken"] is False
 
 
-def test_local_mode() -> None:
-    conf = config().spark_conf
-    assert conf["spark.master"] == "local[*]"
-    assert conf["spark.driver.memory"] == "1024m"
-    assert config().executor_template is None
-    assert not [k for k in conf if "kubernetes" in k]
-
-
-def test_executors_are_sparks_own() -> None:
-    conf = config(epoch=3, executor={"instances": 2, "cores": 4, "memory": "3Gi"}).spark_conf
-    assert conf["spark.master"] == "k8s://https://kubernetes.default.svc"
-    assert conf["spark.kubernetes.driver.pod.name"] == "orders-driver-3"
-    assert conf["spark.kubernetes.executor.podNamePrefix"] == "orders-3"
-    assert (conf["spark.executor.instances"], conf["spark.executor.cores"]) == ("2", "4")
-    assert conf["spark.executor.memory"] == "3072m"
-
-
 def test_a_part_of_a_core_is_requested_and_runs_one_task() -> None:
     assert container(pod(driver={"cores": "250m"}))["resources"]["requests"]["cpu"] == "250m"
     conf = config(executor={"instances": 1, "cores": "250m"}).spark_conf
@@ -301,77 +271,9 @@ def test_a_part_of_a_core_is_requested_and_runs_one_task() -> None:
     assert conf["spark.kubernetes.executor.request.cores"] == "100m"
 
 
-def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:
-    conf = config(executor={"instances": 1}).spark_conf
-    assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == ("7078", "7079")
-    assert (
-        config(executor={"instances": 1}, sparkConf={"spark.driver.port": "1"}).spark_conf[
-            "spark.driver.port"
-        ]
-        == "1"
-    )
-
-
-def test_the_users_configuration_wins_except_where_control_would_be_lost() -> None:
-    mine = {
-        "spark.app.name": "mine",
-        "spark.master": "yarn",
-        "spark.kubernetes.executor.disableConfigMap": "false",
-    }
-    conf = config(sparkConf=mine, executor={"instances": 1}).spark_conf
-    assert conf["spark.app.name"] == "mine"
-    assert conf["spark.kubernetes.executor.disableConfigMap"] == "false"
-    assert conf["spark.master"].startswith("k8s://")
-
-
-@pytest.mark.parametrize(
-    ("started", "latest", "exact"),
-    [
-        (1, record(1, 1), True),
-        (2, record(1, 1), False),  # a driver has run since
-        (1, record(1, 1, scenario=None), False),  # taken while it ran on
-        (1, record(1, 1, Scenario.DRAIN), True),
-    ],
-)
-def test_exact_only_if_nothing_ran_since(started: int, latest: Any, exact: bool) -> None:
-    assert config(3, started, index(latest)).restore.exact is exact
-
-
-def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
-    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
-    assert config(**spec).restore.savepoint == "file:///data/sp/x"
-    assert config(2, 1, index(record()), **spec).restore.savepoint is None
-
-
-def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
-    """Also by one that goes on from the job's own checkpoint, as after an upgrade."""
-    assert not config().restore.allow_non_restored_state
-    for source in ({}, {"savepoint": "file:///data/sp/x"}):
-        spec: dict[str, Any] = {"restoreFrom": {"allowNonRestoredState": True, **source}}
-        assert config(**spec).restore.allow_non_restored_state
-        later = config(2, 1, index(record()), **spec).restore
-        assert (later.allow_non_restored_state, later.savepoint) == (True, None)
-
-
-def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
-    status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
-    assert driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
-
-
-def large(tasks: int = 2_000) -> CheckpointRecord:
-    """Of a stage with so many shards."""
-    one = record()
-    (stage,) = one.stages
-    shards = tuple(
-        TaskRecord(n, f"s3a://streams/checkpoints/shop-orders-{UID[:8]}/windows/{n}", 7, finished=n % 2 == 0)
-        for n in range(tasks)
-    )
-    return replace(one, stages=(replace(stage, tasks=shards),))
-
-
 def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path: Path) -> None:
     """Linux takes no variable above 128 KiB, so no driver started."""
-    latest = large()
+    latest = large_record()
     assert len(codec.dumps(latest)) > 300 << 10
     known = index(latest)
     told = config(2, 1, known)
@@ -396,32 +298,3 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
 
 def test_the_first_driver_has_no_index_to_read() -> None:
     assert not [v for v in pod()["spec"]["volumes"] if "configMap" in v]
-
-
-def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
-    """The index has it without its stages then; their finished flags were lost, and their transactions."""
-    said = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large(100))))
-    assert said.completed is not None
-    assert said.completed.stages == ()
-    restore = config(2, 1, index(said.completed)).restore
-    assert (restore.latest, restore.recorded, restore.exact) == (None, large(100).savepoint, True)
-    assert config(2, 1, index(said.completed)).next_checkpoint == 2
-    spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
-    assert config(2, 1, index(said.completed), **spec).restore.savepoint is None
-    later = config(3, 2, index(said.completed)).restore
-    assert (later.recorded, later.exact) == (large(100).savepoint, False)
-
-
-def test_certificate_and_token() -> None:
-    now = datetime.now(timezone.utc)
-    one, other = certs.new(now), certs.new(now)
-    assert one.token != other.token
-    assert len(one.token) >= 43
-    certificate = x509.load_pem_x509_certificate(one.certificate.encode())
-    assert certificate.not_valid_before_utc < now < certificate.not_valid_after_utc
-    assert certificate.not_valid_after_utc - now > timedelta(days=3650)
-    names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names_in_it.get_values_for_type(x509.DNSName) == [TLS_NAME]
-    made = owned.secret(job(), one)
-    assert set(made["stringData"]) == {"token", "tls.crt", "tls.key"}
-    assert made["metadata"]["name"] == "orders-control"

@@ -6,20 +6,14 @@ import base64
 import json
 from pathlib import Path
 
-import pytest
-
-from dev.bench.scale import manifest
-from streamjob.controller.api_server import kube
 from streamjob.controller.objects.certs import Material
 from streamjob.protocol.messages.commands import Mode
 from tests.chart.test_chart import USED
 
 from ..real import (
-    JOBS,
     NEEDS_A_CLUSTER,
     Cluster,
     Controller,
-    a_world,
     controller,
     end,
     eventually,
@@ -131,21 +125,6 @@ async def test_a_driver_that_is_killed_is_restarted_from_its_directories(world: 
     job = await world.phase("Running")
     assert job["status"]["lastError"]["reason"] == "DriverKilled"
     assert job["status"]["restarts"]["count"] == 1
-
-
-async def test_lists_come_page_by_page_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube, "PAGE", 2)
-    made = [manifest(f"paged-{n}") for n in range(5)]
-    async with a_world(controlled=False) as world:
-        for body in made:
-            await world.objects.create_namespaced_custom_object(*JOBS, world.namespace, "streamjobs", body)
-        api = kube.Kube([world.namespace])
-        await api.open()
-        try:
-            found = await api.list_jobs()
-        finally:
-            await api.close()
-    assert [j["metadata"]["name"] for j in found] == [body["metadata"]["name"] for body in made]
 
 
 async def test_cancel_in_the_middle_of_a_stop(world: Cluster) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamjob.controller.objects import names, owned
 from streamjob.controller.rules.actions import WriteIndex
 from streamjob.controller.rules.fencing import fence
 
@@ -32,10 +31,3 @@ def test_first_the_status_then_the_index_then_nothing() -> None:
 
 def test_without_an_index_the_status_is_enough() -> None:
     assert fence(observed(job(status=ran(term=4))), 4) is None
-
-
-def test_the_index_is_another_object_for_the_api_server() -> None:
-    """One that is written as it was keeps its resourceVersion, and an older controller's write would still be taken."""
-    written = [owned.config_map(job(status=ran(term=term)), index(record()), "20") for term in (3, 4)]
-    assert written[0] != written[1]
-    assert written[1]["metadata"]["annotations"] == {names.ANNOTATION_TERM: "4"}

@@ -1,4 +1,4 @@
-"""Reading what Kubernetes says: pods in every state, reports that can be trusted, indexes that cannot be read."""
+"""Parsing a driver pod: pods in every state, and reports that can be trusted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from streamjob.controller.objects import names
-from streamjob.controller.rules.parse_index import parse_index
 from streamjob.controller.rules.parse_pod import parse_pod
 from streamjob.protocol.formats import codec
-from streamjob.protocol.formats import index as indices
 from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.protocol.messages.final_report import report
 
-from ..factories import UID, driver, index, job, ran, record
+from ..factories import UID, driver, record
 
 
 def raw(status: dict[str, Any], epoch: int = 2, **meta: Any) -> dict[str, Any]:
@@ -102,36 +100,3 @@ def test_a_pod_without_an_epoch_is_none_of_ours() -> None:
     pod = raw({})
     del pod["metadata"]["labels"][names.LABEL_EPOCH]
     assert parse_pod(pod) is None
-
-
-def config_map(text: str, uid: str = UID) -> dict[str, Any]:
-    return {
-        "metadata": {"resourceVersion": "3", "labels": {names.LABEL_UID: uid}},
-        "data": {indices.KEY: text},
-    }
-
-
-def test_an_index() -> None:
-    known = index(record())
-    assert parse_index(config_map(indices.dumps(known)), job()) == (known, "3", None)
-    assert parse_index(None, job()) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("found", "reason"),
-    [
-        (None, "IndexMissing"),
-        (config_map("{"), "MalformedDocument"),
-        (config_map('{"format":"streamjob.index","version":99}'), "UnknownFormatVersion"),
-        (config_map(indices.dumps(index()), "another"), "NameTaken"),
-        (config_map(indices.dumps(indices.empty("another"))), "ForeignIndex"),
-        ({**config_map(""), "data": None}, "MalformedDocument"),
-    ],
-)
-def test_an_index_that_cannot_be_used_says_why_and_what_to_do(found: Any, reason: str) -> None:
-    status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
-    known, _, problem = parse_index(found, job(status=status))
-    assert known is None
-    assert problem is not None
-    assert problem.reason == reason
-    assert problem.remedy
