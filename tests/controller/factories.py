@@ -1,4 +1,4 @@
-"""Words to say in a test what is observed: `observed(job(state="Stopped"), pods=[running()], says=driver())`."""
+"""Factories of what is observed: `observed(job(state="Stopped"), pods=[running()], reported=driver())`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def ran(epoch: int = 1, phase: str = "Running", *, pod: bool = True, **more: Any
     return {"phase": phase, "epoch": epoch, "startedEpoch": epoch, **seen, **more}
 
 
-def asked(mode: str = "Stop", epoch: int = 1, *, ago: timedelta = MINUTE, **more: Any) -> dict[str, Any]:
+def requested(mode: str = "Stop", epoch: int = 1, *, ago: timedelta = MINUTE, **more: Any) -> dict[str, Any]:
     """A recorded termination."""
     request = f"{mode.lower()}-{epoch}-1"
     return {
@@ -164,8 +164,8 @@ def terminating(
 ) -> DriverStatus:
     """A driver that is carrying out a termination."""
     request = request or f"{mode.value.lower()}-{epoch}-1"
-    said = TerminationStatus(request, mode, step, progress="the batch runs", problem=problem)
-    return driver(DriverPhase.TERMINATING, epoch, termination=said, **more)
+    reported = TerminationStatus(request, mode, step, progress="the batch runs", problem=problem)
+    return driver(DriverPhase.TERMINATING, epoch, termination=reported, **more)
 
 
 def record(
@@ -217,18 +217,18 @@ def observed(
     *,
     pods: list[Pod] | None = None,
     index: Index | None = None,
-    says: DriverStatus | None = None,
+    reported: DriverStatus | None = None,
     **more: Any,
 ) -> Observed:
     version = "20" if index is not None else None
     more = {"restored_from": frozenset(), **more}
-    return Observed(job, tuple(pods or ()), index, version, driver=says, **more)
+    return Observed(job, tuple(pods or ()), index, version, driver=reported, **more)
 
 
 DRAINED = record(2, 1, Scenario.DRAIN, request="drain-1-1")
 OUT_OF_INPUT = record(2, 1, Scenario.END_OF_INPUT, request=None)
 TRANSIENT = Problem("QueryFailed", "the broker is away", "Wait for it", retryable=True)
-FATAL = Problem("ScriptFailed", "syntax error in line 3", "Mend the script")
+FATAL = Problem("ScriptFailed", "syntax error in line 3", "Fix the script")
 
 
 def look(o: Observed) -> tuple[Phase | None, str, list[type[Action]], Decision]:

@@ -1,4 +1,4 @@
-"""U6, without a cluster: what a controller does at its end, when its own namespace is being deleted."""
+"""U6, without a cluster: a controller that ends while its own namespace is being deleted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from streamjob.controller.objects import names
 
 Obj = dict[str, Any]
 OTHERS = "example.org/theirs"
-# What a real API server of 1.35 says.
+# The answer of a real API server of version 1.35.
 REFUSAL = {
     "kind": "Status",
     "status": "Failure",
-    "message": 'configmaps "x" is forbidden: unable to create new content in namespace shop because it is being terminated',
+    "message": 'configmaps "x" is forbidden: unable to create new content in namespace shop '
+    "because it is being terminated",
     "reason": "Forbidden",
     "details": {
         "name": "x",
@@ -78,7 +79,7 @@ class Server(kube.Kube):
 
 
 @pytest.mark.parametrize("conflicts", [0, 3])
-async def test_it_lets_go_of_the_jobs_of_a_namespace_that_is_being_deleted(conflicts: int) -> None:
+async def test_it_removes_the_finalizers_in_a_namespace_that_is_being_deleted(conflicts: int) -> None:
     server = Server(ending=True, conflicts=conflicts)
     await remove_last_finalizers(server, "shop")
     assert server.finalizers == {

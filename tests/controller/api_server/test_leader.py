@@ -1,4 +1,4 @@
-"""Two controllers and one Lease on a real API server: one acts, the other takes over, an old leader changes nothing."""
+"""Two controllers and one Lease on a real API server: one acts, and an old leader changes nothing."""
 
 from __future__ import annotations
 
@@ -85,28 +85,28 @@ async def test_a_killed_leader_is_followed_in_the_middle_of_a_stop(
     world: Cluster, pair: Pair, record_property: Record
 ) -> None:
     await world.apply()
-    driver, told = await world.run_driver(1)
+    driver, config = await world.run_driver(1)
     await world.phase("Running")
     await world.patch("Stopped")
-    await driver.asked.wait()
+    await driver.requested.wait()
     pair.leader.kill()
     began = time.monotonic()
     await pair.taken_over(driver)
     took = time.monotonic() - began
     record_property("figure", f"leader killed until the standby has taken charge of a job: {took:.1f} s")
-    await end(world, driver, told, Mode.STOP)
+    await end(world, driver, config, Mode.STOP)
     await world.phase("Stopped")
     assert len({c.request_id for c in driver.commands if not isinstance(c, int)}) == 1
 
 
 async def test_a_leader_that_was_frozen_changes_nothing(world: Cluster, pair: Pair) -> None:
-    """V12, O9. It is frozen when it has sent a request to stop, which arrives only when the user has thought better of it."""
+    """V12, O9. The leader is frozen after it has sent a stop, which arrives after the user revoked it."""
     await world.apply()
     driver, _ = await world.run_driver(1)
     await world.phase("Running")
     driver.may_answer.clear()
     await world.patch("Stopped")
-    await driver.asked.wait()
+    await driver.requested.wait()
     pair.leader.send_signal(signal.SIGSTOP)
     await world.patch("Running")
     await pair.taken_over(driver)
@@ -139,7 +139,7 @@ async def test_one_that_ends_in_order_is_followed_at_once(
     async def heard() -> bool:
         return driver.term == 2
 
-    await eventually(heard, "the standby's first word to the driver")
+    await eventually(heard, "the standby's first call to the driver")
     took = time.monotonic() - began
     record_property("figure", f"leader ended in order until the standby speaks to a driver: {took:.1f} s")
     assert (await pair.lease()).holder_identity not in (None, old)

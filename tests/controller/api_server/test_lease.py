@@ -1,4 +1,4 @@
-"""The rules of leadership: what is seen of the Lease, and when, decides who writes it. Every replica has a clock of its own."""
+"""The rules of leadership: the observed Lease and the time decide who writes it. Each replica has a clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_another_ones_is_waited_for_from_when_we_first_saw_it() -> None:
     assert candidate.next(100.0 + LAPSE) == Record(A, 6, "v9")
 
 
-def test_each_renewal_begins_the_wait_anew() -> None:
+def test_each_renewal_restarts_the_wait() -> None:
     candidate = Candidate(A)
     candidate.saw(Record(B, 5, "v9"), 0.0)
     candidate.saw(Record(B, 5, "v10"), LAPSE - 0.1)
@@ -70,7 +70,7 @@ def test_one_that_comes_back_to_its_own_lease_begins_another_term() -> None:
     assert candidate.next(100.0 + TRUST) == Record(A, 4, "v1")
 
 
-def test_one_that_sees_another_leader_no_longer_leads_whatever_its_clock_says() -> None:
+def test_one_that_sees_another_leader_no_longer_leads_whatever_its_clock() -> None:
     candidate = leader()
     candidate.saw(Record(B, 4, "v2"), 100.0)
     assert candidate.term(100.0) == 0
@@ -92,7 +92,7 @@ def test_an_acquisition_whose_answer_was_lost_is_made_again_in_a_later_term() ->
     assert candidate.next(2.0) == Record(A, 2, "v1")
 
 
-def test_a_lease_that_was_deleted_goes_on_above_the_terms_that_were_known() -> None:
+def test_a_lease_that_was_deleted_continues_above_the_known_terms() -> None:
     candidate = Candidate(A)
     candidate.saw(Record(B, 5, "v9"), 0.0)
     candidate.saw(None, 1.0)
@@ -110,7 +110,7 @@ def test_a_leader_whose_jobs_know_a_later_term_goes_above_it() -> None:
     assert candidate.next(101.0) == Record(A, 10, "v1")
 
 
-def test_letting_go() -> None:
+def test_a_release() -> None:
     candidate = leader()
     assert candidate.release(101.0) == Record("", 3, "v1")
     candidate.wrote(Record("", 3, "v2"), 101.0)
@@ -153,8 +153,10 @@ STEPS = st.lists(
 def test_never_two_leaders_and_never_a_term_twice(
     steps: list[tuple[int, str, float]], offsets: list[float]
 ) -> None:
-    """Whoever is slow, cut off, or has a wrong clock: as long as calls take no time, there is one leader at most; and in any
-    case each acquisition has a term of its own, above all before."""
+    """A replica may be slow, cut off, or have a wrong clock. If calls take no time, one leads at most.
+
+    In any case, each acquisition has its own term, above all earlier ones.
+    """
     place, now = Place(), 10_000.0
     candidates = [Candidate(name) for name in "abc"]
     for who, what, passes in steps:

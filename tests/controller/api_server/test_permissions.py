@@ -1,6 +1,6 @@
-"""The chart's Roles on a real API server: the controller's process under its own account, kopf's requests included.
+"""The chart's Roles on a real API server: the controller under its own account, with kopf's requests.
 
-Right by right, and what the controller itself asks for, is in tests/world/test_rights.py.
+tests/world/test_rights.py has each permission, and what the controller itself requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ async def world() -> AsyncIterator[Cluster]:
 
 
 async def install(world: Cluster, folder: Path, without: tuple[str, str, str] | None = None) -> Path:
-    """Account, Roles and bindings as the chart has them; a kubeconfig of the account's. `without`: group, resource, verb."""
+    """Create account, Roles and bindings of the chart.
+
+    :param without: group, resource and verb of a permission to leave out.
+    :returns: a kubeconfig of the account.
+    """
     objects, namespace = render(release=RELEASE, namespace=world.namespace), world.namespace
     roles, rbac = of("Role", objects), client.RbacAuthorizationV1Api(world.api)
     for rule in [rule for role in roles for rule in role["rules"]]:
@@ -45,8 +49,8 @@ async def install(world: Cluster, folder: Path, without: tuple[str, str, str] | 
     for binding in of("RoleBinding", objects):
         await rbac.create_namespaced_role_binding(namespace, binding)
     await eventually(lambda: in_force(world, objects), "the authorizer's hearing of the Roles")
-    asked = {"spec": {"expirationSeconds": 3600}}
-    issued = await world.core.create_namespaced_service_account_token(RELEASE, namespace, asked)
+    requested = {"spec": {"expirationSeconds": 3600}}
+    issued = await world.core.create_namespaced_service_account_token(RELEASE, namespace, requested)
     path = folder / "kubeconfig"
     path.write_text(json.dumps(kubeconfig(world.api.configuration, issued.status.token)))
     return path
@@ -58,7 +62,7 @@ async def in_force(world: Cluster, objects: list[Obj]) -> bool:
     rules = {role["metadata"]["name"]: role["rules"][0] for role in of("Role", objects)}
     for binding in of("RoleBinding", objects):
         (account,), rule = binding["subjects"], rules[binding["roleRef"]["name"]]
-        asked = {
+        requested = {
             "user": f"system:serviceaccount:{world.namespace}:{account['name']}",
             "resourceAttributes": {
                 "namespace": world.namespace,
@@ -67,7 +71,7 @@ async def in_force(world: Cluster, objects: list[Obj]) -> bool:
                 "resource": rule["resources"][0],
             },
         }
-        if not (await reviews.create_subject_access_review({"spec": asked})).status.allowed:
+        if not (await reviews.create_subject_access_review({"spec": requested})).status.allowed:
             return False
     return True
 
@@ -84,14 +88,16 @@ def kubeconfig(server: client.Configuration, token: str) -> Obj:
     }
 
 
-async def test_a_job_from_its_start_to_its_end_with_the_charts_rights(world: Cluster, tmp_path: Path) -> None:
+async def test_a_job_from_its_start_to_its_end_with_the_charts_permissions(
+    world: Cluster, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     with controller(world.namespace, log, "--verbose", kubeconfig=await install(world, tmp_path)) as ours:
         await world.apply()
-        driver, told = await world.run_driver(1)
+        driver, config = await world.run_driver(1)
         await world.phase("Running")
         await world.patch("Stopped")
-        await end(world, driver, told, Mode.STOP)
+        await end(world, driver, config, Mode.STOP)
         await world.phase("Stopped")
         await world.delete()
         await eventually(lambda: _no_job(world), "the end of the job")
@@ -110,11 +116,11 @@ async def test_kopf_needs_to_list_and_to_watch(
     with controller(world.namespace, log, kubeconfig=kubeconfig):
         refused = f'cannot {verb} resource "{resource}"'
 
-        async def told() -> bool:
+        async def logged() -> bool:
             lines = (await asyncio.to_thread(log.read_text)).splitlines()
             return any(refused in line and " kopf" in line for line in lines)
 
-        await eventually(told, f"{refused!r} in the log, from kopf")
+        await eventually(logged, f"{refused!r} in the log, from kopf")
 
 
 async def _no_job(world: Cluster) -> bool:

@@ -1,4 +1,4 @@
-"""The line to a driver, over real TLS: what is trusted, what is refused, what happens when it is slow or dead."""
+"""The connection to a driver, over real TLS: what is trusted, what is refused, and a slow or dead driver."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STOP = TerminationRequest("stop-1-1", 1, Mode.STOP, "file:///s")
 
 
 class Control:
-    """The controller's side: `DriverConnections` for one job, and how often it was woken."""
+    """The controller's side: `DriverConnections` for one job, and how often it was enqueued."""
 
     def __init__(self, material: Material, port: int) -> None:
         self.material = material
-        self.woken = 0
+        self.enqueued = 0
         self.term = 1
         self.jobs = 1
         self.drivers = DriverConnections(
@@ -50,7 +50,7 @@ class Control:
         return DriverCredentials(self.material.token, self.material.certificate)
 
     def _changed(self, namespace: str, job: str) -> None:
-        self.woken += 1
+        self.enqueued += 1
 
     def follow(self, epoch: int = 1, uid: str = UID) -> connection.DriverView:
         return self.drivers.follow(uid, "shop", "orders", f"orders-driver-{epoch}", HOST, epoch)
@@ -88,19 +88,21 @@ async def control(material: Material, driver: FakeDriver) -> AsyncIterator[Contr
     await control.drivers.close()
 
 
-async def test_its_status_is_at_hand_and_news_wake_the_job(control: Control, driver: FakeDriver) -> None:
+async def test_its_status_is_at_hand_and_a_change_enqueues_the_job(
+    control: Control, driver: FakeDriver
+) -> None:
     assert control.follow().status is None
     assert await control.status() == driver.status
-    before = control.woken
+    before = control.enqueued
     await driver.change(phase=DriverPhase.TERMINATING)
-    assert await eventually(lambda: control.woken > before)
+    assert await eventually(lambda: control.enqueued > before)
     status = control.follow().status
     assert status is not None
     assert status.phase is DriverPhase.TERMINATING
 
 
 @pytest.mark.parametrize("rate", [1e-3, 1e3])
-async def test_figures_alone_are_looked_at_so_often_that_all_jobs_together_cost_little(
+async def test_figures_alone_enqueue_a_job_at_a_rate_that_all_jobs_share(
     rate: float, control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "FIGURES_RATE", rate)
@@ -108,17 +110,19 @@ async def test_figures_alone_are_looked_at_so_often_that_all_jobs_together_cost_
     await control.status()
     await driver.change(phase=DriverPhase.RUNNING)
     assert await eventually(lambda: getattr(control.follow().status, "version", 0) == driver.status.version)
-    before = control.woken
+    before = control.enqueued
     driver.status = replace(driver.status, deleted=("file:///s",))  # as of a poll that ran its time
     assert await eventually(lambda: control.follow().status == driver.status), "at hand they are at once"
     often = rate == 1e3
-    assert await eventually(lambda: control.woken > before, PATIENCE if often else 0.5) == often
-    before = control.woken
+    assert await eventually(lambda: control.enqueued > before, PATIENCE if often else 0.5) == often
+    before = control.enqueued
     await driver.change(phase=DriverPhase.TERMINATING)
-    assert await eventually(lambda: control.woken > before), "news are told at once all the same"
+    assert await eventually(lambda: control.enqueued > before), "other changes enqueue the job at once"
 
 
-async def test_commands_arrive_and_are_remembered(control: Control, driver: FakeDriver) -> None:
+async def test_commands_arrive_and_their_acknowledgements_are_remembered(
+    control: Control, driver: FakeDriver
+) -> None:
     await control.status()
     await control.drivers.terminate(UID, STOP)
     await control.drivers.complete(UID, 7, 1)
@@ -150,16 +154,18 @@ async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_comma
     assert not first.is_closing()
 
 
-async def test_who_waits_for_the_first_word_is_not_woken_for_it(control: Control, driver: FakeDriver) -> None:
+async def test_who_waits_for_the_first_status_is_not_enqueued_for_it(
+    control: Control, driver: FakeDriver
+) -> None:
     assert control.follow().status is None
     view = await control.drivers.first_status(UID)
     assert view.status == driver.status
-    assert control.woken == 0
+    assert control.enqueued == 0
     await driver.change(phase=DriverPhase.TERMINATING)
-    assert await eventually(lambda: control.woken == 1)
+    assert await eventually(lambda: control.enqueued == 1)
 
 
-async def test_a_driver_that_says_nothing_is_not_waited_for_twice(
+async def test_a_driver_that_does_not_answer_is_not_waited_for_twice(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -176,7 +182,7 @@ async def test_a_driver_that_says_nothing_is_not_waited_for_twice(
         patch.setattr(asyncio, "wait", noted)
         for _ in range(2):
             assert (await control.drivers.first_status(UID)).status is None
-    assert sum(waits) < 0.15, "a clock may wake it a little early"
+    assert sum(waits) < 0.15, "a clock may fire a little early"
 
 
 async def test_a_command_takes_milliseconds(control: Control, driver: FakeDriver) -> None:
@@ -199,7 +205,7 @@ async def test_a_wrong_token_is_refused(control: Control, driver: FakeDriver, ma
     assert await control.status(0.3) is None
 
 
-async def test_a_secret_that_was_made_anew_is_read_again(control: Control, material: Material) -> None:
+async def test_a_secret_that_was_replaced_is_read_again(control: Control, material: Material) -> None:
     control.material = Material("old", material.certificate, "")
     assert await control.status(0.3) is None
     control.material = material
@@ -236,7 +242,7 @@ async def test_a_command_for_another_epoch_is_refused_by_it(control: Control, dr
 async def test_every_call_shows_the_term_in_which_we_lead(control: Control, driver: FakeDriver) -> None:
     control.term = 4
     await control.status()
-    assert driver.term == 4, "the first poll says so"
+    assert driver.term == 4, "the first poll has it"
     control.term = 3
     await driver.change()
     assert await eventually(lambda: control.follow().status == driver.status), "reading is for everybody"
@@ -278,14 +284,14 @@ async def test_a_dead_driver_is_reported_once_it_was_silent_for_long(
     monkeypatch.setattr(connection, "SILENT_AFTER", 0.3)
     await control.status()
     await driver.stop()
-    before = control.woken
-    assert await eventually(lambda: control.woken > before)
+    before = control.enqueued
+    assert await eventually(lambda: control.enqueued > before)
     assert control.follow().silent >= 0.3
     with pytest.raises(DriverUnreachable):
         await control.drivers.terminate(UID, STOP)
 
 
-async def test_of_many_drivers_none_is_silent_because_it_is_asked_less_often(
+async def test_of_many_drivers_none_is_silent_because_it_is_polled_less_often(
     control: Control, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "POLL_SECONDS", 0.1)
@@ -296,7 +302,7 @@ async def test_of_many_drivers_none_is_silent_because_it_is_asked_less_often(
     assert not await eventually(lambda: control.follow().silent > 0, 0.5)
 
 
-async def test_one_that_comes_back_is_heard_again(
+async def test_one_that_comes_back_is_read_again(
     control: Control, driver: FakeDriver, material: Material
 ) -> None:
     await control.status()
@@ -313,7 +319,7 @@ async def test_no_address_no_command(control: Control) -> None:
         await control.drivers.terminate("nobody", STOP)
 
 
-async def test_its_last_word_outlives_it(control: Control, driver: FakeDriver) -> None:
+async def test_its_last_status_outlives_it(control: Control, driver: FakeDriver) -> None:
     await control.status()
     control.drivers.forget(UID)
     assert control.drivers.last_status(UID, 1) == driver.status

@@ -29,8 +29,8 @@ class Secrets:
         pytest.param({"data": {"token": "/w==", "tls.crt": "eA=="}}, id="no text"),
     ],
 )
-async def test_a_secret_that_cannot_be_used_has_words(secret: Any) -> None:
-    """Any other error would end the driver's long poll for good."""
+async def test_a_secret_that_cannot_be_used_is_named_in_the_error(secret: Any) -> None:
+    """Any other error would end the driver's long poll permanently."""
     with pytest.raises(SecretMissing, match="orders-control"):
         await read_credentials(Secrets(secret), "shop", "orders")  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The objects of a job: what the operator relies on is there whatever the user's template says."""
+"""The pods of a job: what the operator relies on is there, whatever the user's template contains."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def env(made: Any) -> dict[str, Any]:
     return {e["name"]: e for e in listed}
 
 
-def test_the_driver_is_told_everything_in_its_environment() -> None:
-    told = codec.loads(DriverConfig, env(pod())["STREAMJOB_CONFIG"]["value"])
-    assert told == config()
-    assert told.checkpoints == f"file:///data/cp/shop-orders-{UID[:8]}"
-    assert told.eviction_savepoint == f"file:///data/sp/shop-orders-{UID[:8]}/eviction-1"
-    assert told.grace == 60
+def test_the_driver_gets_its_configuration_in_its_environment() -> None:
+    loaded = codec.loads(DriverConfig, env(pod())["STREAMJOB_CONFIG"]["value"])
+    assert loaded == config()
+    assert loaded.checkpoints == f"file:///data/cp/shop-orders-{UID[:8]}"
+    assert loaded.eviction_savepoint == f"file:///data/sp/shop-orders-{UID[:8]}/eviction-1"
+    assert loaded.grace == 60
 
 
 def test_names_labels_and_owner() -> None:
@@ -86,7 +86,7 @@ def test_executors_have_the_same_application_as_their_driver() -> None:
     assert len(longest) <= 63
 
 
-def test_the_recommended_labels_are_on_everything_and_a_template_may_say_otherwise() -> None:
+def test_the_recommended_labels_are_on_everything_unless_a_template_overrides_them() -> None:
     executors = executor_template(job(), 1)["metadata"]["labels"]
     assert executors["app.kubernetes.io/component"] == "executor"
     assert (
@@ -115,14 +115,16 @@ def test_only_a_driver_with_executors_may_call_the_api(instances: int, token: bo
 
 
 def test_no_secret_is_in_the_pods_own_description() -> None:
-    """Whoever may look at pods may not look at Secrets: the token is a file, and `ps` shows its place at most."""
+    """Who may read pods may not read Secrets: the token is a file, and `ps` shows at most its path."""
     made = pod(executor={"instances": 1})
     assert not [e for e in container(made)["env"] if "secretKeyRef" in str(e)]
     assert "token" not in str(container(made)["args"]) + str(container(made)["env"])
     (mount,) = [m for m in container(made)["volumeMounts"] if m["name"] == "streamjob-control"]
     assert mount["readOnly"] is True
     executors = executor_template(job(executor={"instances": 1}), 1)
-    assert "control" not in str(executors), "executors run the same code and need no say over their driver"
+    assert "control" not in str(executors), (
+        "executors run the same code and need no control over their driver"
+    )
 
 
 def test_memory_is_the_heap_and_what_python_needs() -> None:
@@ -164,7 +166,7 @@ def test_a_template_adds_and_overrides_defaults() -> None:
     assert {c["name"] for c in made["spec"]["containers"]} == {"driver", "sidecar"}
 
 
-def test_a_template_does_not_take_away_what_the_operator_relies_on() -> None:
+def test_a_template_does_not_remove_what_the_operator_relies_on() -> None:
     template = {
         "metadata": {"name": "mine", "labels": {names.LABEL_UID: "other", names.LABEL_COMPONENT: "web"}},
         "spec": {
@@ -276,8 +278,8 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
     latest = large_record()
     assert len(codec.dumps(latest)) > 300 << 10
     known = index(latest)
-    told = config(2, 1, known)
-    made = driver_pod(job(), told)
+    loaded = config(2, 1, known)
+    made = driver_pod(job(), loaded)
     variable = env(made)["STREAMJOB_CONFIG"]["value"]
     subprocess.run(["/bin/true"], env={"STREAMJOB_CONFIG": variable}, check=True)
     assert len(json.dumps(made)) < 16 << 10
@@ -292,7 +294,7 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
 
     (tmp_path / "index.json").write_text(owned.config_map(job(), known, None)["data"]["index.json"])
     environment = {"STREAMJOB_CONFIG": variable, "STREAMJOB_INDEX": str(tmp_path / "index.json")}
-    assert load(environment) == told
+    assert load(environment) == loaded
     assert "STREAMJOB_INDEX" not in env(made), "it is where the runtime looks by itself"
 
 

@@ -1,4 +1,4 @@
-"""What a record looks like, which job it is about, and that no secret is in any of them, whatever is switched on."""
+"""Log records: their form, the job that they are about, and that no secret is in any of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
-async def test_each_record_says_which_job_it_is_about(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_each_record_names_its_job(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(form, verbose=False)
 
     async def child() -> None:
@@ -83,13 +83,13 @@ def test_verbose_is_for_our_own_records(capsys: pytest.CaptureFixture[str]) -> N
     logs.configure("text", verbose=True)
     log.debug("ours")
     logging.getLogger("kubernetes.aio.client.rest").debug("a library's")
-    said = capsys.readouterr().err
-    assert "ours" in said
-    assert "a library's" not in said
+    output = capsys.readouterr().err
+    assert "ours" in output
+    assert "a library's" not in output
 
 
 async def test_no_record_of_anybody_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
-    """Everything is switched on, also in libraries: calls that are answered, refused, or meet a foreign certificate."""
+    """All logging is on, also in libraries: calls that are answered, refused, or meet another certificate."""
     caplog.set_level(1)
     right, wrong = certs.new(datetime.now(timezone.utc)), certs.new(datetime.now(timezone.utc))
     driver = await FakeDriver(right, "uid", 1).start()

@@ -1,4 +1,4 @@
-"""What Prometheus is told: what follows from two statuses, what is known of jobs, and that labels are bounded."""
+"""Metrics: what follows from two statuses, the series of jobs, and that labels are bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamjob.api import Phase, Status
 from streamjob.controller.process import metrics
 from streamjob.controller.process.metrics import REGISTRY, Jobs
 
-from ..factories import MINUTE, NOW, asked, failed, job, ran
+from ..factories import MINUTE, NOW, failed, job, ran, requested
 
 
 def status(**fields: Any) -> Status:
@@ -48,21 +48,21 @@ class Change:
         }
 
 
-UNDER_WAY = asked("Stop")
+PENDING = requested("Stop")
 
 
 @pytest.mark.parametrize(
     ("later", "now", "outcome"),
     [
-        ({"termination": {**UNDER_WAY, "finalCheckpoint": 1}}, 0, "Completed"),
-        ({"termination": {**UNDER_WAY, "finalCheckpoint": 1}}, 3600, "Late"),
+        ({"termination": {**PENDING, "finalCheckpoint": 1}}, 0, "Completed"),
+        ({"termination": {**PENDING, "finalCheckpoint": 1}}, 3600, "Late"),
         ({"phase": "Cancelling"}, 0, "GivenUp"),
-        ({"termination": asked("Drain", 2)}, 0, "GivenUp"),
+        ({"termination": requested("Drain", 2)}, 0, "GivenUp"),
     ],
 )
-def test_a_termination_is_counted_when_it_is_over(later: Any, now: float, outcome: str) -> None:
+def test_a_termination_is_counted_when_it_has_ended(later: Any, now: float, outcome: str) -> None:
     change = Change(
-        status(termination=UNDER_WAY, phase="Stopping"),
+        status(termination=PENDING, phase="Stopping"),
         status(**{"phase": "Stopping", **later}),
         NOW.timestamp() + now,
     )
@@ -71,7 +71,7 @@ def test_a_termination_is_counted_when_it_is_over(later: Any, now: float, outcom
     assert seconds == MINUTE.total_seconds() + now
 
 
-ASKED = {
+REQUESTED = {
     "requestId": "savepoint-manual-2",
     "cause": "Manual",
     "requestedAt": "2026-01-02T03:00:00Z",
@@ -81,28 +81,28 @@ ASKED = {
 
 
 @pytest.mark.parametrize(
-    ("over", "outcome"), [({"checkpoint": 3}, "Completed"), ({"failure": "no space"}, "GivenUp")]
+    ("ended", "outcome"), [({"checkpoint": 3}, "Completed"), ({"failure": "no space"}, "GivenUp")]
 )
-@pytest.mark.parametrize("before", [{}, {"savepointRequest": ASKED}])
-def test_a_savepoint_beside_the_run_is_counted_when_it_is_over(over: Any, outcome: str, before: Any) -> None:
-    after = status(savepointRequest={**ASKED, **over})
+@pytest.mark.parametrize("before", [{}, {"savepointRequest": REQUESTED}])
+def test_an_on_demand_savepoint_is_counted_when_it_has_ended(ended: Any, outcome: str, before: Any) -> None:
+    after = status(savepointRequest={**REQUESTED, **ended})
     change = Change(status(**before), after)
     assert change.of("streamjob_savepoints_total", cause="Manual", outcome=outcome) == 1
     assert Change(after, after).nothing
-    assert Change(status(), status(savepointRequest=ASKED)).nothing
+    assert Change(status(), status(savepointRequest=REQUESTED)).nothing
 
 
 def test_not_before_and_not_again() -> None:
-    over = {**UNDER_WAY, "finalCheckpoint": 1}
-    assert Change(status(), status(termination=UNDER_WAY)).nothing
-    assert Change(status(termination=UNDER_WAY), status(termination={**UNDER_WAY, "progress": "x"})).nothing
-    assert Change(status(termination=over), status(termination=over)).nothing
-    assert Change(status(termination=over), status()).nothing
+    ended = {**PENDING, "finalCheckpoint": 1}
+    assert Change(status(), status(termination=PENDING)).nothing
+    assert Change(status(termination=PENDING), status(termination={**PENDING, "progress": "x"})).nothing
+    assert Change(status(termination=ended), status(termination=ended)).nothing
+    assert Change(status(termination=ended), status()).nothing
 
 
 def test_a_clock_that_is_behind_gives_no_negative_time() -> None:
-    new = status(termination={**UNDER_WAY, "finalCheckpoint": 1})
-    change = Change(status(termination=UNDER_WAY), new, NOW.timestamp() - 3600)
+    new = status(termination={**PENDING, "finalCheckpoint": 1})
+    change = Change(status(termination=PENDING), new, NOW.timestamp() - 3600)
     assert change.of("streamjob_termination_seconds_sum", mode="Stop", outcome="Completed") == 0
 
 
@@ -175,7 +175,7 @@ def test_an_upgrade_starts_with_its_first_driver(before: Any) -> None:
         (upgrade("Starting", "newer"), "GivenUp"),
     ],
 )
-def test_an_upgrade_is_counted_when_it_is_over(after: Any, outcome: str) -> None:
+def test_an_upgrade_is_counted_when_it_has_ended(after: Any, outcome: str) -> None:
     change = Change(status(upgrade=upgrade("Starting")), status(upgrade=after))
     assert change.of("streamjob_upgrades_total", outcome=outcome) == 1
     assert Change(status(upgrade=after), status(upgrade=after)).nothing
@@ -187,39 +187,39 @@ def test_jobs_by_phase_and_by_name() -> None:
     registry.register(jobs)
     one = {"namespace": "shop", "streamjob": "orders"}
     checkpoint = {"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"}
-    stopping = job(status=ran(3, "Stopping", checkpoint=checkpoint, termination=asked()))
+    stopping = job(status=ran(3, "Stopping", checkpoint=checkpoint, termination=requested()))
     jobs.saw(stopping, stopping.status)
-    told = registry.get_sample_value
-    assert told("streamjob_jobs", {"phase": "Stopping"}) == 1
-    assert told("streamjob_jobs", {"phase": "Running"}) == 0
-    assert told("streamjob_job_phase", {**one, "phase": "Stopping"}) == 1
-    assert told("streamjob_job_epoch", one) == 3
-    assert told("streamjob_job_degraded", one) == 0
-    assert told("streamjob_job_checkpoint_timestamp_seconds", one) == NOW.timestamp() - 245
-    assert told("streamjob_job_checkpoint_interval_seconds", one) == 600
-    assert told("streamjob_job_termination_deadline_timestamp_seconds", one) == NOW.timestamp() + 540
+    sample = registry.get_sample_value
+    assert sample("streamjob_jobs", {"phase": "Stopping"}) == 1
+    assert sample("streamjob_jobs", {"phase": "Running"}) == 0
+    assert sample("streamjob_job_phase", {**one, "phase": "Stopping"}) == 1
+    assert sample("streamjob_job_epoch", one) == 3
+    assert sample("streamjob_job_degraded", one) == 0
+    assert sample("streamjob_job_checkpoint_timestamp_seconds", one) == NOW.timestamp() - 245
+    assert sample("streamjob_job_checkpoint_interval_seconds", one) == 600
+    assert sample("streamjob_job_termination_deadline_timestamp_seconds", one) == NOW.timestamp() + 540
 
-    stopped = job(status=ran(3, "Stopped", termination=asked(finalCheckpoint=3)))
+    stopped = job(status=ran(3, "Stopped", termination=requested(finalCheckpoint=3)))
     jobs.saw(stopped, stopped.status)
-    assert told("streamjob_job_phase", {**one, "phase": "Stopping"}) is None, "one phase at a time"
-    assert told("streamjob_job_termination_deadline_timestamp_seconds", one) is None
+    assert sample("streamjob_job_phase", {**one, "phase": "Stopping"}) is None, "one phase at a time"
+    assert sample("streamjob_job_termination_deadline_timestamp_seconds", one) is None
 
     dead: dict[str, Any] = {"type": "Degraded", "status": "True", "reason": "QueryFailed", "message": "m"}
     dead |= {"observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:00:00Z"}
     degraded = job(status=ran(3, conditions=[dead]))
     jobs.saw(degraded, degraded.status)
-    assert told("streamjob_job_degraded", one) == 1
-    assert told("streamjob_job_stalled", one) == 0
+    assert sample("streamjob_job_degraded", one) == 1
+    assert sample("streamjob_job_stalled", one) == 0
 
     jobs.forget("shop", "orders")
-    assert told("streamjob_job_epoch", one) is None, "its series go with the job"
+    assert sample("streamjob_job_epoch", one) is None, "its series go with the job"
 
 
 def test_labels_are_bounded() -> None:
     """Only what an alert has to name a job by is a series of that job, and not more than seven of them."""
     jobs = Jobs()
     everything = ran(
-        checkpoint={"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"}, termination=asked()
+        checkpoint={"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"}, termination=requested()
     )
     jobs.saw(job(status=everything), job(status=everything).status)
     of_jobs = [s for f in jobs.collect() for s in f.samples if "streamjob" in s.labels]

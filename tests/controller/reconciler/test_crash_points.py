@@ -1,7 +1,8 @@
-"""O1 on the real API server: the controller dies after each of its effects in turn, and another one goes on where it was.
+"""O1 on the real API server: the controller dies after each of its effects in turn, and another continues.
 
-An effect is a call that changes something, there or in the driver. A death between two reads is one between two effects. What
-wakes the controller here is a clock and not kopf, and it leads without an election: those have tests of their own.
+An effect is a call that changes something, there or in the driver. A death between two reads is one
+between two effects. Here a clock enqueues the job instead of kopf, and the controller leads without an
+election: those have tests of their own.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ ENDS = {Mode.STOP: "Stopped", Mode.DRAIN: "Drained"}
 
 
 class Life:
-    """Of one process: it ends after so many effects, with the answer to the last one on its way; None for never."""
+    """Of one process: it ends after this number of effects, before it has the last answer; None for never."""
 
     def __init__(self, effects: int | None) -> None:
         self._left = effects
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
         self.effects: list[str] = []
 
     async def before(self) -> None:
-        if self.over.is_set():
+        if self.ended.is_set():
             await asyncio.Event().wait()
 
     async def after(self, effect: str) -> None:
         self.effects.append(effect)
         if self._left is not None and len(self.effects) >= self._left:
-            self.over.set()
+            self.ended.set()
             await asyncio.Event().wait()
 
 
@@ -91,16 +92,16 @@ async def living(world: Cluster, term: int, life: Life) -> AsyncIterator[None]:
     reconciler = Reconciler(kube, Alone(term), session=mortal_session(life))  # type: ignore[arg-type]
     await reconciler.open()
 
-    async def wake() -> None:
+    async def enqueue() -> None:
         while True:
             reconciler.enqueue(world.namespace, "orders")
             await asyncio.sleep(EVERY)
 
-    waking = asyncio.create_task(wake())
+    enqueuing = asyncio.create_task(enqueue())
     try:
         yield
     finally:
-        waking.cancel()
+        enqueuing.cancel()
         await reconciler.close()
 
 
@@ -113,7 +114,7 @@ class Outcome:
     final_checkpoint: int
     ready: str
     index: list[tuple[int, int, str, str | None]]
-    told: list[object]
+    received: list[object]
     pods: int
     made: int
 
@@ -122,10 +123,10 @@ async def live(world: Cluster, mode: Mode) -> Outcome:
     """Of a job that is started and ended; whoever controls it."""
     await world.apply()
     pod = await world.pod(1)
-    driver, told = await world.run_driver(1)
+    driver, config = await world.run_driver(1)
     await world.phase("Running")
     await world.patch(ENDS[mode])
-    await end(world, driver, told, mode)
+    await end(world, driver, config, mode)
     status = (await world.phase(ENDS[mode]))["status"]
     commands = [c if isinstance(c, int) else c.request_id for c in driver.commands]
     secrets = await world.core.list_namespaced_secret(world.namespace)
@@ -140,7 +141,7 @@ async def live(world: Cluster, mode: Mode) -> Outcome:
             (r.checkpoint, r.epoch, r.scenario.value if r.scenario else "", r.request_id)
             for r in (await world.index()).checkpoints
         ],
-        told=list(dict.fromkeys(commands)),  # it knows again what it has been told
+        received=list(dict.fromkeys(commands)),  # it recognizes a repeated command
         pods=len(await world.pods()),
         made=len(secrets.items) + len(maps.items),
     )
@@ -154,7 +155,7 @@ async def killed_after(effects: int | None, mode: Mode) -> tuple[Outcome, list[s
     async with a_world(controlled=False) as world:
         life = Life(effects)
         outcome = asyncio.create_task(live(world, mode))
-        dead = asyncio.create_task(life.over.wait())
+        dead = asyncio.create_task(life.ended.wait())
         async with living(world, 1, life):
             await asyncio.wait({outcome, dead}, return_when=asyncio.FIRST_COMPLETED)
         dead.cancel()

@@ -1,6 +1,8 @@
-"""V12, call by call: a leader is cut off with a request on its way, another one takes over and goes on, the request arrives.
+"""V12, call by call: a leader is cut off while its request is in flight, another leader continues, then the
+request arrives.
 
-The table of ADR 11 says for each what holds it. Real processes, a real API server, and a wire that holds one request back.
+The table of ADR 11 names for each call what refuses it. Real processes, a real API server, and a wire that
+holds one request back.
 """
 
 from __future__ import annotations
@@ -74,10 +76,10 @@ async def announce(s: Scene) -> None:
     """The script has ended its query by itself; the checkpoint is durable."""
     driver = s.world.driver
     assert driver is not None
-    told = (await s.world.told(1)).job
-    said = TerminationStatus("stop-1-1", Mode.STOP, Step.COMPLETING, "", 1)
-    record = replace(final(told, 1, 1, Scenario.STOP, "stop-1-1"), request_id=None)
-    await driver.change(phase=DriverPhase.TERMINATING, termination=said, completed=record)
+    job = (await s.world.driver_config(1)).job
+    reported = TerminationStatus("stop-1-1", Mode.STOP, Step.COMPLETING, "", 1)
+    record = replace(final(job, 1, 1, Scenario.STOP, "stop-1-1"), request_id=None)
+    await driver.change(phase=DriverPhase.TERMINATING, termination=reported, completed=record)
 
 
 async def indexed(s: Scene) -> None:
@@ -88,8 +90,8 @@ async def indexed(s: Scene) -> None:
 
 
 async def savepoint_beside_the_run(s: Scene, number: int) -> None:
-    """The driver says that it is durable, and hears that the index has it: then the status knows of it too."""
-    driver, job = s.world.driver, (await s.world.told(1)).job
+    """The driver reports it as durable and gets the confirmation: then the status has it too."""
+    driver, job = s.world.driver, (await s.world.driver_config(1)).job
     assert driver is not None
     request = f"savepoint-{number}"
     record = replace(final(job, number, 1, Scenario.STOP, request), scenario=None)
@@ -115,7 +117,7 @@ async def lose_the_index(s: Scene) -> None:
     await savepoint_beside_the_run(s, 1)
     await s.world.core.delete_namespaced_config_map("orders-checkpoints", s.world.namespace)
     assert s.world.driver is not None
-    await s.world.driver.change()  # wakes the leader
+    await s.world.driver.change()  # the leader enqueues the job
 
 
 async def lead(s: Scene) -> None:
@@ -124,8 +126,8 @@ async def lead(s: Scene) -> None:
 
 @dataclass(frozen=True)
 class Late:
-    """A request that arrives late. `provoke`: what makes the leader send it; `settle`: what happens until it arrives.
-    `answer`: what the API server says to it."""
+    """A request that arrives late. `provoke` makes the leader send it; `settle` happens until it arrives.
+    `answer`: the answer of the API server."""
 
     method: str
     path: str
@@ -194,25 +196,29 @@ COMMANDS = {
 }
 
 
-async def test_what_an_old_leader_told_the_driver_changes_nothing(tmp_path: Path) -> None:
-    """The command is on its way while another controller takes over, which sends the same by itself: it is carried out once.
-    That the runtime's own endpoint does so, for each command: tests/runtime/process/test_control_server.py."""
+async def test_what_an_old_leader_sent_to_the_driver_changes_nothing(tmp_path: Path) -> None:
+    """The command is in flight while another controller takes over and sends the same: it has one effect.
+
+    tests/runtime/process/test_control_server.py tests the runtime's own endpoint with each command.
+    """
 
     async def play(path: str) -> tuple[list[type], list[str]]:
         folder = tmp_path / path.rpartition("/")[2]
         folder.mkdir()
-        return await told_late(path, COMMANDS[path][0], folder)
+        return await delivered_late(path, COMMANDS[path][0], folder)
 
-    told = await asyncio.gather(*map(play, COMMANDS), return_exceptions=True)
+    results = await asyncio.gather(*map(play, COMMANDS), return_exceptions=True)
     expected = {path: ([kind], [path]) for path, (_, kind) in COMMANDS.items()}
-    assert dict(zip(COMMANDS, told, strict=True)) == expected
+    assert dict(zip(COMMANDS, results, strict=True)) == expected
 
 
-async def told_late(
+async def delivered_late(
     path: str, provoke: Callable[[Scene], Awaitable[None]], folder: Path
 ) -> tuple[list[type], list[str]]:
-    """The kinds of commands that the driver took, and the paths of those that it refused. The word that the index has a
-    checkpoint is left out."""
+    """Return the kinds of commands that the driver accepted, and the paths of those that it refused.
+
+    Confirmations of checkpoints are left out.
+    """
     async with (
         a_world(controlled=False) as world,
         Wire(world.api.configuration).open(folder / "kubeconfig") as wire,
@@ -224,7 +230,7 @@ async def told_late(
             driver.holds = path
             driver.may_answer.clear()
             await provoke(Scene(world, wire))
-            await asyncio.wait_for(driver.asked.wait(), 300)
+            await asyncio.wait_for(driver.requested.wait(), 300)
             wire.holds = lambda method, path: method == "PUT" and path.endswith("/leases/streamjob")
             await asyncio.wait_for(wire.held.wait(), 300)
             with controller(world.namespace):
@@ -232,7 +238,7 @@ async def told_late(
                 async def followed() -> bool:
                     return driver.term > 1
 
-                await eventually(followed, "another leader's word to the driver")
+                await eventually(followed, "another leader's call to the driver")
                 driver.may_answer.set()
 
                 async def done() -> bool:

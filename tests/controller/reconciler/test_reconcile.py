@@ -27,23 +27,24 @@ pytestmark = NEEDS_A_CLUSTER
 
 async def test_stop_resume_drain(world: Cluster) -> None:
     await world.apply()
-    driver, told = await world.run_driver(1)
-    assert (told.epoch, told.next_checkpoint, told.restore.latest) == (1, 1, None)
+    driver, config = await world.run_driver(1)
+    assert (config.epoch, config.next_checkpoint, config.restore.latest) == (1, 1, None)
     await world.phase("Running")
 
     await world.patch("Stopped")
-    record = await end(world, driver, told, Mode.STOP)
+    record = await end(world, driver, config, Mode.STOP)
     job = await world.phase("Stopped")
     assert job["status"]["savepoint"]["latest"] == record.savepoint
     assert await world.pods() == []
 
     await world.patch("Running")
-    driver, told = await world.run_driver(2)
-    assert (told.epoch, told.next_checkpoint, told.restore.latest, told.restore.exact) == (2, 2, record, True)
+    driver, config = await world.run_driver(2)
+    assert (config.epoch, config.next_checkpoint) == (2, 2)
+    assert (config.restore.latest, config.restore.exact) == (record, True)
     await world.phase("Running")
 
     await world.patch("Drained")
-    await end(world, driver, told, Mode.DRAIN)
+    await end(world, driver, config, Mode.DRAIN)
     job = await world.phase("Drained")
     assert job["status"]["savepoint"]["drained"] is True
     assert "kopf" not in str(job["metadata"]), "kopf writes nothing"
@@ -66,13 +67,13 @@ async def check_metrics(controller: Controller) -> None:
         ("streamjob_leader_term", ""): 1,
     }
 
-    async def told() -> bool:
+    async def reported() -> bool:
         """The API server shows a phase before the controller, which has written it, has its answer."""
         found = await controller.samples()
         by_label = {(s.name, s.labels.get("phase") or s.labels.get("mode") or ""): s.value for s in found}
         return expected.items() <= by_label.items()
 
-    await eventually(told, f"metrics {expected}")
+    await eventually(reported, f"metrics {expected}")
     samples = await controller.samples()
     called = {
         (s.labels["verb"], s.labels["resource"]) for s in samples if s.name == "streamjob_api_requests_total"
@@ -83,31 +84,31 @@ async def check_metrics(controller: Controller) -> None:
 async def test_two_controllers_do_no_more_than_one(world: Cluster) -> None:
     """A killed one's successor may begin before it is gone."""
     await world.apply()
-    driver, told = await world.run_driver(1)
+    driver, config = await world.run_driver(1)
     await world.phase("Running")
     with controller(world.namespace):
         await world.patch("Stopped")
-        await end(world, driver, told, Mode.STOP)
+        await end(world, driver, config, Mode.STOP)
         job = await world.phase("Stopped")
     assert len({c.request_id for c in driver.commands if not isinstance(c, int)}) == 1
     assert job["status"]["epoch"] == 1
 
 
-async def test_a_killed_controllers_successor_goes_on(world: Cluster) -> None:
+async def test_a_killed_controllers_successor_continues(world: Cluster) -> None:
     """Killed when it has sent the request, and its successor when the checkpoint is in the index."""
     await world.apply()
-    driver, told = await world.run_driver(1)
+    driver, config = await world.run_driver(1)
     await world.phase("Running")
     await world.patch("Stopped")
 
-    async def asked() -> bool:
+    async def requested() -> bool:
         return bool(driver.commands)
 
-    await eventually(asked, "the request")
+    await eventually(requested, "the request")
     assert world.controller is not None
     world.controller.kill()
     with controller(world.namespace):
-        await end(world, driver, told, Mode.STOP)
+        await end(world, driver, config, Mode.STOP)
     with controller(world.namespace):
         job = await world.phase("Stopped")
     assert await world.pods() == []
@@ -120,8 +121,8 @@ async def test_a_driver_that_is_killed_is_restarted_from_its_directories(world: 
     await world.run_driver(1)
     await world.phase("Running")
     await world.exit_driver(1, 137)
-    _, told = await world.run_driver(2)
-    assert not told.restore.exact
+    _, config = await world.run_driver(2)
+    assert not config.restore.exact
     job = await world.phase("Running")
     assert job["status"]["lastError"]["reason"] == "DriverKilled"
     assert job["status"]["restarts"]["count"] == 1
@@ -139,21 +140,21 @@ async def test_cancel_in_the_middle_of_a_stop(world: Cluster) -> None:
 
 
 async def test_no_secret_is_anywhere_but_in_its_secret(world: Cluster, tmp_path: Path) -> None:
-    """Not in the log, however much of it there is, nor in objects that others may read, nor in metrics, nor in `ps`."""
+    """Not in the verbose log, in objects that others may read, in metrics, or in `ps`."""
     assert world.controller is not None
     world.controller.terminate()
     world.controller.wait()
     log = tmp_path / "log"
     with controller(world.namespace, log, "--verbose", "--log-format", "json") as ours:
         await world.apply()
-        driver, told = await world.run_driver(1)
+        driver, config = await world.run_driver(1)
         await world.phase("Running")
         token, key = driver.material.token, driver.material.key
         driver.material = Material("another", driver.material.certificate, key)
         await world.patch("Stopped")
         await eventually(lambda: logged(log, "Unauthorized"), "a refusal in the log")
         driver.material = Material(token, driver.material.certificate, key)
-        await end(world, driver, told, Mode.STOP)
+        await end(world, driver, config, Mode.STOP)
         await world.phase("Stopped")
         core, namespace = world.core, world.namespace
         metrics = await ours.samples()

@@ -1,4 +1,4 @@
-"""What the conditions say when the API server refuses something, and what is concluded from it."""
+"""The conditions when the API server refuses a call, and what is concluded from it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Leader:
 async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
     refused: Any, phase: str | None
 ) -> None:
-    """A refused read shows nothing: an earlier controller may have created the pod, which may have run and gone."""
+    """A refused read shows nothing: an earlier controller may have created the pod, which may have run."""
     kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
     writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
     action = refused and object.__new__(refused)

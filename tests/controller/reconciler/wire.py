@@ -1,4 +1,6 @@
-"""The wire between one controller and the API server: it can hold one request back, cut the controller off, and deliver late."""
+"""The wire between a controller and the API server: it holds one request back, cuts the controller off, and
+delivers late.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ HOP_BY_HOP = {"host", "connection", "transfer-encoding", "content-length", "cont
 
 
 class Wire:
-    """A reverse proxy without TLS on this side. `holds`: method and path of the request to hold back, from now on."""
+    """A reverse proxy without TLS on this side. `holds`: method and path of the request to hold back."""
 
     def __init__(self, server: Configuration) -> None:
         self._base = server.host

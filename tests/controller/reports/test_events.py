@@ -13,14 +13,14 @@ from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import AbortedCheckpoint, Problem
 
-from ..factories import NOW, UID, asked, driver, index, job, observed, ran, record, running
+from ..factories import NOW, UID, driver, index, job, observed, ran, record, requested, running
 
 PROBLEM = Problem("StorageFull", "no space on /data.", "Make room")
 
 
-def test_events_tell_what_happened() -> None:
-    before = job(status=ran(termination=asked())).status
-    after = seen(observed(job(status=ran(termination=asked())), index=index(record(1, 1, Scenario.STOP))))
+def test_events_report_what_happened() -> None:
+    before = job(status=ran(termination=requested())).status
+    after = seen(observed(job(status=ran(termination=requested())), index=index(record(1, 1, Scenario.STOP))))
     after = settle(
         fail(after, PROBLEM, NOW), job(), NOW, Phase.STOPPED, "Stopped", "Stopped with checkpoint 1"
     )
@@ -33,7 +33,7 @@ def test_events_tell_what_happened() -> None:
     assert events(after, after) == []
 
 
-def test_of_periodic_checkpoints_the_first_of_an_epoch_is_told() -> None:
+def test_of_periodic_checkpoints_the_first_of_an_epoch_is_reported() -> None:
     def after(*records: CheckpointRecord) -> Status:
         return seen(observed(job(status=ran()), pods=[running()], index=index(*records)))
 
@@ -43,22 +43,22 @@ def test_of_periodic_checkpoints_the_first_of_an_epoch_is_told() -> None:
     assert events(one, two) == []
 
 
-def test_a_checkpoint_that_was_given_up_is_told_once_and_stays_in_the_status() -> None:
+def test_an_aborted_checkpoint_is_reported_once_and_stays_in_the_status() -> None:
     before = job(status=ran())
-    says = driver(aborted=AbortedCheckpoint(3, "it was not done after 600 s", timestamp(NOW)))
-    after = seen(observed(before, pods=[running()], says=says))
+    reported = driver(aborted=AbortedCheckpoint(3, "it was not done after 600 s", timestamp(NOW)))
+    after = seen(observed(before, pods=[running()], reported=reported))
     (event,) = events(before.status, after)
     assert (event.warning, event.reason) == (True, "CheckpointAborted")
     assert "Checkpoint 3 of epoch 1" in event.message
     assert "it was not done after 600 s" in event.message
-    later = seen(observed(job(status=after.plain()), pods=[running(2)], says=driver(epoch=2)))
+    later = seen(observed(job(status=after.plain()), pods=[running(2)], reported=driver(epoch=2)))
     assert later.aborted_checkpoint == after.aborted_checkpoint
     assert events(after, later.model_copy(update={"driver": after.driver})) == []
 
 
-def test_what_a_person_should_know_is_told_once() -> None:
+def test_a_warning_is_reported_once() -> None:
     moved = Problem("SinkMoved", "the output comes to file:/new", "Nothing has to be done if that is meant")
-    o = observed(job(status=ran()), pods=[running()], says=driver(warnings=(moved,)))
+    o = observed(job(status=ran()), pods=[running()], reported=driver(warnings=(moved,)))
     found = seen(o)
     (event,) = [e for e in events(o.job.status, found) if e.reason == "SinkMoved"]
     assert event.warning

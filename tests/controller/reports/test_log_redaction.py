@@ -1,4 +1,4 @@
-"""What of a driver's log comes to stand in a condition."""
+"""The end of a driver's log in a condition: short, and without secrets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_job_that_backs_off_has_the_end_of_its_log() -> None:
         assert "See the driver's log" in condition.message, "the remedy stays"
 
 
-def test_so_has_one_that_is_given_up() -> None:
+def test_so_has_one_that_has_failed_permanently() -> None:
     end = exited(1, 2, tail=end_of_log(TRACEBACK))
     o = observed(
         job(status=ran(2, restarts=failed(count=3)), restart={"limit": 3}), pods=[end], index=index()
@@ -45,12 +45,12 @@ def test_so_has_one_that_is_given_up() -> None:
 
 
 def test_what_a_script_raises_is_read_as_critically() -> None:
-    problem = Problem("ScriptFailed", f"OperationalError: password={SECRET} is wrong", "Mend it", True)
+    problem = Problem("ScriptFailed", f"OperationalError: password={SECRET} is wrong", "Fix it", True)
     end = exited(1, report=driver(DriverPhase.FAILED, problem=problem))
     *_, d = look(observed(job(status=ran()), pods=[end], index=index()))
-    said = str(d.status)
-    assert "OperationalError" in said
-    assert SECRET not in said
+    shown = str(d.status)
+    assert "OperationalError" in shown
+    assert SECRET not in shown
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_what_a_script_raises_is_read_as_critically() -> None:
         f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
     ],
 )
-def test_what_looks_like_a_secret_is_blotted_out(line: str) -> None:
-    said = end_of_log(f"before\n{line}\nafter")
-    assert SECRET not in said
-    assert "before" in said or "PRIVATE" in line
+def test_what_looks_like_a_secret_is_redacted(line: str) -> None:
+    shown = end_of_log(f"before\n{line}\nafter")
+    assert SECRET not in shown
+    assert "before" in shown or "PRIVATE" in line
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_what_does_not_stays_as_it_is(line: str) -> None:
 
 @given(st.text(max_size=5000))
 def test_it_is_short(log: str) -> None:
-    said = end_of_log(log)
-    assert len(said) <= ALL
-    assert len(said.splitlines()) <= LINES
-    assert without_secrets(said) == said or "***" in said
+    shown = end_of_log(log)
+    assert len(shown) <= ALL
+    assert len(shown.splitlines()) <= LINES
+    assert without_secrets(shown) == shown or "***" in shown
 
 
 def test_a_secret_is_not_hidden_by_being_cut() -> None:
     """Cut first, the name would be gone and the value would stay."""
-    said = end_of_log("password=" + '"' + " ".join([SECRET] * 100) + '"')
-    assert SECRET not in said
+    shown = end_of_log("password=" + '"' + " ".join([SECRET] * 100) + '"')
+    assert SECRET not in shown

@@ -73,22 +73,24 @@ class TestBeginning:
         assert config.restore.allow_drained
 
     @pytest.mark.parametrize(
-        ("says", "expected"),
+        ("reported", "expected"),
         [
             (None, Phase.STARTING),
             (driver(DriverPhase.STARTING), Phase.STARTING),
             (driver(), Phase.RUNNING),
         ],
     )
-    def test_starting_until_a_query_runs(self, says: Any, expected: Phase) -> None:
-        phase, _, do, d = look(observed(job(status=ran()), pods=[running()], index=index(), says=says))
+    def test_starting_until_a_query_runs(self, reported: Any, expected: Phase) -> None:
+        phase, _, do, d = look(
+            observed(job(status=ran()), pods=[running()], index=index(), reported=reported)
+        )
         assert (phase, do) == (expected, [])
         assert is_ready(d) == (expected is Phase.RUNNING)
 
-    def test_at_rest_nothing_is_written(self) -> None:
-        o = observed(job(status=ran()), pods=[running()], index=index(), says=driver())
+    def test_in_a_terminal_phase_nothing_is_written(self) -> None:
+        o = observed(job(status=ran()), pods=[running()], index=index(), reported=driver())
         first = decide(o, NOW)
-        again = observed(job(status=first.status.plain()), pods=[running()], index=index(), says=driver())
+        again = observed(job(status=first.status.plain()), pods=[running()], index=index(), reported=driver())
         assert decide(again, NOW + MINUTE) == Decision(first.status)
 
 

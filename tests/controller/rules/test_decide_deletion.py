@@ -1,4 +1,4 @@
-"""A job is deleted; older epochs, and an index that cannot be had: what is observed → phase, reason and what is done."""
+"""Deletion, older epochs, an unreadable index: what is observed → phase, reason and actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from ..factories import (
     MINUTE,
     NOW,
     SECOND,
-    asked,
     driver,
     exited,
     failed,
@@ -37,6 +36,7 @@ from ..factories import (
     pod,
     ran,
     record,
+    requested,
     running,
     terminating,
 )
@@ -61,50 +61,54 @@ class TestNamespace:
 
     def test_an_end_that_has_begun_is_not_waited_for(self) -> None:
         stages = [{"uid": "windows"}]
-        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND), stages=stages)
+        status = ran(
+            phase="Restarting", termination=requested(), restarts=failed(again=-SECOND), stages=stages
+        )
         o = observed(job(deleted=SECOND, status=status), index=index(), namespace_ends=True)
         assert look(o)[2] == [SetFinalizer]
 
     def test_a_driver_that_lives_is_left_to_its_end(self) -> None:
-        o = observed(job(status=ran()), pods=[running()], index=index(), says=driver(), namespace_ends=True)
+        o = observed(
+            job(status=ran()), pods=[running()], index=index(), reported=driver(), namespace_ends=True
+        )
         assert look(o)[2] == []
 
 
 class TestDeletion:
     def test_stops_a_running_driver(self) -> None:
-        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), says=driver())
+        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), reported=driver())
         phase, _, do, _ = look(o)
         assert (phase, do) == (Phase.STOPPING, [SendTermination])
 
     @pytest.mark.parametrize(("on_delete", "action"), [("Drain", SendTermination), ("Cancel", DeletePod)])
-    def test_as_on_delete_says(self, on_delete: str, action: type[Action]) -> None:
+    def test_on_delete_decides_the_action(self, on_delete: str, action: type[Action]) -> None:
         spec: dict[str, Any] = {"termination": {"onDelete": on_delete}}
         o = observed(
-            job(deleted=SECOND, status=ran(), **spec), pods=[running()], index=index(), says=driver()
+            job(deleted=SECOND, status=ran(), **spec), pods=[running()], index=index(), reported=driver()
         )
         assert look(o)[2] == [action]
 
-    def test_it_looks_again_when_patience_ends(self) -> None:
+    def test_it_is_requeued_at_the_timeout(self) -> None:
         o = observed(
-            job(deleted=MINUTE, status=ran(termination=asked())),
+            job(deleted=MINUTE, status=ran(termination=requested())),
             pods=[running()],
             index=index(),
-            says=terminating(),
+            reported=terminating(),
         )
         assert look(o)[3].requeue_after == 540
 
     def test_past_its_timeout_it_cancels(self) -> None:
-        status = ran(termination=asked(ago=11 * MINUTE))
+        status = ran(termination=requested(ago=11 * MINUTE))
         o = observed(
-            job(deleted=11 * MINUTE, status=status), pods=[running()], index=index(), says=terminating()
+            job(deleted=11 * MINUTE, status=status), pods=[running()], index=index(), reported=terminating()
         )
         assert look(o)[2] == [DeletePod]
 
     def test_past_its_timeout_it_does_not_wait_for_the_index(self) -> None:
-        """In a namespace that is being deleted the ConfigMap is gone, and none can be made: the finalizer stayed for ever."""
+        """In a namespace that is being deleted, no ConfigMap can be created: the finalizer stayed forever."""
         o = observed(
-            job(deleted=11 * MINUTE, status=ran(termination=asked(ago=11 * MINUTE), pod=False)),
-            says=terminating(completed=record()),
+            job(deleted=11 * MINUTE, status=ran(termination=requested(ago=11 * MINUTE), pod=False)),
+            reported=terminating(completed=record()),
         )
         assert look(o)[3].actions == (SetFinalizer(False),)
 
@@ -122,30 +126,34 @@ class TestDeletion:
         assert look(o)[3].actions == (SetFinalizer(False),)
 
     def test_also_when_the_job_has_failed(self) -> None:
-        status = ran(phase="Failed", restarts=failed(), termination=asked())
+        status = ran(phase="Failed", restarts=failed(), termination=requested())
         gone = look(observed(job(deleted=SECOND, status=status), pods=[exited(1)], index=index()))
         assert gone[2] == [DeletePod]
         assert look(observed(job(deleted=SECOND, status=status), index=index()))[2] == [SetFinalizer]
 
     def test_a_stop_that_had_begun_is_brought_to_its_end(self) -> None:
         stages = [{"uid": "windows"}]
-        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND), stages=stages)
+        status = ran(
+            phase="Restarting", termination=requested(), restarts=failed(again=-SECOND), stages=stages
+        )
         o = observed(job(deleted=SECOND, status=status), index=index())
         assert look(o)[2] == [EnsureSecret, CreateDriver]
 
     def test_a_job_that_never_started_a_query_is_not_started_again(self) -> None:
-        status = ran(phase="Restarting", termination=asked(), restarts=failed(again=-SECOND))
+        status = ran(phase="Restarting", termination=requested(), restarts=failed(again=-SECOND))
         gone = look(observed(job(deleted=SECOND, status=status), index=index()))
         assert gone[2] == [SetFinalizer]
 
     def test_without_our_finalizer_nothing_is_done(self) -> None:
-        o = observed(job(deleted=SECOND, finalizer=False, status=ran()), pods=[running()], says=driver())
+        o = observed(job(deleted=SECOND, finalizer=False, status=ran()), pods=[running()], reported=driver())
         assert decide(o, NOW) == Decision(o.job.status)
 
 
 class TestFencing:
     def test_a_driver_of_an_older_epoch_is_removed(self) -> None:
-        o = observed(job(status=ran(2)), pods=[running(1), running(2)], index=index(), says=driver(epoch=2))
+        o = observed(
+            job(status=ran(2)), pods=[running(1), running(2)], index=index(), reported=driver(epoch=2)
+        )
         assert look(o)[3].actions == (DeletePod("orders-driver-1", "pod-1", grace=1),)
 
     @pytest.mark.parametrize("phase", ["Stopped", "Drained", "Finished", "Cancelled"])
@@ -168,7 +176,7 @@ class TestFencing:
 
     def test_one_that_has_started_is_ended_in_order(self) -> None:
         status = ran(phase="Stopped", pod=False)
-        o = observed(job(state="Stopped", status=status), pods=[running()], index=index(), says=driver())
+        o = observed(job(state="Stopped", status=status), pods=[running()], index=index(), reported=driver())
         assert look(o)[2] == [SendTermination]
 
     def test_nothing_begins_while_a_pod_is_left(self) -> None:
@@ -177,24 +185,24 @@ class TestFencing:
         assert look(observed(job(status=status), pods=[leaving], index=index()))[2] == []
 
     def test_a_lost_status_does_not_turn_the_epoch_back(self) -> None:
-        *_, d = look(observed(job(), pods=[running(5)], index=index(), says=driver(epoch=5)))
+        *_, d = look(observed(job(), pods=[running(5)], index=index(), reported=driver(epoch=5)))
         assert (d.status.epoch, d.status.started_epoch, d.actions) == (5, 5, ())
 
     def test_a_record_of_another_epoch_is_not_taken(self) -> None:
         old = driver(epoch=2, completed=record(1, 1))
-        o = observed(job(status=ran(2)), pods=[running(2)], index=index(), says=old)
+        o = observed(job(status=ran(2)), pods=[running(2)], index=index(), reported=old)
         assert WriteIndex not in look(o)[2]
 
 
 class TestName:
-    def test_the_savepoint_of_a_deletion_says_so(self) -> None:
-        """By its name, which is in its manifest too; one that was asked for before keeps its own."""
-        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), says=driver())
+    def test_the_savepoint_of_a_deletion_names_its_cause(self) -> None:
+        """By its name, which is in its manifest too; one that was requested before keeps its own."""
+        o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), reported=driver())
         (tell,) = [a for a in decide(o, NOW).actions if isinstance(a, SendTermination)]
         assert tell.request.request_id == "delete-1-1"
         assert str(tell.request.savepoint).endswith("/delete-1-1")
-        before = job(deleted=SECOND, status=ran(termination=asked()))
-        o = observed(before, pods=[running()], index=index(), says=driver())
+        before = job(deleted=SECOND, status=ran(termination=requested()))
+        o = observed(before, pods=[running()], index=index(), reported=driver())
         (tell,) = [a for a in decide(o, NOW).actions if isinstance(a, SendTermination)]
         assert tell.request.request_id == "stop-1-1"
 
@@ -209,16 +217,18 @@ class TestIndex:
 
     def test_a_number_that_is_taken_stops_everything(self) -> None:
         other = record(1, 1, request="stop-1-9")
-        says = terminating(completed=record())
+        reported = terminating(completed=record())
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())),
+            job(state="Stopped", status=ran(termination=requested())),
             pods=[running()],
             index=index(other),
-            says=says,
+            reported=reported,
         )
         assert look(o)[1:3] == ("IndexConflict", [])
 
     def test_an_index_that_was_never_written_is_made(self) -> None:
-        says = terminating(completed=record())
-        o = observed(job(state="Stopped", status=ran(termination=asked())), pods=[running()], says=says)
+        reported = terminating(completed=record())
+        o = observed(
+            job(state="Stopped", status=ran(termination=requested())), pods=[running()], reported=reported
+        )
         assert look(o)[3].actions == (WriteIndex(index(record()), None),)

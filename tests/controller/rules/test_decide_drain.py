@@ -16,7 +16,6 @@ from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 from ..factories import (
     DRAINED,
     OUT_OF_INPUT,
-    asked,
     driver,
     exited,
     index,
@@ -27,17 +26,18 @@ from ..factories import (
     observed,
     ran,
     record,
+    requested,
     running,
     terminating,
 )
 
 
 class TestDrain:
-    def test_what_it_leaves_in_state_is_said(self) -> None:
-        said = terminating(Mode.DRAIN).termination
-        assert said is not None
-        end = driver(DriverPhase.TERMINATED, termination=replace(said, state_rows_left=7, flushed_rows=3))
-        before = job(state="Drained", status=ran(termination=asked("Drain")))
+    def test_what_it_leaves_in_state_is_reported(self) -> None:
+        reported = terminating(Mode.DRAIN).termination
+        assert reported is not None
+        end = driver(DriverPhase.TERMINATED, termination=replace(reported, state_rows_left=7, flushed_rows=3))
+        before = job(state="Drained", status=ran(termination=requested("Drain")))
         status = look(observed(before, pods=[exited(report=end)], index=index(DRAINED)))[3].status
         assert status.termination is not None
         assert (status.termination.flushed_rows, status.termination.state_rows_left) == (3, 7)
@@ -53,14 +53,14 @@ class TestDrain:
             job(state=state, status=ran(), termination=patience),
             pods=[running()],
             index=index(),
-            says=driver(),
+            reported=driver(),
         )
         (send,) = look(o)[3].actions
         assert isinstance(send, SendTermination)
         assert send.request.timeout == seconds
 
     def test_like_a_stop(self) -> None:
-        o = observed(job(state="Drained", status=ran()), pods=[running()], index=index(), says=driver())
+        o = observed(job(state="Drained", status=ran()), pods=[running()], index=index(), reported=driver())
         phase, _, _, d = look(o)
         (send,) = d.actions
         assert isinstance(send, SendTermination)
@@ -71,7 +71,7 @@ class TestDrain:
         )
 
     def test_it_is_an_end(self) -> None:
-        status = ran(termination=asked("Drain"))
+        status = ran(termination=requested("Drain"))
         phase, _, do, d = look(observed(job(state="Drained", status=status), index=index(DRAINED)))
         assert (phase, do) == (Phase.DRAINED, [])
         assert is_ready(d)
@@ -95,21 +95,23 @@ class TestDrain:
         assert (phase, do) == (Phase.DRAINED, [])
 
     def test_a_stopped_job_is_drained_by_a_driver_that_does_only_that(self) -> None:
-        status = ran(phase="Stopped", pod=False, termination=asked(finalCheckpoint=1))
+        status = ran(phase="Stopped", pod=False, termination=requested(finalCheckpoint=1))
         o = observed(job(state="Drained", generation=2, status=status), index=index(record()))
         *_, d = look(o)
         config = next(a for a in d.actions if isinstance(a, CreateDriver)).config
         assert config.termination is not None
         assert (config.termination.mode, config.termination.request_id) == (Mode.DRAIN, "drain-2-2")
 
-    def test_a_stop_under_way_is_finished_first(self) -> None:
-        status = ran(termination=asked())
-        o = observed(job(state="Drained", status=status), pods=[running()], index=index(), says=terminating())
+    def test_a_pending_stop_is_finished_first(self) -> None:
+        status = ran(termination=requested())
+        o = observed(
+            job(state="Drained", status=status), pods=[running()], index=index(), reported=terminating()
+        )
         assert look(o)[:3] == (Phase.STOPPING, "Stopping", [])
 
     def test_a_stop_that_was_never_sent_becomes_a_drain(self) -> None:
-        status = ran(termination=asked())
-        o = observed(job(state="Drained", status=status), pods=[running()], index=index(), says=driver())
+        status = ran(termination=requested())
+        o = observed(job(state="Drained", status=status), pods=[running()], index=index(), reported=driver())
         (send,) = look(o)[3].actions
         assert isinstance(send, SendTermination)
         assert send.request.mode is Mode.DRAIN
@@ -127,19 +129,19 @@ class TestDrain:
 
 
 class TestCancel:
-    @pytest.mark.parametrize("says", [None, driver(), terminating(), driver(DriverPhase.STARTING)])
-    def test_at_any_time(self, says: Any) -> None:
+    @pytest.mark.parametrize("reported", [None, driver(), terminating(), driver(DriverPhase.STARTING)])
+    def test_at_any_time(self, reported: Any) -> None:
         o = observed(
-            job(state="Cancelled", status=ran(termination=asked())),
+            job(state="Cancelled", status=ran(termination=requested())),
             pods=[running()],
             index=index(),
-            says=says,
+            reported=reported,
         )
         phase, _, _, d = look(o)
         assert phase is Phase.CANCELLING
         assert d.actions == (DeletePod("orders-driver-1", "pod-1", grace=1),)
 
-    def test_also_one_that_is_leaving_slowly(self) -> None:
+    def test_also_one_that_exits_slowly(self) -> None:
         slow = running(deleting=True, grace=60)
         assert look(observed(job(state="Cancelled", status=ran()), pods=[slow], index=index()))[2] == [
             DeletePod
@@ -153,11 +155,11 @@ class TestCancel:
         assert look(o)[2] == [DeletePod]
 
     def test_then_it_is_cancelled(self) -> None:
-        o = observed(job(state="Cancelled", status=ran(termination=asked())), index=index())
+        o = observed(job(state="Cancelled", status=ran(termination=requested())), index=index())
         phase, _, do, d = look(o)
         assert (phase, do, d.status.termination) == (Phase.CANCELLED, [], None)
 
-    def test_and_running_goes_on_from_the_latest_checkpoint_whose_directories_may_be_ahead(self) -> None:
+    def test_and_running_continues_from_the_latest_checkpoint_whose_directories_may_be_ahead(self) -> None:
         status = {"phase": "Cancelled", "epoch": 2, "startedEpoch": 2}
         *_, d = look(observed(job(status=status), index=index(record())))
         config = next(a for a in d.actions if isinstance(a, CreateDriver)).config

@@ -18,7 +18,6 @@ from ..factories import (
     NOW,
     SECOND,
     TRANSIENT,
-    asked,
     driver,
     exited,
     failed,
@@ -29,6 +28,7 @@ from ..factories import (
     observed,
     ran,
     record,
+    requested,
     running,
     unschedulable,
     waiting,
@@ -80,7 +80,7 @@ class TestFailure:
             ({"restart": {"limit": 3}}, TRANSIENT, 3, "RestartLimitReached"),
         ],
     )
-    def test_it_has_failed_for_good(
+    def test_it_has_failed_permanently(
         self, spec: dict[str, Any], problem: Problem, count: int, reason: str
     ) -> None:
         status = ran(2) | ({"restarts": failed(count=count)} if count else {})
@@ -126,12 +126,12 @@ class TestFailure:
         assert d.status.last_error is not None
 
     def test_a_pod_that_vanished_means_resume_and_never_success(self) -> None:
-        status = ran(termination=asked())
+        status = ran(termination=requested())
         phase, reason, _, d = look(observed(job(state="Stopped", status=status), index=index()))
         assert (phase, reason) == (Phase.RESTARTING, "DriverLost")
         assert d.status.started_epoch == 1
 
-    def test_an_evicted_driver_goes_on_elsewhere_at_once(self) -> None:
+    def test_an_evicted_driver_is_restarted_at_once(self) -> None:
         taken = record(request="eviction-1")
         report = driver(DriverPhase.TERMINATED, completed=taken, evicted=True)
         o = observed(job(status=ran()), pods=[exited(report=report)], index=index())
@@ -144,27 +144,27 @@ class TestFailure:
     def test_what_fails_after_the_final_checkpoint_takes_nothing_back(self) -> None:
         report = driver(DriverPhase.FAILED, completed=record(), problem=TRANSIENT)
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())),
+            job(state="Stopped", status=ran(termination=requested())),
             pods=[exited(1, report=report)],
             index=index(record()),
         )
         assert look(o)[2] == [DeletePod]
 
-    def test_a_silent_driver_is_told_of_and_left_alone(self) -> None:
-        o = observed(job(status=ran()), pods=[running()], index=index(), says=driver(), silent=40)
+    def test_a_silent_driver_is_reported_and_left_alone(self) -> None:
+        o = observed(job(status=ran()), pods=[running()], index=index(), reported=driver(), silent=40)
         _, reason, do, d = look(o)
         assert (reason, do) == ("DriverUnreachable", [])
         assert is_stalled(d)
 
     def test_a_pod_on_a_lost_node_is_waited_for(self) -> None:
         lost = running(deleting=True, node="n1")
-        o = observed(job(status=ran()), pods=[lost], index=index(), says=driver(), silent=40)
+        o = observed(job(status=ran()), pods=[lost], index=index(), reported=driver(), silent=40)
         _, reason, do, _ = look(o)
         assert (reason, do) == ("DriverNotGone", [])
 
 
 @pytest.mark.parametrize("state", ["Running", "Stopped", "Cancelled"])
-def test_a_pod_that_is_going_is_looked_for_again_though_no_event_says_that_it_is_gone(state: str) -> None:
+def test_a_pod_that_is_being_deleted_is_observed_again_without_an_event(state: str) -> None:
     gone = exited(0, deleting=True, grace=1)
     *_, do, d = look(observed(job(state=state, status=ran()), pods=[gone], index=index(record())))
     assert do == []
@@ -204,7 +204,7 @@ class TestStuck:
         *_, d = look(o)
         assert "kubectl describe pvc" in d.status.conditions[0].message
 
-    def test_a_mended_spec_replaces_it_unless_it_starts_just_now(self) -> None:
+    def test_a_fixed_spec_replaces_it_unless_it_starts_just_now(self) -> None:
         o = observed(job(generation=2, status={"epoch": 1}), pods=[waiting("ErrImagePull")], index=index())
         _, _, _, d = look(o)
         assert d.actions == (DeletePod("orders-driver-1", "pod-1", "5"),)

@@ -1,6 +1,7 @@
-"""A second patch at any moment: each thing under way with each that may be asked then.
+"""A second patch at any moment: each pending operation with each new state.
 
-The outcomes are those of the table in docs/operations.md, which is read here, so that the manual and `decide` cannot differ.
+The outcomes are those of the table in docs/operations.md. The test reads the table, so that the manual
+and `decide` cannot differ.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from ..factories import (
     NOW,
     OUT_OF_INPUT,
     SECOND,
-    asked,
     at,
     driver,
     failed,
@@ -38,6 +38,7 @@ from ..factories import (
     pod,
     ran,
     record,
+    requested,
     running,
     terminating,
     waiting,
@@ -50,13 +51,13 @@ STOPPED, DRAINED = record(), record(1, 1, Scenario.DRAIN, request="drain-1-1")
 
 @dataclass(frozen=True)
 class Moment:
-    """What is under way when the patch comes. `end`: with which checkpoint the driver will end what it has been told."""
+    """What is pending when the patch comes. `end`: the final checkpoint of the acknowledged request."""
 
     status: dict[str, Any] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     latest: CheckpointRecord | None = None
-    says: DriverStatus | None = None
-    told: tuple[str, ...] = ()
+    reported: DriverStatus | None = None
+    acknowledged: tuple[str, ...] = ()
     end: CheckpointRecord | None = None
     spec: dict[str, Any] = field(default_factory=dict)
     silent: float = 0.0
@@ -66,8 +67,8 @@ class Moment:
             job(state=state, generation=2, status=self.status, **self.spec),
             pods=list(self.pods),
             index=None if not self.status else index(self.latest) if self.latest else index(),
-            says=self.says,
-            acknowledged=frozenset(self.told),
+            reported=self.reported,
+            acknowledged=frozenset(self.acknowledged),
             silent=self.silent,
         )
 
@@ -80,24 +81,24 @@ class Moment:
 
 
 def ending(mode: Mode, end: CheckpointRecord, *, durable: bool = False) -> Moment:
-    """A driver that has been told to end."""
+    """A driver that has acknowledged a termination."""
     phase = "Draining" if mode is Mode.DRAIN else "Stopping"
     request = f"{mode.value.lower()}-1-1"
-    says = terminating(mode, step=Step.COMPLETING, completed=end) if durable else terminating(mode)
+    reported = terminating(mode, step=Step.COMPLETING, completed=end) if durable else terminating(mode)
     return Moment(
-        ran(phase=phase, termination=asked(mode.value)),
+        ran(phase=phase, termination=requested(mode.value)),
         (running(),),
         end if durable else None,
-        says,
+        reported,
         (request, completed_token(1)) if durable else (request,),
         end,
     )
 
 
 def too_late(mode: Mode, *escalation: str, became: str = "") -> Moment:
-    """The timeout of a stop or drain has passed; `became`: what is recorded of it already, in its driver's epoch."""
+    """The timeout of a stop or drain has passed. `became`: the recorded escalation, in its driver's epoch."""
     before = ending(mode, DRAINED if mode is Mode.DRAIN else STOPPED)
-    status = {**before.status, "termination": asked(mode.value, ago=40 * MINUTE)}
+    status = {**before.status, "termination": requested(mode.value, ago=40 * MINUTE)}
     if became:
         state = "Drained" if mode is Mode.DRAIN else "Stopped"
         record = {"state": state, "mode": became, "epoch": 1, "requestId": "x", "waitedFor": "a batch"}
@@ -106,14 +107,14 @@ def too_late(mode: Mode, *escalation: str, became: str = "") -> Moment:
 
 
 def recorded(mode: Mode) -> Moment:
-    """The intent is in the status, the driver has not been told."""
+    """The intent is in the status, and the request has not been sent."""
     phase = "Draining" if mode is Mode.DRAIN else "Stopping"
-    return Moment(ran(phase=phase, termination=asked(mode.value)), (running(),), says=driver())
+    return Moment(ran(phase=phase, termination=requested(mode.value)), (running(),), reported=driver())
 
 
 def failing(phase: str, mode: Mode | None = None) -> Moment:
     entry = failed(again=MINUTE if phase == "Restarting" else None)
-    asked_for = {"termination": asked(mode.value)} if mode else {}
+    asked_for = {"termination": requested(mode.value)} if mode else {}
     return Moment(ran(phase=phase, restarts=entry) | asked_for)
 
 
@@ -121,23 +122,23 @@ def resting(phase: str, latest: CheckpointRecord | None) -> Moment:
     return Moment(ran(phase=phase, pod=False), latest=latest)
 
 
-def upgrading(told: bool) -> Moment:
+def upgrading(sent: bool) -> Moment:
     """The driver is made from another image than the spec has by now."""
     spec, made = {"image": "orders:2"}, Specification.of(job().spec)
     pods = (running(specification=made),)
-    if not told:
-        return Moment(ran(), pods, says=driver(), spec=spec)
+    if not sent:
+        return Moment(ran(), pods, reported=driver(), spec=spec)
     upgrade = {"step": "Stopping", "generation": 2, "target": "x", "previous": made.text}
-    status = ran(phase="Stopping", termination=asked() | {"requestId": "upgrade-1-2"}, upgrade=upgrade)
-    says, end = terminating(request="upgrade-1-2"), record(request="upgrade-1-2")
-    return Moment(status, pods, says=says, told=("upgrade-1-2",), end=end, spec=spec)
+    status = ran(phase="Stopping", termination=requested() | {"requestId": "upgrade-1-2"}, upgrade=upgrade)
+    reported, end = terminating(request="upgrade-1-2"), record(request="upgrade-1-2")
+    return Moment(status, pods, reported=reported, acknowledged=("upgrade-1-2",), end=end, spec=spec)
 
 
 NEW: dict[str, Any] = {"image": "orders:2"}
 
 
 def upgraded(step: str, epoch: int, pods: tuple[Pod, ...] = (), phase: str = "", **more: Any) -> Moment:
-    """The driver of epoch 1 has made way with a savepoint for one made from another image: how far that one is."""
+    """An upgrade after the savepoint of epoch 1. `step`: how far the driver of the new image is."""
     target = digest(job(**NEW).spec)
     upgrade = {"step": step, "generation": 1, "target": target, "previous": Specification.of(job().spec).text}
     if step == "Starting":
@@ -146,8 +147,8 @@ def upgraded(step: str, epoch: int, pods: tuple[Pod, ...] = (), phase: str = "",
         upgrade |= {"epoch": 2, "error": {"reason": "X", "message": "boom", "time": at(-MINUTE)}}
     seen = {"pod": bool(pods)} if not more else {}
     status = ran(epoch, phase=phase or "Running", **seen, upgrade=upgrade, **more)
-    says = driver(epoch=epoch) if pods and pods[0].started else None
-    return Moment(status, pods, record(request="upgrade-1-2"), says, spec=NEW)
+    reported = driver(epoch=epoch) if pods and pods[0].started else None
+    return Moment(status, pods, record(request="upgrade-1-2"), reported, spec=NEW)
 
 
 def new(**more: Any) -> Pod:
@@ -168,15 +169,15 @@ MOMENTS = {
     "nothing yet": Moment(),
     "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
     "its driver cannot start": Moment(ran(phase="Starting", startedEpoch=0), (waiting("ErrImagePull"),)),
-    "it runs": Moment(ran(), (running(),), says=driver()),
+    "it runs": Moment(ran(), (running(),), reported=driver()),
     "it takes a savepoint beside its run": Moment(
-        ran(savepointRequest=SAVING), (running(),), says=driver(), told=("savepoint-1-1",)
+        ran(savepointRequest=SAVING), (running(),), reported=driver(), acknowledged=("savepoint-1-1",)
     ),
-    "its driver does not answer": Moment(ran(), (running(),), says=driver(), silent=40.0),
+    "its driver does not answer": Moment(ran(), (running(),), reported=driver(), silent=40.0),
     "it is evicted": Moment(
         ran(phase="Stopping"),
         (running(deleting=True, grace=30),),
-        says=terminating(request="eviction-1"),
+        reported=terminating(request="eviction-1"),
         end=record(request="eviction-1"),
     ),
     "a stop is recorded, the driver not told": recorded(Mode.STOP),
@@ -185,10 +186,10 @@ MOMENTS = {
     "a drain is recorded, the driver not told": recorded(Mode.DRAIN),
     "it is draining": ending(Mode.DRAIN, DRAINED),
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
-    "the specification has changed": upgrading(told=False),
-    "it is stopping for an upgrade": upgrading(told=True),
+    "the specification has changed": upgrading(sent=False),
+    "it is stopping for an upgrade": upgrading(sent=True),
     "the specification has changed, for the next epoch": replace(
-        upgrading(told=False), spec={**NEW, "upgrade": {"mode": "NextEpoch"}}
+        upgrading(sent=False), spec={**NEW, "upgrade": {"mode": "NextEpoch"}}
     ),
     "the upgraded driver is starting": upgraded("Starting", 2, (new(),), "Starting", startedEpoch=1),
     "the upgraded driver cannot start": upgraded(
@@ -216,7 +217,7 @@ MOMENTS = {
     "Finished": resting("Finished", OUT_OF_INPUT),
     "Cancelled": resting("Cancelled", None),
 }
-GOES_ON = {
+CONTINUES = {
     "Starting": "waits for it",
     "Running": "runs on",
     "Stopping": "the stop goes on",
@@ -224,8 +225,8 @@ GOES_ON = {
 }
 
 
-def words(d: Decision, mode_is_new: bool) -> str:
-    """A decision as the manual says it."""
+def describe(d: Decision, mode_is_new: bool) -> str:
+    """A decision in the words of the manual."""
     for action in d.actions:
         match action:
             case DeletePod(version=None):
@@ -235,8 +236,8 @@ def words(d: Decision, mode_is_new: bool) -> str:
             case SendTermination(request):
                 return "is told to stop" if request.mode is Mode.STOP else "is told to drain"
             case CreateDriver(config):
-                told = config.termination
-                return f"a driver that {told.mode.value.lower()}s" if told else "a driver that runs"
+                end = config.termination
+                return f"a driver that {end.mode.value.lower()}s" if end else "a driver that runs"
     ready = d.status.condition(ConditionType.READY)
     assert ready is not None
     assert d.status.phase is not None
@@ -247,20 +248,20 @@ def words(d: Decision, mode_is_new: bool) -> str:
         )
     if ready.reason == "Escalated":
         return "becomes a stop" if phase == "Stopping" else "becomes a cancel"
-    said = GOES_ON.get(phase, phase)
-    return said if ready.reason in (phase, said) else f"{said} ({ready.reason})"
+    text = CONTINUES.get(phase, phase)
+    return text if ready.reason in (phase, text) else f"{text} ({ready.reason})"
 
 
 def outcome(moment: Moment, state: str) -> str:
     d = decide(moment.observed(state), NOW)
-    now = words(d, mode_is_new=moment.says is None)
+    now = describe(d, mode_is_new=moment.reported is None)
     if moment.end is None or now == "killed":
         return now
-    return f"{now}, then {words(decide(moment.after(state, d), NOW), mode_is_new=False)}"
+    return f"{now}, then {describe(decide(moment.after(state, d), NOW), mode_is_new=False)}"
 
 
 def table() -> dict[tuple[str, str], str]:
-    """(under way, asked) → outcome, from the manual."""
+    """(what is pending, the new state) → outcome, from the manual."""
     section = MANUAL.partition("## A second patch")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+) \|$", section, re.MULTILINE)
     cells = [row.split(" | ") for row in rows]
@@ -273,5 +274,5 @@ def test_the_manual_has_every_pair() -> None:
 
 
 @pytest.mark.parametrize(("moment", "state"), [(m, s) for m in MOMENTS for s in STATES])
-def test_the_outcome_is_what_the_manual_says(moment: str, state: str) -> None:
+def test_the_outcome_is_that_of_the_manual(moment: str, state: str) -> None:
     assert outcome(MOMENTS[moment], state) == table()[moment, state]

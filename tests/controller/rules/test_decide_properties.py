@@ -26,7 +26,6 @@ from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus,
 from ..factories import (
     MINUTE,
     NOW,
-    asked,
     at,
     driver,
     exited,
@@ -37,6 +36,7 @@ from ..factories import (
     pod,
     ran,
     record,
+    requested,
     running,
     terminating,
     waiting,
@@ -45,7 +45,7 @@ from ..factories import (
 PASSES = 5  # a driver that is lost in a stop past its timeout: lost, escalated, cancelled
 EPOCHS = st.integers(1, 4)
 IMAGES = st.sampled_from(["orders:1", "orders:2", "orders:3"])
-PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("mend it"), st.booleans())
+PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("fix it"), st.booleans())
 
 EXAMPLES = int(os.environ.get("STREAMJOB_EXAMPLES", "100"))
 
@@ -58,7 +58,7 @@ def records(draw: st.DrawFn, epoch: int) -> Any:
 
 
 @st.composite
-def words(draw: st.DrawFn, epoch: int) -> DriverStatus:
+def driver_statuses(draw: st.DrawFn, epoch: int) -> DriverStatus:
     completed = draw(st.one_of(st.none(), records(epoch)))
     evicted = draw(st.booleans())
     if draw(st.booleans()):
@@ -89,7 +89,7 @@ def _pods(draw: st.DrawFn, epoch: int) -> Pod:
         return running(epoch, deleting=deleting, grace=draw(st.sampled_from([None, 1, 60])))
     if kind == "evicted":
         return pod(epoch, phase="Failed", reason="Evicted", waiting=None, deleting=deleting)
-    report = draw(st.one_of(st.none(), words(epoch)))
+    report = draw(st.one_of(st.none(), driver_statuses(epoch)))
     return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting)
 
 
@@ -120,7 +120,7 @@ def worlds(draw: st.DrawFn) -> Observed:
             del status["driver"]
         if draw(st.booleans()):
             mode = draw(st.sampled_from(["Stop", "Drain"]))
-            status["termination"] = asked(mode, epoch, ago=draw(st.sampled_from([MINUTE, 20 * MINUTE])))
+            status["termination"] = requested(mode, epoch, ago=draw(st.sampled_from([MINUTE, 20 * MINUTE])))
         if draw(st.booleans()):
             again = draw(st.one_of(st.none(), st.sampled_from([-MINUTE, MINUTE])))
             status["restarts"] = failed(
@@ -144,7 +144,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         )
     live = [draw(pods(e)) for e in sorted(draw(st.sets(EPOCHS, max_size=3)))]
     newest = max([epoch, *[p.epoch for p in live]])
-    says = draw(st.one_of(st.none(), words(newest))) if newest else None
+    reported = draw(st.one_of(st.none(), driver_statuses(newest))) if newest else None
     deleted = draw(st.sampled_from([None, None, timedelta(seconds=5), 60 * MINUTE]))
     asked_state = draw(st.sampled_from(["Running", "Stopped", "Drained", "Cancelled"]))
     return observed(
@@ -163,13 +163,13 @@ def worlds(draw: st.DrawFn) -> Observed:
         ),
         pods=live,
         index=known,
-        says=says,
+        reported=reported,
         silent=draw(st.sampled_from([0.0, 0.0, 45.0])),
     )
 
 
 def cancelled(o: Observed) -> bool:
-    """The user said so; deleting with a patience that has run out is to say so too, and so is what a stop has become."""
+    """The user cancelled: by the state, by a deletion past its timeout, or by a declared escalation."""
     job, e = o.job, o.job.status.escalation
     if e is not None and e.state is job.spec.state:
         return True
@@ -188,8 +188,11 @@ def decide_is_late(o: Observed) -> bool:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_no_driver_is_torn_down_early(o: Observed) -> None:
-    """V2. A pod that is deleted has exited, or never began (and must still not have), or the user cancelled, or a newer
-    epoch has begun. And if it exited with a final checkpoint, that is in the index."""
+    """V2. A deleted pod has exited, or never began, or the user cancelled, or a newer epoch has begun.
+
+    A pod that never began is deleted only in the observed version. If a pod exited with a final
+    checkpoint, the index has it.
+    """
     by_name = {p.name: p for p in o.pods}
     for action in decide(o, NOW).actions:
         if not isinstance(action, DeletePod):
@@ -279,7 +282,7 @@ def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> None:
-    """The echo of our own write wakes nobody: what the new status calls for would wait for ever."""
+    """The event of our own write enqueues nothing: what the new status requires would wait forever."""
     decision = decide(o, NOW)
     if decision.actions or decision.status == o.job.status or decision.requeue_after == 0:
         return
@@ -291,7 +294,7 @@ def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_deciding_twice_settles(o: Observed) -> None:
-    """With nothing to do, what is written comes to rest: no two rules fight over it."""
+    """With nothing to do, the status settles: no two rules write it in turn."""
     for _ in range(PASSES):
         decision = decide(o, NOW)
         if decision.actions or decision.status == o.job.status:

@@ -19,7 +19,6 @@ from ..factories import (
     MINUTE,
     SECOND,
     UID,
-    asked,
     driver,
     exited,
     failed,
@@ -30,15 +29,19 @@ from ..factories import (
     observed,
     ran,
     record,
+    requested,
     running,
     terminating,
 )
 
 
 class TestStop:
-    def test_the_intent_is_recorded_and_then_the_driver_is_told(self) -> None:
+    def test_the_intent_is_recorded_and_then_sent_to_the_driver(self) -> None:
         o = observed(
-            job(state="Stopped", generation=4, status=ran()), pods=[running()], index=index(), says=driver()
+            job(state="Stopped", generation=4, status=ran()),
+            pods=[running()],
+            index=index(),
+            reported=driver(),
         )
         phase, _, _, d = look(o)
         target = f"file:///data/sp/shop-orders-{UID[:8]}/stop-1-4"
@@ -49,33 +52,33 @@ class TestStop:
         assert (t.request_id, t.mode, t.savepoint) == ("stop-1-4", "Stop", target)
         assert t.deadline == "2026-01-02T03:14:05Z"
 
-    def test_a_driver_that_does_not_answer_yet_is_told_when_it_does(self) -> None:
+    def test_a_driver_that_does_not_answer_yet_gets_the_request_when_it_does(self) -> None:
         phase, _, do, d = look(observed(job(state="Stopped", status=ran()), pods=[running()], index=index()))
         assert (phase, do) == (Phase.STOPPING, [])
         later = job(state="Stopped", status=d.status.plain())
-        *_, d2 = look(observed(later, pods=[running()], index=index(), says=driver(DriverPhase.STARTING)))
+        *_, d2 = look(observed(later, pods=[running()], index=index(), reported=driver(DriverPhase.STARTING)))
         assert [type(a) for a in d2.actions] == [SendTermination]
         assert d2.status.termination == d.status.termination, "the same request, the same deadline"
 
     def test_a_command_that_was_taken_is_not_repeated(self) -> None:
-        status = ran(termination=asked())
+        status = ran(termination=requested())
         o = observed(
             job(state="Stopped", status=status),
             pods=[running()],
             index=index(),
-            says=driver(),
+            reported=driver(),
             acknowledged=frozenset({"stop-1-1"}),
         )
         assert look(o)[2] == []
 
     def test_progress_is_shown(self) -> None:
-        says = terminating(step=Step.SNAPSHOT)
+        reported = terminating(step=Step.SNAPSHOT)
         *_, d = look(
             observed(
-                job(state="Stopped", status=ran(termination=asked())),
+                job(state="Stopped", status=ran(termination=requested())),
                 pods=[running()],
                 index=index(),
-                says=says,
+                reported=reported,
             )
         )
         assert d.status.termination is not None
@@ -85,19 +88,22 @@ class TestStop:
         )
 
     def test_a_durable_checkpoint_goes_into_the_index(self) -> None:
-        says = terminating(step=Step.COMPLETING, completed=record())
+        reported = terminating(step=Step.COMPLETING, completed=record())
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())), pods=[running()], index=index(), says=says
+            job(state="Stopped", status=ran(termination=requested())),
+            pods=[running()],
+            index=index(),
+            reported=reported,
         )
         assert look(o)[3].actions == (WriteIndex(index(record()), "20"),)
 
-    def test_then_the_driver_is_told_that_it_is_there(self) -> None:
-        says = terminating(step=Step.COMPLETING, completed=record())
+    def test_then_it_is_confirmed_to_the_driver(self) -> None:
+        reported = terminating(step=Step.COMPLETING, completed=record())
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())),
+            job(state="Stopped", status=ran(termination=requested())),
             pods=[running()],
             index=index(record()),
-            says=says,
+            reported=reported,
         )
         _, _, _, d = look(o)
         assert d.actions == (ConfirmCheckpoint(1, 1),)
@@ -107,23 +113,23 @@ class TestStop:
             o.job,
             pods=[running()],
             index=index(record()),
-            says=says,
+            reported=reported,
             acknowledged=frozenset({completed_token(1)}),
         )
         assert look(taken)[2] == [], "and then it is waited for"
 
     def test_the_pod_goes_when_it_has_exited(self) -> None:
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())),
+            job(state="Stopped", status=ran(termination=requested())),
             pods=[exited()],
             index=index(record()),
-            says=driver(DriverPhase.TERMINATED, completed=record()),
+            reported=driver(DriverPhase.TERMINATED, completed=record()),
         )
         assert look(o)[3].actions == (DeletePod("orders-driver-1", "pod-1"),)
 
     def test_and_the_job_is_stopped(self) -> None:
         phase, reason, do, d = look(
-            observed(job(state="Stopped", status=ran(termination=asked())), index=index(record()))
+            observed(job(state="Stopped", status=ran(termination=requested())), index=index(record()))
         )
         assert (phase, reason, do) == (Phase.STOPPED, "Stopped", [])
         assert is_ready(d)
@@ -135,12 +141,14 @@ class TestStop:
     def test_a_controller_that_was_away_learns_it_from_the_final_report(self) -> None:
         report = driver(DriverPhase.TERMINATED, completed=record())
         o = observed(
-            job(state="Stopped", status=ran(termination=asked())), pods=[exited(report=report)], index=index()
+            job(state="Stopped", status=ran(termination=requested())),
+            pods=[exited(report=report)],
+            index=index(),
         )
         assert look(o)[3].actions == (WriteIndex(index(record()), "20"),)
 
     def test_resumed_in_a_new_epoch_exactly_where_it_ended(self) -> None:
-        status = ran(phase="Stopped", pod=False, termination=asked(finalCheckpoint=1))
+        status = ran(phase="Stopped", pod=False, termination=requested(finalCheckpoint=1))
         _, _, do, d = look(observed(job(status=status), index=index(record())))
         config = next(a for a in d.actions if isinstance(a, CreateDriver)).config
         assert do == [EnsureSecret, CreateDriver]
@@ -149,20 +157,22 @@ class TestStop:
         assert config.restore.exact
         assert d.status.termination is None
 
-    def test_a_stop_that_was_never_sent_can_be_taken_back(self) -> None:
-        o = observed(job(status=ran(termination=asked())), pods=[running()], index=index(), says=driver())
+    def test_a_stop_that_was_never_sent_can_be_revoked(self) -> None:
+        o = observed(
+            job(status=ran(termination=requested())), pods=[running()], index=index(), reported=driver()
+        )
         phase, _, do, d = look(o)
         assert (phase, do, d.status.termination) == (Phase.RUNNING, [], None)
 
     def test_a_stop_that_was_sent_is_finished_and_then_the_job_resumes(self) -> None:
-        status = ran(termination=asked())
-        o = observed(job(status=status), pods=[running()], index=index(), says=terminating())
+        status = ran(termination=requested())
+        o = observed(job(status=status), pods=[running()], index=index(), reported=terminating())
         assert look(o)[:3] == (Phase.STOPPING, "Stopping", [])
         done = observed(job(status=status), index=index(record()))
         assert look(done)[2] == [EnsureSecret, CreateDriver]
 
-    def test_the_driver_dies_in_mid_stop_and_another_goes_on_with_the_same_request(self) -> None:
-        status = ran(termination=asked(), restarts=failed(again=-SECOND), phase="Restarting")
+    def test_the_driver_dies_in_mid_stop_and_another_continues_with_the_same_request(self) -> None:
+        status = ran(termination=requested(), restarts=failed(again=-SECOND), phase="Restarting")
         _, _, do, d = look(observed(job(state="Stopped", status=status), index=index()))
         config = next(a for a in d.actions if isinstance(a, CreateDriver)).config
         assert do == [EnsureSecret, CreateDriver]
@@ -171,11 +181,13 @@ class TestStop:
         assert config.termination.timeout == 600.0
         assert not config.restore.exact
 
-    def test_past_the_deadline_it_says_what_it_waits_for(self) -> None:
-        says = terminating(step=Step.SNAPSHOT, problem=Problem("StorageFull", "no space", "Make room", True))
-        status = ran(termination=asked(ago=11 * MINUTE))
+    def test_past_the_deadline_it_reports_what_it_waits_for(self) -> None:
+        reported = terminating(
+            step=Step.SNAPSHOT, problem=Problem("StorageFull", "no space", "Make room", True)
+        )
+        status = ran(termination=requested(ago=11 * MINUTE))
         phase, reason, do, d = look(
-            observed(job(state="Stopped", status=status), pods=[running()], index=index(), says=says)
+            observed(job(state="Stopped", status=status), pods=[running()], index=index(), reported=reported)
         )
         assert (phase, reason, do) == (Phase.STOPPING, "TerminationTimedOut", [])
         message = d.status.conditions[0].message

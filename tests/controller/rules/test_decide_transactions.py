@@ -1,4 +1,6 @@
-"""Sinks with two-phase commit: a job has ended when they have committed, not when its final checkpoint is in the index."""
+"""Sinks with two-phase commit: a job has ended when they have committed, not when the index has its
+final checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from streamjob.protocol.messages.driver_status import DriverPhase, Problem, Step
 from ..factories import (
     MINUTE,
     SECOND,
-    asked,
     driver,
     exited,
     failed,
@@ -25,25 +26,26 @@ from ..factories import (
     observed,
     ran,
     record,
+    requested,
     running,
     terminating,
 )
 
 WAITS = record(transactions=("shop.orders.windows.abc@7.1",))
-TOLD = frozenset({"stop-1-1", completed_token(1)})
+ACKNOWLEDGED = frozenset({"stop-1-1", completed_token(1)})
 
 
 def test_the_driver_is_waited_for_until_its_sinks_have_committed() -> None:
-    says = terminating(step=Step.COMPLETING, completed=WAITS)
-    stopped = job(state="Stopped", status=ran(termination=asked()))
-    o = observed(stopped, pods=[running()], index=index(WAITS), says=says, acknowledged=TOLD)
+    reported = terminating(step=Step.COMPLETING, completed=WAITS)
+    stopped = job(state="Stopped", status=ran(termination=requested()))
+    o = observed(stopped, pods=[running()], index=index(WAITS), reported=reported, acknowledged=ACKNOWLEDGED)
     phase, _, do, _ = look(o)
     assert (phase, do) == (Phase.STOPPING, [])
 
 
-def test_row5_when_it_has_left_in_order_nothing_is_left_to_commit() -> None:
+def test_row5_when_it_has_exited_in_order_nothing_is_left_to_commit() -> None:
     report = driver(DriverPhase.TERMINATED, completed=WAITS)
-    stopped = job(state="Stopped", status=ran(termination=asked()))
+    stopped = job(state="Stopped", status=ran(termination=requested()))
     o = observed(stopped, pods=[exited(report=report)], index=index(WAITS))
     assert look(o)[3].actions == (WriteIndex(index(WAITS.committed), "20"),)
     after = observed(stopped, pods=[exited(report=report)], index=index(WAITS.committed))
@@ -64,11 +66,11 @@ def test_row5_when_it_has_left_in_order_nothing_is_left_to_commit() -> None:
     ],
 )
 def test_one_that_died_before_is_followed_by_another_that_commits(left: object) -> None:
-    stopped = job(state="Stopped", status=ran(termination=asked()))
+    stopped = job(state="Stopped", status=ran(termination=requested()))
     pods = [left] if left else []
     phase, _, _, d = look(observed(stopped, pods=pods, index=index(WAITS)))  # type: ignore[arg-type]
     assert phase in (Phase.RESTARTING, Phase.FAILED)
-    status = ran(termination=asked(), phase="Restarting", restarts=failed(again=-SECOND))
+    status = ran(termination=requested(), phase="Restarting", restarts=failed(again=-SECOND))
     phase, _, do, d = look(observed(job(state="Stopped", status=status), index=index(WAITS)))
     assert CreateDriver in do
     (create,) = [a for a in d.actions if isinstance(a, CreateDriver)]
@@ -80,9 +82,9 @@ def test_one_that_died_before_is_followed_by_another_that_commits(left: object) 
 
 def test_what_the_later_epoch_brings_is_the_same_checkpoint() -> None:
     again = replace(WAITS.committed, epoch=2)
-    says = terminating(epoch=2, request="stop-1-1", step=Step.COMPLETING, completed=again)
-    stopped = job(state="Stopped", status=ran(2, termination=asked()))
-    o = observed(stopped, pods=[running(2)], index=index(WAITS), says=says)
+    reported = terminating(epoch=2, request="stop-1-1", step=Step.COMPLETING, completed=again)
+    stopped = job(state="Stopped", status=ran(2, termination=requested()))
+    o = observed(stopped, pods=[running(2)], index=index(WAITS), reported=reported)
     assert look(o)[3].actions == (WriteIndex(index(again), "20"),)
     gone = observed(stopped, pods=[exited(epoch=2)], index=index(again))
     assert look(gone)[2] == [DeletePod]
@@ -91,7 +93,7 @@ def test_what_the_later_epoch_brings_is_the_same_checkpoint() -> None:
 def test_row14_a_drained_job_whose_sinks_are_committed_later_is_drained() -> None:
     drained = record(2, 1, Scenario.DRAIN, request="drain-1-1", transactions=("o@7.2",))
     report = driver(DriverPhase.TERMINATED, 2)
-    wanted = job(state="Drained", status=ran(2, termination=asked("Drain")))
+    wanted = job(state="Drained", status=ran(2, termination=requested("Drain")))
     *_, d = look(observed(wanted, pods=[exited(epoch=2, report=report)], index=index(drained)))
     (write,) = d.actions
     assert isinstance(write, WriteIndex)
@@ -101,9 +103,12 @@ def test_row14_a_drained_job_whose_sinks_are_committed_later_is_drained() -> Non
     assert look(observed(wanted, index=write.index))[0] is Phase.DRAINED
 
 
-def test_a_deleted_job_is_not_let_go_before_its_sinks_have_committed() -> None:
+def test_a_deleted_job_keeps_its_finalizer_until_its_sinks_have_committed() -> None:
     status = ran(
-        termination=asked(), phase="Restarting", restarts=failed(again=-SECOND), stages=[{"uid": "windows"}]
+        termination=requested(),
+        phase="Restarting",
+        restarts=failed(again=-SECOND),
+        stages=[{"uid": "windows"}],
     )
     deleted = job(deleted=MINUTE, status=status)
     assert CreateDriver in look(observed(deleted, index=index(WAITS)))[2]

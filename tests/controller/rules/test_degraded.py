@@ -1,4 +1,4 @@
-"""A query of the running job is dead, and the script has neither started it again nor ended: the job says so, and runs on."""
+"""A query is dead and its script neither restarts it nor ends: the job is degraded and runs on."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..factories import (
     MINUTE,
     NOW,
     TRANSIENT,
-    asked,
     driver,
     exited,
     is_ready,
     job,
     observed,
     ran,
+    requested,
     running,
     terminating,
 )
 
 DEAD = Problem("QueryFailed", "windows: password=abc the broker is away", "Wait for it", retryable=True)
-HEALTHY = observed(job(status=ran()), pods=[running()], says=driver())
+HEALTHY = observed(job(status=ran()), pods=[running()], reported=driver())
 DEGRADED = replace(HEALTHY, driver=driver(degraded=DEAD))
 
 
@@ -60,7 +60,7 @@ def test_a_healthy_job_has_no_such_condition() -> None:
     assert of(decide(HEALTHY, NOW).status) is None
 
 
-def test_it_stays_with_its_time_and_is_told_once() -> None:
+def test_it_stays_with_its_time_and_is_reported_once() -> None:
     first = decide(DEGRADED, NOW)
     assert reasons(HEALTHY.job.status, first.status) == [(True, "Degraded")]
     again = decide(after(DEGRADED, first), NOW + MINUTE)
@@ -70,7 +70,7 @@ def test_it_stays_with_its_time_and_is_told_once() -> None:
     assert reasons(first.status, again.status) == []
 
 
-def test_another_query_that_dies_is_told() -> None:
+def test_another_query_that_dies_is_reported() -> None:
     first = decide(DEGRADED, NOW)
     worse = replace(after(DEGRADED, first), driver=driver(degraded=TRANSIENT))
     second = decide(worse, NOW + MINUTE)
@@ -95,15 +95,15 @@ def test_a_driver_that_has_yet_to_answer_a_new_controller_changes_nothing() -> N
 
 def test_it_stays_while_the_job_is_stopped() -> None:
     first = decide(DEGRADED, NOW)
-    status = ran(termination=asked(), conditions=[c.plain() for c in first.status.conditions])
+    status = ran(termination=requested(), conditions=[c.plain() for c in first.status.conditions])
     o = observed(
-        job(state="Stopped", status=status), pods=[running()], says=replace(terminating(), degraded=DEAD)
+        job(state="Stopped", status=status), pods=[running()], reported=replace(terminating(), degraded=DEAD)
     )
     d = decide(o, NOW)
     assert (d.status.phase, of(d.status) is not None) == (Phase.STOPPING, True)
 
 
-def test_it_ends_with_the_driver_without_a_word_of_recovery() -> None:
+def test_it_ends_with_the_driver_without_an_event_of_recovery() -> None:
     first = decide(DEGRADED, NOW)
     gone = decide(replace(after(DEGRADED, first), pods=(exited(137),), driver=None), NOW)
     assert (gone.status.phase, of(gone.status)) == (Phase.RESTARTING, None)

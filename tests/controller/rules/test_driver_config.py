@@ -35,7 +35,7 @@ def test_the_named_savepoint_is_only_where_the_job_begins() -> None:
 
 
 def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
-    """Also by one that goes on from the job's own checkpoint, as after an upgrade."""
+    """Also by an epoch that continues from the job's own checkpoint, as after an upgrade."""
     assert not config().restore.allow_non_restored_state
     for source in ({}, {"savepoint": "file:///data/sp/x"}):
         spec: dict[str, Any] = {"restoreFrom": {"allowNonRestoredState": True, **source}}
@@ -44,20 +44,20 @@ def test_state_that_nobody_takes_may_be_left_by_each_epoch() -> None:
         assert (later.allow_non_restored_state, later.savepoint) == (True, None)
 
 
-def test_checkpoint_numbers_go_on_also_if_the_index_lost_some() -> None:
+def test_checkpoint_numbers_continue_also_if_the_index_lost_some() -> None:
     status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
     assert driver_config(job(status=status), index(record(3)), 2, 1, None).next_checkpoint == 10
 
 
 def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
     """The index has it without its stages then; their finished flags were lost, and their transactions."""
-    said = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large_record(100))))
-    assert said.completed is not None
-    assert said.completed.stages == ()
-    restore = config(2, 1, index(said.completed)).restore
+    reported = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large_record(100))))
+    assert reported.completed is not None
+    assert reported.completed.stages == ()
+    restore = config(2, 1, index(reported.completed)).restore
     assert (restore.latest, restore.recorded, restore.exact) == (None, large_record(100).savepoint, True)
-    assert config(2, 1, index(said.completed)).next_checkpoint == 2
+    assert config(2, 1, index(reported.completed)).next_checkpoint == 2
     spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
-    assert config(2, 1, index(said.completed), **spec).restore.savepoint is None
-    later = config(3, 2, index(said.completed)).restore
+    assert config(2, 1, index(reported.completed), **spec).restore.savepoint is None
+    later = config(3, 2, index(reported.completed)).restore
     assert (later.recorded, later.exact) == (large_record(100).savepoint, False)

@@ -20,7 +20,6 @@ from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus,
 from ..factories import (
     DRAINED,
     OUT_OF_INPUT,
-    asked,
     driver,
     exited,
     index,
@@ -29,6 +28,7 @@ from ..factories import (
     observed,
     ran,
     record,
+    requested,
     terminating,
 )
 
@@ -72,7 +72,7 @@ def test_a_script_that_ends_by_itself_with_0_has_finished(final: CheckpointRecor
 
 @pytest.mark.parametrize("final", OWN_ENDS)
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "reported"),
     [
         (3, report(DriverPhase.FAILED, 3, problem=DEAD)),
         (0, report(DriverPhase.FAILED, 0, problem=DEAD)),
@@ -81,11 +81,11 @@ def test_a_script_that_ends_by_itself_with_0_has_finished(final: CheckpointRecor
     ],
 )
 def test_a_job_whose_query_was_dead_when_the_script_ended_has_failed(
-    final: CheckpointRecord, code: int, said: DriverStatus
+    final: CheckpointRecord, code: int, reported: DriverStatus
 ) -> None:
     """Whatever the exit code, and whatever the index has."""
     for known in (index(), index(final)):
-        phase, reason, later = end(exited(code, report=said), known)
+        phase, reason, later = end(exited(code, report=reported), known)
         assert (phase, reason) == (Phase.RESTARTING, "QueryFailed")
         assert look(later)[0] is Phase.RESTARTING, "it stays so when the pod is gone"
 
@@ -125,12 +125,12 @@ def test_a_failed_end_of_an_epoch_before_is_no_failure_of_this_one() -> None:
 @pytest.mark.parametrize(
     ("state", "mode", "final"), [("Stopped", Mode.STOP, record()), ("Drained", Mode.DRAIN, DRAINED)]
 )
-def test_an_end_that_was_asked_for_stands_whatever_the_script_says_afterwards(
+def test_a_requested_end_stands_whatever_the_script_does_afterwards(
     state: str, mode: Mode, final: CheckpointRecord, phase: DriverPhase, code: int
 ) -> None:
-    said = replace(terminating(mode), phase=phase, exit_code=code, completed=final)
-    status = ran(termination=asked(mode.value))
-    o = observed(job(state=state, status=status), pods=[exited(code, report=said)], index=index(final))
+    reported = replace(terminating(mode), phase=phase, exit_code=code, completed=final)
+    status = ran(termination=requested(mode.value))
+    o = observed(job(state=state, status=status), pods=[exited(code, report=reported)], index=index(final))
     _, _, actions, d = look(o)
     assert actions == [DeletePod]
     done = observed(job(state=state, status=d.status.plain()), index=index(final))
@@ -148,7 +148,7 @@ def test_a_driver_that_is_killed_behind_its_own_end_has_finished(final: Checkpoi
     assert later.job.status.last_exit.code == 137
 
 
-def test_a_driver_that_leaves_with_0_and_without_a_final_checkpoint_has_failed() -> None:
+def test_a_driver_that_exits_with_0_and_without_a_final_checkpoint_has_failed() -> None:
     running_on = record(2, 1, None, request=None)
     phase, reason, later = end(exited(report=report()), index(running_on))
     assert (phase, reason) == (Phase.RESTARTING, "DriverExited")
@@ -161,7 +161,7 @@ ALL_FINISHED = replace(OUT_OF_INPUT, scenario=None)
 
 @pytest.mark.parametrize("state", ["Running", "Stopped"])
 def test_a_driver_that_had_only_the_rest_of_its_script_to_run_has_finished(state: str) -> None:
-    """All queries had finished when the driver before it was killed: it has nothing to take a checkpoint of."""
+    """All queries had finished when the previous driver was killed: there is nothing to checkpoint."""
     o = observed(
         job(state=state, status=ran(2)),
         pods=[exited(epoch=2, report=report(epoch=2))],
@@ -192,8 +192,8 @@ def test_an_evicted_driver_is_not_blamed_for_its_exit_code() -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    said = replace(report(code=3), exit_reason="RuntimeError: password=hunter2 is wrong")
-    _, _, later = end(exited(3, report=said), index())
+    reported = replace(report(code=3), exit_reason="RuntimeError: password=hunter2 is wrong")
+    _, _, later = end(exited(3, report=reported), index())
     status = later.job.status
     assert "hunter2" not in f"{status.last_exit} {status.last_error}"
     assert status.last_exit is not None

@@ -1,4 +1,4 @@
-"""A new term begins: what is written before anything else, so that an older controller's writes become conflicts."""
+"""Fencing of a new term: what is written first, so that an older controller's writes become conflicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..factories import index, job, observed, ran, record
 
 
 def test_first_the_status_then_the_index_then_nothing() -> None:
-    """In one pass: a decision's status is written before its actions are done."""
+    """In one reconcile: a decision's status is written before its actions are done."""
     known = index(record())
     o = observed(job(status=ran(term=3)), index=known, index_term=3)
     first = fence(o, 4)

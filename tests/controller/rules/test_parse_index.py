@@ -1,4 +1,4 @@
-"""Parsing the index: an index that cannot be used says why."""
+"""Parsing the index: the problem of an index that cannot be used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_index() -> None:
         ({**config_map(""), "data": None}, "MalformedDocument"),
     ],
 )
-def test_an_index_that_cannot_be_used_says_why_and_what_to_do(found: Any, reason: str) -> None:
+def test_an_index_that_cannot_be_used_has_a_reason_and_a_remedy(found: Any, reason: str) -> None:
     status = ran(checkpoint={"latest": 9, "epoch": 1, "completedAt": "2026-01-01T00:00:00Z"})
     known, _, problem = parse_index(found, job(status=status))
     assert known is None

@@ -1,4 +1,4 @@
-"""Containers beside the driver's (R6): neither do they keep a job from ending, nor do they end it."""
+"""Sidecars (R6): they neither keep a job from ending nor end it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,20 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.protocol.messages.final_report import report
 
-from ..factories import MINUTE, NOW, asked, driver, exited, index, job, look, observed, ran, record, running
+from ..factories import (
+    MINUTE,
+    NOW,
+    driver,
+    exited,
+    index,
+    job,
+    look,
+    observed,
+    ran,
+    record,
+    requested,
+    running,
+)
 from .test_parse_pod import raw
 
 PROXY = {"name": "istio-proxy", "state": {"running": {"startedAt": "2026-01-02T03:00:00Z"}}}
@@ -75,7 +88,9 @@ def test_r6_a_sidecar_that_runs_is_not_a_driver_that_has_run() -> None:
 def test_r6_a_stop_ends_though_the_sidecar_runs() -> None:
     status = driver(DriverPhase.TERMINATED, completed=record())
     found = pod("Running", terminated=ended(0, report(status)))
-    o = observed(job(state="Stopped", status=ran(termination=asked())), pods=[found], index=index(record()))
+    o = observed(
+        job(state="Stopped", status=ran(termination=requested())), pods=[found], index=index(record())
+    )
     _, _, actions, d = look(o)
     assert actions == [DeletePod]
     (delete,) = d.actions
@@ -83,13 +98,13 @@ def test_r6_a_stop_ends_though_the_sidecar_runs() -> None:
     assert delete.grace == SIDECAR_GRACE, (
         "the grace period is for savepoints; the next epoch waits for the pod"
     )
-    gone = observed(job(state="Stopped", status=ran(termination=asked())), index=index(record()))
+    gone = observed(job(state="Stopped", status=ran(termination=requested())), index=index(record()))
     assert look(gone)[0] is Phase.STOPPED
 
 
 def test_r6_a_driver_that_dies_is_restarted_though_the_sidecar_runs() -> None:
     found = pod("Running", terminated=ended(137))
-    o = observed(job(status=ran()), pods=[found], says=None, silent=60.0)
+    o = observed(job(status=ran()), pods=[found], reported=None, silent=60.0)
     phase, reason, _, d = look(o)
     assert (phase, reason) == (Phase.RESTARTING, "DriverKilled")
     assert d.status.driver is not None
@@ -105,7 +120,9 @@ def test_r6_an_evicted_driver_that_has_ended_does_not_wait_for_its_sidecar() -> 
         report=driver(DriverPhase.TERMINATED, completed=final), deleting=True, grace=3600, beside=True
     )
     o = observed(job(status=ran()), pods=[end], index=index(final))
-    assert [(a.grace, a.uid) for a in look(o)[3].actions] == [(SIDECAR_GRACE, "pod-1")]  # type: ignore[union-attr]
+    (action,) = look(o)[3].actions
+    assert isinstance(action, DeletePod)
+    assert (action.grace, action.uid) == (SIDECAR_GRACE, "pod-1")
     going = exited(
         report=driver(DriverPhase.TERMINATED, completed=final), deleting=True, grace=10, beside=True
     )
@@ -114,7 +131,7 @@ def test_r6_an_evicted_driver_that_has_ended_does_not_wait_for_its_sidecar() -> 
 
 def test_r6_a_pod_without_sidecars_goes_as_it_did() -> None:
     o = observed(
-        job(state="Stopped", status=ran(termination=asked())),
+        job(state="Stopped", status=ran(termination=requested())),
         pods=[exited(report=driver(DriverPhase.TERMINATED, completed=record()))],
         index=index(record()),
     )

@@ -13,7 +13,7 @@ from streamjob.controller.rules.status import fail, seen, settle
 from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.messages.driver_status import Problem
 
-from ..factories import MINUTE, NOW, asked, driver, index, job, observed, ran, record, running
+from ..factories import MINUTE, NOW, driver, index, job, observed, ran, record, requested, running
 
 PROBLEM = Problem("StorageFull", "no space on /data.", "Make room")
 
@@ -47,8 +47,8 @@ def test_the_same_error_keeps_its_time() -> None:
     assert sentence(PROBLEM) == "no space on /data. Make room."
 
 
-def test_what_the_driver_says_is_shown() -> None:
-    o = observed(job(status=ran()), pods=[running()], index=index(record()), says=driver())
+def test_what_the_driver_reports_is_shown() -> None:
+    o = observed(job(status=ran()), pods=[running()], index=index(record()), reported=driver())
     s = seen(o)
     (stage,) = s.stages
     assert (stage.uid, stage.batch, stage.watermark) == ("windows", 7, "2026-01-02T03:00:00Z")
@@ -58,23 +58,23 @@ def test_what_the_driver_says_is_shown() -> None:
     assert s.driver.started_at == timestamp(NOW - MINUTE)
 
 
-def test_a_termination_is_over_when_its_checkpoint_is_in_the_index() -> None:
-    o = observed(job(status=ran(termination=asked())), index=index(record()))
+def test_a_termination_has_ended_when_its_checkpoint_is_in_the_index() -> None:
+    o = observed(job(status=ran(termination=requested())), index=index(record()))
     t = seen(o).termination
     assert t is not None
     assert t.final_checkpoint == 1
-    other = observed(job(status=ran(termination=asked())), index=index(record(request="eviction-1")))
+    other = observed(job(status=ran(termination=requested())), index=index(record(request="eviction-1")))
     t = seen(other).termination
     assert t is not None
     assert t.final_checkpoint is None, "exactly that savepoint, no other"
 
 
 def test_operators_stay_when_a_final_report_had_no_room_for_them() -> None:
-    says = driver()
+    reported = driver()
     known = OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", finished=True)
-    full = replace(says, stages=tuple(replace(stage, operators=(known,)) for stage in says.stages))
-    first = seen(observed(job(status=ran()), pods=[running()], says=full))
-    later = seen(observed(job(status=first.plain()), pods=[running()], says=says))
+    full = replace(reported, stages=tuple(replace(stage, operators=(known,)) for stage in reported.stages))
+    first = seen(observed(job(status=ran()), pods=[running()], reported=full))
+    later = seen(observed(job(status=first.plain()), pods=[running()], reported=reported))
     assert [o.finished for stage in later.stages for o in stage.operators] == [True]
 
 

@@ -1,4 +1,4 @@
-"""I2, I4: an index that was deleted or broken by hand is made anew from what a driver knows, and by nobody else."""
+"""I2, I4: an index that was deleted or damaged manually is rebuilt from a driver's records only."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ NEWEST = record(3, 2, None, request=None, transactions=("t3",))
 KNOWN = KnownRecords(3, (FIRST, NIGHT))
 
 
-def runs(problem: Problem = GONE, version: str | None = None, **says: Any) -> Observed:
-    word = driver(epoch=2, **{"completed": NEWEST, **says})
-    found = observed(job(status=STATUS), pods=[running(2)], says=word, index_problem=problem)
+def runs(problem: Problem = GONE, version: str | None = None, **fields: Any) -> Observed:
+    reported = driver(epoch=2, **{"completed": NEWEST, **fields})
+    found = observed(job(status=STATUS), pods=[running(2)], reported=reported, index_problem=problem)
     return Observed(**{**found.__dict__, "index_version": version})
 
 
-def test_the_driver_is_asked_what_it_knows() -> None:
+def test_the_driver_is_asked_for_its_records() -> None:
     d = decide(runs(), NOW)
     assert d.actions == (AskForRecords(RecordsRequest(2, 3)),)
 
@@ -89,8 +89,8 @@ def test_an_answer_to_an_earlier_question_does_not_count() -> None:
 @pytest.mark.parametrize("reason", ["UnknownFormatVersion", "ForeignIndex", "NameTaken"])
 def test_one_with_which_nothing_is_wrong_is_left_untouched(reason: str) -> None:
     """Of a newer version, another job's, or no index at all: what is there is not ours to replace."""
-    _, told, do, d = look(runs(Problem(reason, "it is", "Leave it"), "17", known=KNOWN))
-    assert (told, do) == (reason, [])
+    _, shown, do, d = look(runs(Problem(reason, "it is", "Leave it"), "17", known=KNOWN))
+    assert (shown, do) == (reason, [])
     assert is_stalled(d)
 
 
@@ -100,7 +100,7 @@ def test_without_a_driver_that_runs_nobody_knows(pods: Any) -> None:
     assert look(o)[1:3] == ("IndexMissing", [])
 
 
-def test_while_it_is_asked_the_job_says_what_is_wrong() -> None:
+def test_while_it_is_asked_the_job_reports_the_problem() -> None:
     o = runs()
     o = Observed(**{**o.__dict__, "acknowledged": frozenset({RecordsRequest(2, 3).token})})
     _, reason, do, d = look(o)
@@ -109,7 +109,7 @@ def test_while_it_is_asked_the_job_says_what_is_wrong() -> None:
 
 
 class TestNoDriver:
-    """It was lost while no driver ran: its newest checkpoint is a savepoint, whose manifest has the record."""
+    """It was lost while no driver ran. Its newest checkpoint is a savepoint: the manifest has the record."""
 
     SAVEPOINT = "file:///data/sp/x/stop-2-1"
 
@@ -120,7 +120,7 @@ class TestNoDriver:
         return {**found, **more}
 
     @pytest.mark.parametrize(("problem", "version"), [(GONE, None), (BROKEN, "17")])
-    def test_a_job_that_is_set_running_goes_on_from_it(self, problem: Problem, version: str | None) -> None:
+    def test_a_job_that_is_set_running_continues_from_it(self, problem: Problem, version: str | None) -> None:
         o = observed(job(status=self.status()), index_problem=problem)
         d = decide(replace(o, index_version=version), NOW)
         assert d.status.phase is Phase.STARTING
@@ -141,11 +141,11 @@ class TestNoDriver:
         (create,) = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
         assert create.config.restore.savepoint is None
 
-    def test_the_driver_then_says_what_was_in_it(self) -> None:
+    def test_the_driver_then_reports_its_records(self) -> None:
         began = self.status("Starting", epoch=3, startedEpoch=3)
         began["driver"] = {"pod": "orders-driver-3", "uid": "pod-3", "phase": "Running"}
         starts = driver(epoch=3, phase=DriverPhase.STARTING)
-        o = observed(job(status=began), pods=[running(3)], says=starts, index_problem=GONE)
+        o = observed(job(status=began), pods=[running(3)], reported=starts, index_problem=GONE)
         assert look(o)[:3] == (Phase.STARTING, "Starting", [])
         known = KnownRecords(3, (FIRST, record(3, 2)))
         o = replace(o, driver=driver(epoch=3, known=known))
@@ -177,7 +177,7 @@ class TestNoDriver:
         assert (reason, do) == ("IndexMissing", [])
         assert is_stalled(d)
 
-    def test_a_stopped_job_says_how_it_goes_on(self) -> None:
+    def test_a_stopped_job_reports_how_to_continue(self) -> None:
         d = decide(observed(job(state="Stopped", status=self.status()), index_problem=GONE), NOW)
         assert (
             f"Set spec.state to Running: the job continues from {self.SAVEPOINT}"

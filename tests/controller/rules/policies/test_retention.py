@@ -20,7 +20,7 @@ from streamjob.protocol.messages.commands import SavepointDeletion
 from streamjob.protocol.messages.driver_status import SavepointStatus
 
 from ...factories import MINUTE, NOW, at, driver, index, job, observed, ran, record, running, terminating
-from .test_savepoints import asked
+from .test_savepoints import requested
 
 PLACES = [f"file:///data/sp/x/savepoint-manual-{n}" for n in range(1, 6)]
 STOPPED = record(1)
@@ -33,10 +33,12 @@ def savepoints(*numbers: int) -> list[Any]:
 FIVE = index(*savepoints(1, 2, 3, 4, 5))
 
 
-def runs(known: Index, retained: dict[str, Any] | None = None, *, says: Any = None, **more: Any) -> Observed:
+def runs(
+    known: Index, retained: dict[str, Any] | None = None, *, reported: Any = None, **more: Any
+) -> Observed:
     status = more.pop("status", ran())
     spec = job(status=status, savepoint={"retained": retained or {}})
-    return observed(spec, pods=[running()], index=known, says=says or driver(), **more)
+    return observed(spec, pods=[running()], index=known, reported=reported or driver(), **more)
 
 
 def does(o: Observed) -> tuple[Action, ...]:
@@ -47,7 +49,7 @@ def test_by_default_nothing_is_deleted() -> None:
     assert does(runs(FIVE)) == ()
 
 
-def test_the_index_forgets_it_then_the_driver_deletes_it_then_the_index_says_so() -> None:
+def test_the_index_forgets_it_then_the_driver_deletes_it_then_the_index_records_it() -> None:
     (write,) = does(runs(FIVE, {"count": 3}))
     assert isinstance(write, WriteIndex)
     assert write.index.to_delete == tuple(PLACES[:2])
@@ -57,17 +59,17 @@ def test_the_index_forgets_it_then_the_driver_deletes_it_then_the_index_says_so(
     taken = frozenset({deletion_token(tuple(PLACES[:2]))})
     assert does(runs(write.index, {"count": 3}, acknowledged=taken)) == ()
     (done,) = does(
-        runs(write.index, {"count": 3}, says=driver(deleted=tuple(PLACES[:2])), acknowledged=taken)
+        runs(write.index, {"count": 3}, reported=driver(deleted=tuple(PLACES[:2])), acknowledged=taken)
     )
     assert isinstance(done, WriteIndex)
     assert [d.at for d in done.index.deleted] == [at(0 * MINUTE)] * 2
-    assert does(runs(done.index, {"count": 3}, says=driver(deleted=tuple(PLACES[:2])))) == ()
+    assert does(runs(done.index, {"count": 3}, reported=driver(deleted=tuple(PLACES[:2])))) == ()
 
 
-def test_another_driver_is_told_again() -> None:
+def test_another_driver_gets_it_again() -> None:
     marked = indices.retire(FIVE, PLACES[:1])
-    o = runs(marked, status=ran(2), says=driver(epoch=2))
-    o = observed(o.job, pods=[running(2)], index=marked, says=driver(epoch=2))
+    o = runs(marked, status=ran(2), reported=driver(epoch=2))
+    o = observed(o.job, pods=[running(2)], index=marked, reported=driver(epoch=2))
     assert does(o) == (DeleteSavepoints(SavepointDeletion(2, (PLACES[0],))),)
 
 
@@ -112,16 +114,16 @@ def test_it_is_looked_up_only_when_one_is_about_to_go() -> None:
     assert does(runs(FIVE, {"count": 4}, restored_from=None)) == ()
 
 
-def test_not_while_a_savepoint_is_under_way() -> None:
-    status = ran(**asked(requestId="savepoint-manual-9"))
+def test_not_while_a_savepoint_is_pending() -> None:
+    status = ran(**requested(requestId="savepoint-manual-9"))
     o = observed(
         job(status=status, savepoint={"nonce": 7, "retained": {"count": 1}}),
         pods=[running()],
         index=FIVE,
-        says=driver(savepoint=SavepointStatus("savepoint-manual-9")),
+        reported=driver(savepoint=SavepointStatus("savepoint-manual-9")),
     )
     assert [a for a in does(o) if not isinstance(a, SendSavepoint)] == []
 
 
 def test_only_of_a_driver_that_runs() -> None:
-    assert does(runs(FIVE, {"count": 1}, says=terminating())) == ()
+    assert does(runs(FIVE, {"count": 1}, reported=terminating())) == ()

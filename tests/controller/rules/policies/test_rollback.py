@@ -56,7 +56,7 @@ class TestGoingBack:
         ],
         ids=["image", "volume"],
     )
-    def test_a_driver_that_does_not_start_is_given_up(self, pods: list[Pod], reason: str) -> None:
+    def test_a_driver_that_does_not_start_is_rolled_back(self, pods: list[Pod], reason: str) -> None:
         assert look(does_not_start(pods, late=False))[2] == []
         phase, why, _, d = look(does_not_start(pods))
         assert (phase, why) == (Phase.RESTARTING, "RolledBack")
@@ -70,13 +70,13 @@ class TestGoingBack:
     def test_one_that_starts_just_now_is_not(self) -> None:
         assert look(does_not_start([alive(NEW, 2)]))[2] == []
 
-    def test_what_no_wait_mends_is_given_up_at_once(self) -> None:
+    def test_what_no_wait_fixes_is_rolled_back_at_once(self) -> None:
         bad = waiting("InvalidImageName", 2, generation=2, specification=made(NEW))
         assert look(does_not_start([bad], late=False))[2] == [DeletePod]
 
     def test_so_is_a_pod_that_the_api_server_refuses(self) -> None:
         refused = {"driver": {"pod": "orders-driver-2", "phase": "NotMade"}}
-        error = {"reason": "Invalid", "message": "env: bad name", "remedy": "Mend it", "time": at(-SECOND)}
+        error = {"reason": "Invalid", "message": "env: bad name", "remedy": "Fix it", "time": at(-SECOND)}
         o = does_not_start([], late=False, **refused, lastError=error)
         phase, reason, do, d = look(o)
         assert (phase, reason, do, d.requeue_after) == (Phase.RESTARTING, "RolledBack", [], 0)
@@ -123,11 +123,15 @@ class TestGoingBack:
         assert look(o)[2] == [DeletePod]
         *_, d = look(observed(wanting(status=status, **spec), index=index(TAKEN)))
         assert (begun(d).config.epoch, begun(d).specification) == (3, made())
-        assert begun(d).config.spark_conf["spark.driver.memory"] == "1024m", "it is told what it is made from"
+        assert begun(d).config.spark_conf["spark.driver.memory"] == "1024m", (
+            "its configuration is of the old specification"
+        )
 
     def test_and_runs_but_the_job_is_not_what_the_spec_asks_for(self) -> None:
         status = ran(3) | upgrade("RolledBack", error={"reason": "X", "message": "m", "time": at(-SECOND)})
-        o = observed(wanting(status=status), pods=[alive(OLD, 3)], index=index(TAKEN), says=driver(epoch=3))
+        o = observed(
+            wanting(status=status), pods=[alive(OLD, 3)], index=index(TAKEN), reported=driver(epoch=3)
+        )
         phase, reason, do, d = look(o)
         assert (phase, reason, do) == (Phase.RUNNING, "RolledBack", [])
         assert is_stalled(d)
@@ -137,7 +141,7 @@ class TestGoingBack:
     def test_it_takes_savepoints_all_the_same(self) -> None:
         status = ran(3) | upgrade("RolledBack") | {"savepointNonce": 1}
         wanted = wanting(status=status, savepoint={"nonce": 2})
-        o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), says=driver(epoch=3))
+        o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), reported=driver(epoch=3))
         assert look(o)[2] == [SendSavepoint]
 
     @pytest.mark.parametrize(
@@ -148,13 +152,13 @@ class TestGoingBack:
             ({"image": "orders:3"}, True),
             ({"restart": {"nonce": 1}}, True),
         ],
-        ids=["the same", "something else", "mended", "nonce"],
+        ids=["the same", "something else", "fixed", "nonce"],
     )
     def test_the_same_is_not_tried_again_until_the_spec_changes(
         self, spec: dict[str, Any], sends: bool
     ) -> None:
         wanted = wanting(**{"image": NEW, "generation": 7, "status": ran(3) | upgrade("RolledBack"), **spec})
-        o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), says=driver(epoch=3))
+        o = observed(wanted, pods=[alive(OLD, 3)], index=index(TAKEN), reported=driver(epoch=3))
         assert look(o)[2] == ([SendTermination] if sends else [])
 
     def test_set_back_the_spec_is_what_runs(self) -> None:
@@ -163,16 +167,18 @@ class TestGoingBack:
             wanting(OLD, generation=3, status=status),
             pods=[alive(OLD, 3)],
             index=index(TAKEN),
-            says=driver(epoch=3),
+            reported=driver(epoch=3),
         )
         phase, _, do, d = look(o)
         assert (phase, do, d.status.upgrade) == (Phase.RUNNING, [], None)
         assert is_ready(d)
 
     def test_a_new_driver_that_began_all_the_same_is_stopped(self) -> None:
-        """It started in the moment in which it was given up, so its pod was not deleted."""
+        """It started in the moment of the rollback, so its pod was not deleted."""
         status = ran(2, "Restarting") | upgrade("RolledBack")
-        o = observed(wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), says=driver(epoch=2))
+        o = observed(
+            wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), reported=driver(epoch=2)
+        )
         *_, do, d = look(o)
         assert do == [SendTermination]
         assert step(d) is UpgradeStep.ROLLED_BACK
@@ -180,7 +186,7 @@ class TestGoingBack:
     @pytest.mark.parametrize(
         ("state", "expected"), [("Stopped", []), ("Drained", [EnsureSecret, CreateDriver])]
     )
-    def test_an_end_that_is_asked_for_meanwhile_is_reached(
+    def test_an_end_that_is_requested_meanwhile_is_reached(
         self, state: str, expected: list[type[Action]]
     ) -> None:
         status = ran(1, "Restarting", pod=False) | upgrade("RolledBack")

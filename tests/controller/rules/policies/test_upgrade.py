@@ -18,7 +18,6 @@ from ...factories import (
     MINUTE,
     NOW,
     SECOND,
-    asked,
     at,
     driver,
     exited,
@@ -28,6 +27,7 @@ from ...factories import (
     observed,
     ran,
     record,
+    requested,
     running,
     terminating,
 )
@@ -36,14 +36,14 @@ from .upgrades import NEW, OLD, TAKEN, alive, begun, made, step, upgrade, upgrad
 
 class TestStopping:
     def test_a_running_driver_is_stopped_with_savepoint(self) -> None:
-        o = observed(wanting(status=ran()), pods=[alive()], index=index(), says=driver())
+        o = observed(wanting(status=ran()), pods=[alive()], index=index(), reported=driver())
         phase, _, do, d = look(o)
         assert (phase, do) == (Phase.STOPPING, [SendTermination])
-        (told,) = d.actions
-        assert isinstance(told, SendTermination)
-        assert (told.request.request_id, told.request.mode) == ("upgrade-1-2", Mode.STOP)
-        assert told.request.savepoint is not None
-        assert told.request.savepoint.endswith("/upgrade-1-2")
+        (action,) = d.actions
+        assert isinstance(action, SendTermination)
+        assert (action.request.request_id, action.request.mode) == ("upgrade-1-2", Mode.STOP)
+        assert action.request.savepoint is not None
+        assert action.request.savepoint.endswith("/upgrade-1-2")
         # The intent is in the status, with what to go back to.
         assert d.status.upgrade is not None
         assert (step(d), d.status.upgrade.previous) == (UpgradeStep.STOPPING, made().text)
@@ -77,7 +77,7 @@ class TestStopping:
         ids=lambda spec: next(iter(spec)),
     )
     def test_by_each_part_of_the_specification(self, spec: dict[str, Any]) -> None:
-        o = observed(wanting(OLD, status=ran(), **spec), pods=[alive()], index=index(), says=driver())
+        o = observed(wanting(OLD, status=ran(), **spec), pods=[alive()], index=index(), reported=driver())
         assert look(o)[2] == [SendTermination]
 
     @pytest.mark.parametrize(
@@ -92,69 +92,73 @@ class TestStopping:
         ids=lambda spec: next(iter(spec)),
     )
     def test_but_nothing_else_restarts_it(self, spec: dict[str, Any]) -> None:
-        o = observed(wanting(OLD, status=ran(), **spec), pods=[alive()], index=index(), says=driver())
+        o = observed(wanting(OLD, status=ran(), **spec), pods=[alive()], index=index(), reported=driver())
         phase, _, do, d = look(o)
         assert (phase, do, d.status.upgrade) == (Phase.RUNNING, [], None)
         assert d.status.condition(ConditionType.UPGRADED) is None
 
     def test_nor_does_an_operator_that_knows_nothing_of_what_it_was_made_from(self) -> None:
-        o = observed(wanting(status=ran()), pods=[running()], index=index(), says=driver())
+        o = observed(wanting(status=ran()), pods=[running()], index=index(), reported=driver())
         assert look(o)[:3] == (Phase.RUNNING, "Running", [])
 
     def test_mode_checkpoint_copies_nothing(self) -> None:
         spec: dict[str, Any] = {"upgrade": {"mode": "Checkpoint"}}
-        o = observed(wanting(status=ran(), **spec), pods=[alive()], index=index(), says=driver())
-        (told,) = look(o)[3].actions
-        assert isinstance(told, SendTermination)
-        assert told.request.savepoint is None
+        o = observed(wanting(status=ran(), **spec), pods=[alive()], index=index(), reported=driver())
+        (action,) = look(o)[3].actions
+        assert isinstance(action, SendTermination)
+        assert action.request.savepoint is None
 
-    def test_but_a_stop_that_comes_before_it_was_told_does(self) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2", "savepoint": None})
-        o = observed(wanting(state="Stopped", status=status), pods=[alive()], index=index(), says=driver())
-        (told,) = look(o)[3].actions
-        assert isinstance(told, SendTermination)
-        assert (told.request.request_id, told.request.savepoint is None) == ("stop-1-2", False)
+    def test_but_a_stop_that_comes_before_it_was_sent_does(self) -> None:
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2", "savepoint": None})
+        o = observed(
+            wanting(state="Stopped", status=status), pods=[alive()], index=index(), reported=driver()
+        )
+        (action,) = look(o)[3].actions
+        assert isinstance(action, SendTermination)
+        assert (action.request.request_id, action.request.savepoint is None) == ("stop-1-2", False)
 
-    def test_mode_next_epoch_waits_and_says_so(self) -> None:
+    def test_mode_next_epoch_waits_and_reports_it(self) -> None:
         spec: dict[str, Any] = {"upgrade": {"mode": "NextEpoch"}}
-        o = observed(wanting(status=ran(), **spec), pods=[alive()], index=index(), says=driver())
+        o = observed(wanting(status=ran(), **spec), pods=[alive()], index=index(), reported=driver())
         phase, reason, do, d = look(o)
         assert (phase, reason, do) == (Phase.RUNNING, "Running", [])
         assert upgraded(d) == ("False", "UpgradePending")
         *_, d = look(observed(wanting(status=ran() | upgrade("Pending"), **spec), index=index(TAKEN)))
         assert (begun(d).specification, d.status.upgrade) == (made(NEW), None)
 
-    def test_one_that_was_never_told_can_be_taken_back(self) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
-        o = observed(wanting(OLD, generation=3, status=status), pods=[alive()], index=index(), says=driver())
+    def test_one_that_was_never_sent_can_be_revoked(self) -> None:
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
+        o = observed(
+            wanting(OLD, generation=3, status=status), pods=[alive()], index=index(), reported=driver()
+        )
         phase, _, do, d = look(o)
         assert (phase, do, d.status.termination, d.status.upgrade) == (Phase.RUNNING, [], None, None)
 
     @pytest.mark.parametrize("state", ["Running", "Stopped", "Drained"])
-    def test_what_it_was_told_it_finishes(self, state: str) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
-        says = terminating(request="upgrade-1-2")
-        told = frozenset({"upgrade-1-2"})
+    def test_it_completes_an_acknowledged_request(self, state: str) -> None:
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
+        reported = terminating(request="upgrade-1-2")
+        acknowledged = frozenset({"upgrade-1-2"})
         o = observed(
             wanting(state=state, generation=3, status=status),
             pods=[alive()],
             index=index(),
-            says=says,
-            acknowledged=told,
+            reported=reported,
+            acknowledged=acknowledged,
         )
         assert look(o)[:3] == (Phase.STOPPING, "Stopping", [])
 
     def test_a_cancel_cuts_it_short(self) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
         o = observed(
-            wanting(state="Cancelled", generation=3, status=status), pods=[alive()], says=terminating()
+            wanting(state="Cancelled", generation=3, status=status), pods=[alive()], reported=terminating()
         )
         assert look(o)[2] == [DeletePod]
 
 
 class TestBeginning:
     def test_another_one_begins_at_the_savepoint(self) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
         phase, _, do, d = look(observed(wanting(status=status), index=index(TAKEN)))
         assert (phase, do) == (Phase.STARTING, [EnsureSecret, CreateDriver])
         assert (begun(d).config.epoch, begun(d).specification) == (2, made(NEW))
@@ -166,7 +170,7 @@ class TestBeginning:
 
     @pytest.mark.parametrize("state", ["Stopped", "Drained"])
     def test_unless_the_user_wants_an_end_by_now(self, state: str) -> None:
-        status = ran(termination=asked() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
+        status = ran(termination=requested() | {"requestId": "upgrade-1-2"}) | upgrade("Stopping")
         phase, _, _, d = look(observed(wanting(state=state, generation=3, status=status), index=index(TAKEN)))
         if state == "Stopped":
             assert (phase, d.actions) == (Phase.STOPPED, ())
@@ -175,9 +179,9 @@ class TestBeginning:
             assert begun(d).config.termination is not None
 
     def test_the_old_driver_dies_before_its_savepoint(self) -> None:
-        """Nothing is lost: the new one begins at the checkpoint directories, and it is said that there is no savepoint."""
+        """Nothing is lost: the new one begins at the checkpoint directories. The status has no savepoint."""
         status = ran(phase="Restarting", restarts=failed(again=-SECOND, generation=2))
-        status |= {"termination": asked() | {"requestId": "upgrade-1-2"}, **upgrade("Stopping")}
+        status |= {"termination": requested() | {"requestId": "upgrade-1-2"}, **upgrade("Stopping")}
         *_, d = look(observed(wanting(status=status), index=index()))
         assert begun(d).specification == made(NEW)
         assert begun(d).config.termination is None
@@ -196,7 +200,7 @@ class TestBeginning:
             wanting("orders:3", generation=3, status=status),
             pods=[alive(NEW, 2)],
             index=index(TAKEN),
-            says=driver(epoch=2),
+            reported=driver(epoch=2),
         )
         *_, do, d = look(o)
         assert do == [SendTermination]
@@ -214,7 +218,9 @@ class TestBeginning:
         }
         ready["lastTransitionTime"] = at(timedelta(seconds=-since))
         status = ran(2, conditions=[ready]) | upgrade("Starting")
-        o = observed(wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), says=driver(epoch=2))
+        o = observed(
+            wanting(status=status), pods=[alive(NEW, 2)], index=index(TAKEN), reported=driver(epoch=2)
+        )
         *_, d = look(o)
         assert step(d) is expected
         assert d.requeue_after == (1 if expected is UpgradeStep.STARTING else None)
@@ -239,7 +245,7 @@ class TestBeginning:
             wanting(status=status),
             pods=[alive(NEW, 2)],
             index=index(TAKEN, record(2, 2, None, request=None)),
-            says=driver(epoch=2),
+            reported=driver(epoch=2),
         )
         *_, d = look(o)
         assert upgraded(d) == ("True", "Upgraded")
@@ -248,12 +254,12 @@ class TestBeginning:
 
 
 def test_a_change_while_no_driver_runs_has_nothing_to_go_back_to() -> None:
-    status = ran(phase="Stopped", pod=False, termination=asked(finalCheckpoint=1))
+    status = ran(phase="Stopped", pod=False, termination=requested(finalCheckpoint=1))
     *_, d = look(observed(wanting(status=status), index=index(record())))
     assert (begun(d).specification, d.status.upgrade) == (made(NEW), None)
 
 
-def test_a_specification_says_the_same_in_any_order_and_survives_a_round_trip() -> None:
+def test_a_specification_is_the_same_in_any_order_and_survives_a_round_trip() -> None:
     one = made(sparkConf={"a": "1", "b": "2"}, driver={"template": {"metadata": {"labels": {"x": None}}}})
     two = made(sparkConf={"b": "2", "a": "1"}, driver={"template": {"metadata": {"labels": {"x": None}}}})
     assert one.text == two.text
@@ -261,17 +267,17 @@ def test_a_specification_says_the_same_in_any_order_and_survives_a_round_trip() 
     assert Specification.parse("{}") is None, "of a version that this one cannot read"
 
 
-def test_it_goes_onto_a_spec_and_leaves_the_rest() -> None:
+def test_it_replaces_its_part_of_a_spec_and_keeps_the_rest() -> None:
     spec = made().onto(wanting(restart={"nonce": 3}).spec)
     assert (spec.image, spec.restart.nonce, spec.storage.savepoints) == (OLD, 3, "file:///data/sp")
 
 
 def test_each_step_is_decided_only_once() -> None:
-    """What is recorded is not recorded anew at the next look."""
-    o = observed(wanting(status=ran()), pods=[alive()], index=index(), says=driver())
+    """What is recorded is not recorded again by the next reconcile."""
+    o = observed(wanting(status=ran()), pods=[alive()], index=index(), reported=driver())
     first = decide(o, NOW)
     second = decide(
-        observed(wanting(status=first.status.plain()), pods=[alive()], index=index(), says=driver()),
+        observed(wanting(status=first.status.plain()), pods=[alive()], index=index(), reported=driver()),
         NOW + MINUTE,
     )
     assert (second.status.upgrade, second.status.termination) == (

@@ -1,4 +1,4 @@
-"""Words for a job whose specification has changed, in addition to those of `factories`."""
+"""Factories for a job whose specification has changed, in addition to those of `factories`."""
 
 from __future__ import annotations
 
