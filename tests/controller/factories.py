@@ -1,7 +1,8 @@
-"""Words to say in a test what is observed: `observed(job(state="Stopped"), pods=[running()], says=driver())`."""
+"""Factories of what is observed: `observed(job(state="Stopped"), pods=[running()], reported=driver())`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -11,6 +12,7 @@ from streamjob.controller.objects import names
 from streamjob.controller.rules.actions import Action
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.controller.rules.observed import DriverExit, Observed, Pod, Unschedulable
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.formats.index import Index
@@ -23,6 +25,7 @@ from streamjob.protocol.formats.records import (
 )
 from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
@@ -82,7 +85,7 @@ def ran(epoch: int = 1, phase: str = "Running", *, pod: bool = True, **more: Any
     return {"phase": phase, "epoch": epoch, "startedEpoch": epoch, **seen, **more}
 
 
-def asked(mode: str = "Stop", epoch: int = 1, *, ago: timedelta = MINUTE, **more: Any) -> dict[str, Any]:
+def requested(mode: str = "Stop", epoch: int = 1, *, ago: timedelta = MINUTE, **more: Any) -> dict[str, Any]:
     """A recorded termination."""
     request = f"{mode.lower()}-{epoch}-1"
     return {
@@ -161,8 +164,8 @@ def terminating(
 ) -> DriverStatus:
     """A driver that is carrying out a termination."""
     request = request or f"{mode.value.lower()}-{epoch}-1"
-    said = TerminationStatus(request, mode, step, progress="the batch runs", problem=problem)
-    return driver(DriverPhase.TERMINATING, epoch, termination=said, **more)
+    reported = TerminationStatus(request, mode, step, progress="the batch runs", problem=problem)
+    return driver(DriverPhase.TERMINATING, epoch, termination=reported, **more)
 
 
 def record(
@@ -186,6 +189,17 @@ def record(
     )
 
 
+def large_record(tasks: int = 2_000) -> CheckpointRecord:
+    """A record whose stage has this number of shards."""
+    small = record()
+    (stage,) = small.stages
+    shards = tuple(
+        TaskRecord(n, f"s3a://streams/checkpoints/shop-orders-{UID[:8]}/windows/{n}", 7, finished=n % 2 == 0)
+        for n in range(tasks)
+    )
+    return replace(small, stages=(replace(stage, tasks=shards),))
+
+
 def index(*records: CheckpointRecord) -> Index:
     found = indices.empty(UID)
     for r in records:
@@ -193,23 +207,28 @@ def index(*records: CheckpointRecord) -> Index:
     return found
 
 
+def config(epoch: int = 1, started: int = 0, known: Index | None = None, **spec: Any) -> DriverConfig:
+    """The configuration of the driver of `epoch`, after a driver of the epoch `started` has run."""
+    return driver_config(job(**spec), known, epoch, started, None)
+
+
 def observed(
     job: StreamJob,
     *,
     pods: list[Pod] | None = None,
     index: Index | None = None,
-    says: DriverStatus | None = None,
+    reported: DriverStatus | None = None,
     **more: Any,
 ) -> Observed:
     version = "20" if index is not None else None
     more = {"restored_from": frozenset(), **more}
-    return Observed(job, tuple(pods or ()), index, version, driver=says, **more)
+    return Observed(job, tuple(pods or ()), index, version, driver=reported, **more)
 
 
 DRAINED = record(2, 1, Scenario.DRAIN, request="drain-1-1")
 OUT_OF_INPUT = record(2, 1, Scenario.END_OF_INPUT, request=None)
 TRANSIENT = Problem("QueryFailed", "the broker is away", "Wait for it", retryable=True)
-FATAL = Problem("ScriptFailed", "syntax error in line 3", "Mend the script")
+FATAL = Problem("ScriptFailed", "syntax error in line 3", "Fix the script")
 
 
 def look(o: Observed) -> tuple[Phase | None, str, list[type[Action]], Decision]:

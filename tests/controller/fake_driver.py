@@ -1,4 +1,4 @@
-"""A driver as the controller meets it: a real HTTPS server that speaks `protocol.messages`, without Spark."""
+"""A driver as the controller sees it: a real HTTPS server that speaks `protocol.messages`, without Spark."""
 
 from __future__ import annotations
 
@@ -36,9 +36,13 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class FakeDriver:
-    """`delay`: seconds by which each answer is late. `commands`: what it was told, in order, each time. `term`: the latest of a
-    controller that it heard of. `asked`: a command that it `holds` (by path) is on its way; it arrives when it `may_answer`.
-    `refused`: paths of the commands of an earlier term."""
+    """:ivar delay: seconds by which each answer is late.
+    :ivar commands: all commands that it accepted, in order.
+    :ivar term: the latest term of a controller that it knows.
+    :ivar holds: the path of the command to hold back. `requested` is set when the command comes; the driver
+        continues when `may_answer` is set.
+    :ivar refused: paths of the commands of an earlier term.
+    """
 
     def __init__(self, material: Material, uid: str, epoch: int, *, host: str = HOST, port: int = 0) -> None:
         self.material, self.epoch = material, epoch
@@ -48,7 +52,7 @@ class FakeDriver:
         self.term = 0
         self.holds = "/v1/termination"
         self.refused: list[str] = []
-        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.requested, self.may_answer = asyncio.Event(), asyncio.Event()
         self.may_answer.set()
         self.commands: list[Any] = []
         self.connections: set[Any] = set()
@@ -92,7 +96,7 @@ class FakeDriver:
     async def _admit(self, request: web.Request) -> web.Response | None:
         self.connections.add(request.transport)
         if request.path == self.holds:
-            self.asked.set()
+            self.requested.set()
             await self.may_answer.wait()
         await asyncio.sleep(self.delay)
         if request.headers.get("Authorization") != f"Bearer {self.material.token}":
@@ -116,7 +120,7 @@ class FakeDriver:
         return _answer(200, self.status)
 
     def _obey(self, kind: type[Any], changes: Callable[[Any, web.Request], dict[str, Any]]) -> Handler:
-        """Take a command of this kind: if it is for this epoch, it is remembered, and the status changes."""
+        """Take a command of this kind: if it is for this epoch, it is recorded, and the status changes."""
 
         async def handler(request: web.Request) -> web.Response:
             if refusal := await self._admit(request):
@@ -132,9 +136,9 @@ class FakeDriver:
         return handler
 
     def _completed(self, _: Completed, request: web.Request) -> dict[str, Any]:
-        """With that of its termination it ends, after a savepoint beside the run it goes on."""
-        beside = self.status.savepoint.completed if self.status.savepoint else None
-        runs_on = beside is not None and beside.checkpoint == _number(request)
+        """After the checkpoint of its termination it ends; after an on-demand savepoint it continues."""
+        completed = self.status.savepoint.completed if self.status.savepoint else None
+        runs_on = completed is not None and completed.checkpoint == _number(request)
         return {} if runs_on else {"phase": DriverPhase.TERMINATED}
 
 

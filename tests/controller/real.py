@@ -1,7 +1,7 @@
-"""A namespace on the real API server, the controller's processes in it, and a driver that the test plays: the kubelet too.
+"""A namespace on the real API server and the controller's processes in it. The test plays driver and kubelet.
 
-No node takes the driver's pod (its nodeSelector names none), so that its status is the test's to write: this is the
-controller alone, without Spark's seconds.
+No node takes the driver's pod (its nodeSelector names none), so that the test writes its status: this is
+the controller alone, without the start of a Spark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from kubernetes.aio import client, config
+from kubernetes.aio import client
+from kubernetes.aio import config as kube_config
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -57,7 +58,7 @@ Obj = dict[str, Any]
 
 
 class Cluster:
-    """A namespace of its own on a real API server, a controller that serves it, and a driver for its one job."""
+    """A namespace on a real API server, a controller that serves it, and a driver for its one job."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self.core, self.objects = client.CoreV1Api(api), client.CustomObjectsApi(api)
@@ -67,7 +68,7 @@ class Cluster:
         # An address of its own on this machine, so that its driver can listen where every driver does.
         self.address = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
 
-    # --- the user ---------------------------------------------------------------------------------------------
+    # --- the user -------------------------------------------------------------------------------------------
 
     async def apply(self, **spec: Any) -> None:
         body = {
@@ -110,7 +111,7 @@ class Cluster:
 
         return await eventually(reached, f"phase {wanted}")
 
-    # --- the kubelet ------------------------------------------------------------------------------------------
+    # --- the kubelet ----------------------------------------------------------------------------------------
 
     async def pods(self) -> list[Any]:
         found = await self.core.list_namespaced_pod(
@@ -143,7 +144,7 @@ class Cluster:
             f"orders-driver-{epoch}", self.namespace, {"status": status}
         )
 
-    async def told(self, epoch: int) -> DriverConfig:
+    async def driver_config(self, epoch: int) -> DriverConfig:
         """The configuration in the pod of this epoch."""
         (container,) = (await self.pod(epoch)).spec.containers
         found = next(e.value for e in container.env if e.name == "STREAMJOB_CONFIG")
@@ -151,7 +152,7 @@ class Cluster:
 
     async def run_driver(self, epoch: int) -> tuple[FakeDriver, DriverConfig]:
         """The pod's container starts: with what the controller gave it, and nothing else."""
-        told = await self.told(epoch)
+        config = await self.driver_config(epoch)
         secret = (await self.core.read_namespaced_secret("orders-control", self.namespace)).data
         token, certificate, key = (
             base64.b64decode(secret[k]).decode() for k in ("token", "tls.crt", "tls.key")
@@ -159,10 +160,10 @@ class Cluster:
         if self.driver is not None:
             await self.driver.stop()
         material = Material(token, certificate, key)
-        self.driver = FakeDriver(material, told.job.uid, told.epoch, host=self.address, port=CONTROL_PORT)
+        self.driver = FakeDriver(material, config.job.uid, config.epoch, host=self.address, port=CONTROL_PORT)
         await self.driver.start()
         await self.set_pod(epoch, "Running", {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        return self.driver, told
+        return self.driver, config
 
     async def exit_driver(self, epoch: int, code: int = 0) -> None:
         assert self.driver is not None
@@ -193,8 +194,8 @@ async def world() -> AsyncIterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def a_world(*, controlled: bool = True) -> AsyncIterator[Cluster]:
-    """A new namespace, with a controller or without; it is taken away with all that is in it."""
-    await config.load_kube_config()
+    """A new namespace, with a controller or without; it is deleted with all that is in it."""
+    await kube_config.load_kube_config()
     namespace = f"reconcile-{uuid.uuid4().hex[:8]}"
     async with client.ApiClient() as api:
         world = Cluster(api, namespace)
@@ -248,7 +249,7 @@ class Controller(subprocess.Popen[bytes]):
 def controller(
     namespace: str, log: Path | None = None, *options: str, kubeconfig: Path | None = None
 ) -> Iterator[Controller]:
-    """A controller of this namespace until the block ends: then it is killed, not asked to end."""
+    """A controller of this namespace until the block ends: then it is killed with SIGKILL."""
     process = Controller(namespace, log, *options, kubeconfig=kubeconfig)
     try:
         yield process
@@ -269,26 +270,28 @@ def final(job: JobRef, number: int, epoch: int, scenario: Scenario, request: str
     )
 
 
-async def end(world: Cluster, driver: FakeDriver, told: DriverConfig, mode: Mode) -> CheckpointRecord:
+async def end(world: Cluster, driver: FakeDriver, config: DriverConfig, mode: Mode) -> CheckpointRecord:
     """The driver carries out the request that it got, as the runtime does."""
 
-    async def asked() -> Any:
+    async def requested() -> Any:
         return next((c for c in driver.commands if not isinstance(c, int)), None)
 
-    request = await eventually(asked, "the request")
+    request = await eventually(requested, "the request")
     assert request.mode is mode
-    number = told.next_checkpoint
+    number = config.next_checkpoint
     scenario = Scenario.DRAIN if mode is Mode.DRAIN else Scenario.STOP
-    record = final(told.job, number, told.epoch, scenario, request.request_id)
-    said = TerminationStatus(
+    record = final(config.job, number, config.epoch, scenario, request.request_id)
+    reported = TerminationStatus(
         request.request_id, mode, TerminationStep.COMPLETING, "the savepoint is written", number, None
     )
-    await driver.change(phase=DriverPhase.TERMINATING, termination=said, completed=record)
+    await driver.change(phase=DriverPhase.TERMINATING, termination=reported, completed=record)
 
     async def confirmed() -> bool:
         return number in driver.commands
 
     await eventually(confirmed, "the confirmation")
-    assert (await world.index()).latest == record, "it is in the index before the driver is told so"
-    await world.exit_driver(told.epoch)
+    assert (await world.index()).latest == record, (
+        "it is in the index before the driver gets the confirmation"
+    )
+    await world.exit_driver(config.epoch)
     return record

@@ -1,4 +1,4 @@
-"""What the probes and Prometheus get to hear."""
+"""The answers to the probes and to Prometheus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def reconciler() -> AsyncIterator[Reconciler]:
     """Of a standby that has just seen the Lease."""
     kube = Kube(["shop"])
     yield Reconciler(kube, Leader(kube, "shop", "streamjob", "a"))
-    metrics.LEADER_TERM.set_function(lambda: 0)  # it asked a leader whose loop is about to be closed
+    metrics.LEADER_TERM.set_function(lambda: 0)  # it reads a leader whose loop is about to be closed
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def session(reconciler: Reconciler) -> AsyncIterator[aiohttp.ClientSession
         yield session
 
 
-async def test_a_standby_is_well(session: aiohttp.ClientSession) -> None:
+async def test_a_standby_is_healthy(session: aiohttp.ClientSession) -> None:
     async with session.get("/healthz") as answer:
         assert answer.status == 200
         assert (await answer.json())["leads"] is False

@@ -1,6 +1,6 @@
 """The chart's Roles, right by right: with all of them nothing is refused, without any one of them something is.
 
-The rest of what the rights are for is on the real server: kopf's own requests and the wording (tests/controller/test_rights.py).
+On the real server, tests/controller/api_server/test_permissions.py tests the rest: kopf's own requests and the wording.
 """
 
 from __future__ import annotations

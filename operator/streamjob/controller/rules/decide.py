@@ -6,7 +6,7 @@ Read RULES from top to bottom: the first rule that returns a decision wins. A de
 and the actions that follow once it is written. The intent (request id, target, deadline, epoch) is always
 recorded before the effect.
 
-Invariants, whatever is observed (tests/controller/test_decide_properties.py):
+Invariants, whatever is observed (tests/controller/rules/test_decide_properties.py):
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
   escalation.

@@ -1,0 +1,303 @@
+"""What holds whatever is observed, also what cannot happen: hypothesis makes up the worlds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
+from streamjob.api.specification import digest
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
+from streamjob.controller.rules.context import Decision
+from streamjob.controller.rules.decide import decide
+from streamjob.controller.rules.observed import Observed, Pod
+from streamjob.controller.rules.status import final
+from streamjob.protocol.formats.index import Index
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, TerminationStep
+
+from ..factories import (
+    MINUTE,
+    NOW,
+    at,
+    driver,
+    exited,
+    failed,
+    index,
+    job,
+    observed,
+    pod,
+    ran,
+    record,
+    requested,
+    running,
+    terminating,
+    waiting,
+)
+
+PASSES = 5  # a driver that is lost in a stop past its timeout: lost, escalated, cancelled
+EPOCHS = st.integers(1, 4)
+IMAGES = st.sampled_from(["orders:1", "orders:2", "orders:3"])
+PROBLEM = st.builds(Problem, st.just("QueryFailed"), st.just("boom"), st.just("fix it"), st.booleans())
+
+EXAMPLES = int(os.environ.get("STREAMJOB_EXAMPLES", "100"))
+
+
+@st.composite
+def records(draw: st.DrawFn, epoch: int) -> Any:
+    scenario = draw(st.sampled_from([Scenario.STOP, Scenario.DRAIN, Scenario.END_OF_INPUT]))
+    request = draw(st.sampled_from([f"stop-{epoch}-1", f"drain-{epoch}-1", f"eviction-{epoch}", None]))
+    return record(epoch, epoch, scenario, request=request)
+
+
+@st.composite
+def driver_statuses(draw: st.DrawFn, epoch: int) -> DriverStatus:
+    completed = draw(st.one_of(st.none(), records(epoch)))
+    evicted = draw(st.booleans())
+    if draw(st.booleans()):
+        phase = draw(st.sampled_from(DriverPhase))
+        return driver(
+            phase, epoch, completed=completed, evicted=evicted, problem=draw(st.one_of(st.none(), PROBLEM))
+        )
+    mode, step = draw(st.sampled_from(Mode)), draw(st.sampled_from(TerminationStep))
+    return terminating(mode, epoch, step=step, completed=completed, evicted=evicted)
+
+
+@st.composite
+def pods(draw: st.DrawFn, epoch: int) -> Pod:
+    made = Specification.of(job(image=draw(IMAGES)).spec)
+    return replace(draw(_pods(epoch)), specification=draw(st.sampled_from([None, made])))
+
+
+@st.composite
+def _pods(draw: st.DrawFn, epoch: int) -> Pod:
+    deleting = draw(st.booleans())
+    kind = draw(st.sampled_from(["new", "stuck", "running", "exited", "evicted"]))
+    if kind == "new":
+        return pod(epoch, deleting=deleting)
+    if kind == "stuck":
+        reason = draw(st.sampled_from(["ErrImagePull", "CreateContainerConfigError"]))
+        return waiting(reason, epoch, deleting=deleting, generation=draw(st.integers(1, 2)))
+    if kind == "running":
+        return running(epoch, deleting=deleting, grace=draw(st.sampled_from([None, 1, 60])))
+    if kind == "evicted":
+        return pod(epoch, phase="Failed", reason="Evicted", waiting=None, deleting=deleting)
+    report = draw(st.one_of(st.none(), driver_statuses(epoch)))
+    return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting)
+
+
+@st.composite
+def upgrades(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
+    previous, target = (job(image=draw(IMAGES)).spec for _ in "12")
+    return {
+        "step": draw(st.sampled_from(UpgradeStep)),
+        "generation": 1,
+        "target": digest(target),
+        "previous": draw(st.sampled_from([None, Specification.of(previous).text])),
+        "epoch": draw(st.sampled_from([None, epoch])),
+        "deadline": draw(st.sampled_from([None, at(-MINUTE), at(MINUTE)])),
+    }
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Observed:
+    epoch = draw(st.integers(0, 4))
+    status: dict[str, Any] = {}
+    if epoch:
+        status = ran(
+            epoch,
+            draw(st.sampled_from(["Starting", "Running", "Stopping", "Stopped", "Cancelled", "Failed"])),
+        )
+        status["startedEpoch"] = draw(st.integers(0, epoch))
+        if draw(st.booleans()):
+            del status["driver"]
+        if draw(st.booleans()):
+            mode = draw(st.sampled_from(["Stop", "Drain"]))
+            status["termination"] = requested(mode, epoch, ago=draw(st.sampled_from([MINUTE, 20 * MINUTE])))
+        if draw(st.booleans()):
+            again = draw(st.one_of(st.none(), st.sampled_from([-MINUTE, MINUTE])))
+            status["restarts"] = failed(
+                draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
+            )
+        if draw(st.integers(0, 3)) == 0:
+            status["escalation"] = {
+                "state": draw(st.sampled_from(["Stopped", "Drained"])),
+                "mode": draw(st.sampled_from(Escalation)),
+                "epoch": draw(st.integers(1, epoch)),
+                "requestId": "drain-1-1",
+                "since": at(-MINUTE),
+                "waitedFor": "a batch",
+            }
+        if draw(st.booleans()):
+            status["upgrade"] = draw(upgrades(epoch))
+    known: Index | None = None
+    if draw(st.booleans()):
+        known = index(
+            *[draw(records(e)) for e in sorted(draw(st.sets(st.integers(1, max(epoch, 1)), max_size=3)))]
+        )
+    live = [draw(pods(e)) for e in sorted(draw(st.sets(EPOCHS, max_size=3)))]
+    newest = max([epoch, *[p.epoch for p in live]])
+    reported = draw(st.one_of(st.none(), driver_statuses(newest))) if newest else None
+    deleted = draw(st.sampled_from([None, None, timedelta(seconds=5), 60 * MINUTE]))
+    asked_state = draw(st.sampled_from(["Running", "Stopped", "Drained", "Cancelled"]))
+    return observed(
+        job(
+            state=asked_state,
+            image=draw(IMAGES),
+            upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
+            generation=draw(st.integers(1, 3)),
+            status=status,
+            deleted=deleted,
+            finalizer=draw(st.integers(0, 9)) > 0,
+            termination={
+                "onDelete": draw(st.sampled_from(["Stop", "Drain", "Cancel"])),
+                "escalation": draw(st.sampled_from([[], ["Stop"], ["Cancel"], ["Stop", "Cancel"]])),
+            },
+        ),
+        pods=live,
+        index=known,
+        reported=reported,
+        silent=draw(st.sampled_from([0.0, 0.0, 45.0])),
+    )
+
+
+def cancelled(o: Observed) -> bool:
+    """The user cancelled: by the state, by a deletion past its timeout, or by a declared escalation."""
+    job, e = o.job, o.job.status.escalation
+    if e is not None and e.state is job.spec.state:
+        return True
+    return job.spec.state.value == "Cancelled" or (
+        job.deleting and (job.spec.termination.on_delete.value == "Cancel" or decide_is_late(o))
+    )
+
+
+def decide_is_late(o: Observed) -> bool:
+    return (
+        o.job.metadata.deletion_timestamp is not None
+        and o.job.metadata.deletion_timestamp < "2026-01-02T02:34:06Z"
+    )
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_no_driver_is_torn_down_early(o: Observed) -> None:
+    """V2. A deleted pod has exited, or never began, or the user cancelled, or a newer epoch has begun.
+
+    A pod that never began is deleted only in the observed version. If a pod exited with a final
+    checkpoint, the index has it.
+    """
+    by_name = {p.name: p for p in o.pods}
+    for action in decide(o, NOW).actions:
+        if not isinstance(action, DeletePod):
+            continue
+        gone = by_name[action.name]
+        assert action.uid == gone.uid
+        if cancelled(o) or gone.epoch < o.epoch:
+            continue
+        assert gone.terminated or (not gone.started and action.version == gone.version)
+        left = gone.exit.report.completed if gone.exit and gone.exit.report else None
+        if left is not None and final(left) and left.epoch == gone.epoch:
+            assert o.index is not None
+            assert left.checkpoint in {c.checkpoint for c in o.index.checkpoints}
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_there_are_never_two_drivers(o: Observed) -> None:
+    made = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
+    assert len(made) <= 1
+    if made:
+        assert o.pods == ()
+        assert made[0].config.epoch >= o.epoch
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_status_never_goes_back(o: Observed) -> None:
+    """V7."""
+    d = decide(o, NOW)
+    old, new = o.job.status, d.status
+    assert new.epoch >= old.epoch
+    assert new.started_epoch >= old.started_epoch
+    assert (new.checkpoint.latest if new.checkpoint else 0) >= (
+        old.checkpoint.latest if old.checkpoint else 0
+    )
+    assert Status.model_validate(new.plain()) == new
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_intent_comes_before_effect(o: Observed) -> None:
+    """What is sent or made is recorded in the status that is written first."""
+    d = decide(o, NOW)
+    for action in d.actions:
+        if isinstance(action, SendTermination):
+            t = d.status.termination
+            assert t is not None
+            assert (t.request_id, t.mode, t.savepoint) == (
+                action.request.request_id,
+                action.request.mode.value,
+                action.request.savepoint,
+            )
+            assert action.request.epoch == d.status.epoch
+        if isinstance(action, CreateDriver):
+            assert d.status.epoch == action.config.epoch
+            assert d.status.driver is not None
+            carried = action.config.termination
+            assert (carried.request_id if carried else None) == (
+                d.status.termination.request_id if d.status.termination else None
+            )
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_the_index_only_grows(o: Observed) -> None:
+    for action in decide(o, NOW).actions:
+        if isinstance(action, WriteIndex):
+            before = o.index.checkpoints if o.index else ()
+            assert set(before) <= set(action.index.checkpoints)
+            assert action.version == o.index_version
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_success_is_claimed_only_with_the_checkpoint_in_the_index(o: Observed) -> None:
+    """A lost node means resume, never success."""
+    d: Decision = decide(o, NOW)
+    if d.status.phase is None or d.status.phase == o.job.status.phase:
+        return
+    if d.status.phase.value in ("Stopped", "Drained", "Finished") and d.status.started_epoch:
+        assert o.index is not None
+        assert o.index.latest is not None
+        assert o.index.latest.epoch >= d.status.started_epoch
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_what_is_written_is_looked_at_again_if_it_leads_to_more(o: Observed) -> None:
+    """The event of our own write enqueues nothing: what the new status requires would wait forever."""
+    decision = decide(o, NOW)
+    if decision.actions or decision.status == o.job.status or decision.requeue_after == 0:
+        return
+    after = decide(replace(o, job=o.job.model_copy(update={"status": decision.status})), NOW)
+    assert not after.actions
+    assert after.status == decision.status
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_deciding_twice_settles(o: Observed) -> None:
+    """With nothing to do, the status settles: no two rules write it in turn."""
+    for _ in range(PASSES):
+        decision = decide(o, NOW)
+        if decision.actions or decision.status == o.job.status:
+            return
+        o = replace(o, job=o.job.model_copy(update={"status": decision.status}))
+    pytest.fail(f"after {PASSES} passes it still changes: {decision.status}")
