@@ -86,6 +86,104 @@ def test_row4_a_drain_reads_all_partitions_below_the_folder(spark: SparkSession,
     assert drained(spark, script) == script.windows(spark)
 
 
+# How a foreachBatch function writes, and who reads that.
+BATCH_WRITES = {
+    "a folder for each batch": ("frame.write.json(f'{home}/lake/batch={batch}')", "json(f'{home}/lake/*')"),
+    "a pattern": (
+        "frame.write.mode('append').format('json').save(f'{home}/lake/eu')",
+        "json(f'{home}/lake/*')",
+    ),
+    "options": (
+        "frame.write.mode('append').format('json').option('path', f'{home}/lake').save()",
+        "json(f'{home}/lake')",
+    ),
+    "a new table": ("frame.write.mode('append').saveAsTable('bronze')", "table('bronze')"),
+    "a table that is there": ("frame.write.insertInto('bronze')", "table('lake.bronze')"),
+    "in threads": (
+        "list(ThreadPoolExecutor(2).map(lambda n: frame.where(F.col('v') % 2 == n).write"
+        ".json(f'{home}/lake/half={n}/{batch}'), [0, 1]))",
+        "option('recursiveFileLookup', True).json(f'{home}/lake')",
+    ),
+}
+
+
+IN_THE_GATE = ("a folder for each batch", "a table that is there")
+
+
+@pytest.mark.parametrize(
+    ("write", "reader"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in IN_THE_GATE else [pytest.mark.slow])
+        for name, case in BATCH_WRITES.items()
+    ],
+)
+def test_row4_a_drain_reads_what_a_batch_function_wrote(
+    spark: SparkSession, tmp_path: Path, write: str, reader: str
+) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        spark.sql(f"CREATE DATABASE lake LOCATION '{{home}}/lake_db'")
+        spark.sql("USE lake")
+        spark.sql("CREATE TABLE bronze (t timestamp, k string, v long) USING parquet")
+        Path(home, "lake").mkdir(exist_ok=True)
+
+        def into_the_lake(frame, batch):
+            {write}
+
+        read("in").writeStream.queryName("bronze").foreachBatch(into_the_lake).trigger(**OFTEN).start()
+        start("silver", windows(spark.readStream.schema(SCHEMA).{reader}), {HOURLY})
+        spark.streams.awaitAnyTermination()
+        """.replace(".schema(SCHEMA).table", ".table"),
+    )
+    assert drained(spark, script) == script.windows(spark)
+
+
+def test_row4_a_drain_right_after_a_resume_reads_what_a_batch_function_wrote(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In the second epoch the function writes nothing."""
+    script = Script(
+        tmp_path,
+        f"""
+        Path(home, "lake").mkdir(exist_ok=True)
+        start("silver", windows(spark.readStream.schema(SCHEMA).json(f"{{home}}/lake/*")), {HOURLY})
+        read("in").writeStream.queryName("bronze").foreachBatch(into("lake")).trigger(**OFTEN).start()
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    for minute in range(0, 30, 10):
+        script.feed.minutes(minute, minute + 10)
+    with script.driver() as first:
+        await_batch(first, "bronze", 2)
+        assert first.finish(Mode.STOP).stages
+    with script.next(first) as second:
+        second.wait_for(lambda s: len(s.stages) == 2)
+        assert second.finish(Mode.DRAIN).drained, second.tail()
+    assert script.values(spark, "silver") == script.windows(spark)
+
+
+def test_a_batch_function_that_writes_to_its_own_source_is_no_circle(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    script = Script(
+        tmp_path,
+        """
+        def again(frame, batch):
+            frame.where("v < 0").write.mode("append").json(f"{home}/in")
+            frame.write.json(f"{home}/out/batch={batch}")
+
+        read("in").writeStream.queryName("loop").foreachBatch(again).trigger(**OFTEN).start()
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    script.feed.minutes(0, 3)
+    with script.driver() as driver:
+        await_batch(driver, "loop", 0)
+        assert driver.finish(Mode.DRAIN).drained, driver.tail()
+    assert len(script.values(spark, "out")) == len(script.values(spark, "in"))
+
+
 # Waited for: behind a pattern Spark does not follow the sink's log, and could read a file that is being written.
 BRONZE = """\
 bronze = start("bronze", read("in"), {"availableNow": True}, folder="lake/bronze")

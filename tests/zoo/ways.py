@@ -210,7 +210,9 @@ def _stopped(job: Job, way: str, ended: Ended) -> list[str]:
     script = job.script
     if _before_any_query(ended):
         return []
-    problems = _code(ended, 0) + _reason(ended)
+    # The query may fail while the job stops: then the script ends as it does without a stop.
+    failed = bool(script.raises) and ended.code == script.exit and _raised(script, ended)
+    problems = ([] if failed else _code(ended, 0)) + _reason(ended)
     # One that was just at its end when it was asked to stop has done it all.
     if script.at_end and script.at_end in ended.stdout and job.judge(way, EITHER):
         problems.append(f"it was stopped, and yet printed {script.at_end!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.query.edges import Channel, Ends, feeds, neighbours, sink_of
+from streamjob.runtime.query.edges import MANY, Channel, Ends, feeds, neighbours, sink_of, writes_of
 from streamjob.runtime.spark.handles import Table
 from streamjob.runtime.spark.stream_writer import Written
 
@@ -174,3 +174,35 @@ def test_neighbours_are_found_or_declared() -> None:
     assert neighbours("shown", shown, others, [("router", "shown")]) == (["totals", "router"], []), (
         "found and declared"
     )
+
+
+def test_a_reader_of_what_a_batch_function_wrote_reads_the_query() -> None:
+    loader = Ends((topics("orders"),)).with_writes(files("file:/lake/batch=0"))
+    reader = Ends((files("file:/lake/*", pattern=True),), files("file:/out"))
+    assert neighbours("reader", reader, [("loader", loader)]) == (["loader"], [])
+    assert neighbours("loader", loader, [("reader", reader)]) == ([], ["reader"])
+    assert not reader.reads_sink_of(loader), "it may read more: it does not end with the loader"
+
+
+def test_many_folders_of_a_batch_function_become_their_parent() -> None:
+    loader = Ends()
+    for batch in range(1000):
+        loader = loader.with_writes(files(f"s3a://b/lake/{batch}"), files("s3a://b/log"))
+    assert loader.wrote == (files("s3a://b/log"), files("s3a://b/lake", nested=True))
+    assert Ends((files("s3a://b/lake/7"),)).read(loader)
+    assert not Ends((files("s3a://b/other"),)).read(loader)
+
+
+def test_a_bucket_does_not_stand_for_its_folders() -> None:
+    loader = Ends().with_writes(*(files(f"s3a://b/{n}") for n in range(2 * MANY)))
+    assert len(loader.wrote) == 2 * MANY
+
+
+def test_a_table_that_a_batch_function_wrote_is_read_by_name_or_by_folder() -> None:
+    seen = writes_of(
+        Written(table="t"), Table("spark_catalog.default.t", "/w/t"), lambda path: f"file:{path}"
+    )
+    loader = Ends().with_writes(*seen)
+    assert Ends((files("file:/w/t"),)).read(loader)
+    assert Ends((table("spark_catalog.default.t"),)).read(loader)
+    assert writes_of(Written("jdbc"), None, str) == ()

@@ -6,6 +6,7 @@ script calls:
     writer.start(), writer.toTable()        the query becomes a run of a stage of the job
     writer.format(), option(), queryName()  remembered: the stage's name, its location, where it writes
     writer.trigger(…)                       remembered; continuous and real-time triggers are refused
+    frame.write…save(), writeTo()…append()  in a foreachBatch function: observed, shows who reads its output
     spark.streams, StreamingQuery           pyspark's own, over runs, not the JVM's queries (`managed_query`)
     spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
     builder.getOrCreate(), SparkContext()   if the end of the previous session was put off, it ends now
@@ -27,6 +28,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ... import shards
 from ...protocol.errors import StreamJobError
 from ..driver.script.managed_query import ManagedJvmManager
+from ..spark.batch_writer import observe
 from ..spark.stream_writer import remember
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def install(driver: Driver) -> None:
     _refuse_connect()
     shards.assign_with(driver.declared)
     remember()
+    observe()
     _check_trigger()
     _wrap_start("start", driver)
     _wrap_start("toTable", driver)

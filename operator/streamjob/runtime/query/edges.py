@@ -16,8 +16,9 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -26,6 +27,7 @@ from ..spark.handles import Table, analyzed_plan, table_of
 from ..spark.sources.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
 
+MANY = 8  # folders below one folder: a function that writes so many will write others
 GLOB = re.compile(r"[*?\[\]{}\\]")  # as SparkHadoopUtil.isGlobPath
 BRACES = re.compile(r"(?<!\\)\{([^{}]*)\}")  # the innermost
 
@@ -63,15 +65,39 @@ class Ends:
     """Where a query reads and writes.
 
     :param unknown: the number of its sources that no other query can write to.
+    :param wrote: what its foreachBatch function was seen to write. It may write elsewhere, too.
     """
 
     sources: tuple[Channel, ...] = ()
     sink: Channel | None = None
     unknown: int = 0
+    wrote: tuple[Channel, ...] = ()
 
     def read(self, other: Ends) -> bool:
         """Whether the query reads something that `other` writes."""
+        return any(feeds(sink, source) for source in self.sources for sink in (other.sink, *other.wrote))
+
+    def reads_sink_of(self, other: Ends) -> bool:
+        """Whether the query reads the sink of `other`, which takes all that `other` writes."""
         return any(feeds(other.sink, source) for source in self.sources)
+
+    def with_writes(self, *seen: Channel) -> Ends:
+        """The same ends after the foreachBatch function has written there.
+
+        A function may write a new folder in each batch (`batch=7`). Many folders of one parent become the
+        parent with all that is below it.
+        """
+        wrote = list(self.wrote)
+        for channel in seen:
+            if any(_includes(other, channel) for other in wrote):
+                continue
+            wrote.append(channel)
+            parent = _parent(channel)
+            siblings = [c for c in wrote if parent is not None and _parent(c) == parent]
+            if parent is not None and len(siblings) > MANY:
+                below = Channel("files", frozenset({parent}), nested=True)
+                wrote = [c for c in wrote if not _includes(below, c)] + [below]
+        return replace(self, wrote=tuple(wrote))
 
     def has_own_sources(self, others: Collection[Ends], declared: int) -> bool:
         """Whether the query reads something that none of the others writes.
@@ -149,6 +175,18 @@ def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None
     return Channel("files", frozenset({qualify(options["path"])}), nested=written.partitioned)
 
 
+def writes_of(written: Written, table: Table | None, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
+    """Where a foreachBatch function writes, as far as `batch_writer` has seen it. Empty if that is not known."""
+    sink = sink_of(written, qualify, table)
+    if sink is None:
+        return ()
+    # The source of a reader may name the table or its folder.
+    return (
+        sink,
+        *(Channel("files", frozenset({f}), nested=True) for f in sink.folders if sink.kind == "table"),
+    )
+
+
 def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]) -> Ends:
     """Where a query reads and writes. Sources that no query can write to (rate, sockets) are only counted."""
     leaves = analyzed_plan(writer).collectLeaves()
@@ -156,6 +194,25 @@ def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str],
     sources = tuple(dict.fromkeys(place for place in found if place is not None))
     table = table_of(writer, written.table, written.options.get("path")) if written.table else None
     return Ends(sources, sink_of(written, qualify, table), sum(place is None for place in found))
+
+
+def _parent(channel: Channel) -> str | None:
+    """The folder that holds the folder of a channel; None if there is none, or only the root of a file system."""
+    if channel.kind != "files":
+        return None
+    (folder,) = channel.names
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return parent if urlsplit(parent).path.strip("/") else None
+
+
+def _includes(channel: Channel, other: Channel) -> bool:
+    """Whether whoever reads what is written to `other` also reads what is written to `channel`."""
+    if channel == other:
+        return True
+    if channel.kind != "files" or other.kind != "files" or not channel.nested:
+        return False
+    (folder,), (inner,) = channel.names, other.names
+    return inner == folder or inner.startswith(folder.rstrip("/") + "/")
 
 
 def _is_stream(leaf: Any) -> bool:

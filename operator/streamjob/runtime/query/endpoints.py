@@ -11,7 +11,7 @@ files alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
@@ -34,11 +34,13 @@ class Place:
     :param kind: of a source: `files`, `Kafka`, or Spark's name for it; of a sink: as `Channel.kind`.
     :param at: a path, topics, or a table.
     :param brokers: Kafka's bootstrap servers.
+    :param nested: of what a foreachBatch function wrote: as `Channel.nested`.
     """
 
     kind: str
     at: str = ""
     brokers: tuple[str, ...] = ()
+    nested: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.at}".rstrip() + (f" at {','.join(self.brokers)}" if self.brokers else "")
@@ -49,6 +51,7 @@ class NotedEnds:
     """The contents of the file.
 
     :param writer: if the sink is unknown, what writes: the name of a foreachBatch function, or of a format.
+    :param wrote: as `Ends.wrote`, each with one name.
     """
 
     format: str
@@ -56,6 +59,18 @@ class NotedEnds:
     sources: tuple[Place, ...]
     sink: Place | None = None
     writer: str | None = None
+    wrote: tuple[Place, ...] = ()
+
+    def with_writes(self, wrote: Sequence[Channel]) -> NotedEnds:
+        return replace(self, wrote=tuple(_written(c) for c in wrote))
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """As `Ends.wrote`."""
+        return tuple(
+            Channel(p.kind, frozenset({p.at}), brokers=frozenset(p.brokers), nested=p.nested)
+            for p in self.wrote
+        )
 
     def same_as(self, other: NotedEnds) -> bool:
         """Whether both may be the same query: same sink or, if neither has one, same sources and writer."""
@@ -94,6 +109,11 @@ def note(directory: CheckpointDir, now: NotedEnds) -> None:
         return
     directory.files.delete(f"{directory.uri}/{NAME}")
     directory.files.write_new(f"{directory.uri}/{NAME}", codec.dumps(now).encode())
+
+
+def _written(channel: Channel) -> Place:
+    (name,) = channel.names
+    return Place(channel.kind, name, tuple(sorted(channel.brokers)), channel.nested)
 
 
 def _place(source: Source, qualify: Callable[[str], str]) -> Place:

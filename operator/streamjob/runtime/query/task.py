@@ -131,6 +131,7 @@ class Stage:
         self.state_manager = state_manager
         self.input_end = input_end
         self._noted_ends = noted_ends
+        self._are_noted = False
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self.jsq: Any = None  # the JVM's query behind the script's query object
@@ -149,6 +150,13 @@ class Stage:
     @property
     def files(self) -> HadoopFiles:
         return self.engine.files
+
+    def wrote(self, ends: Ends) -> None:
+        """Its foreachBatch function writes to further places. The next checkpoint notes them."""
+        self.ends = ends
+        with self._noting:
+            if self._noted_ends is not None:
+                self._noted_ends, self._are_noted = self._noted_ends.with_writes(ends.wrote), False
 
     def of_manager(self, manager: Any) -> bool:
         """Whether the run was started in the session of this StreamingQueryManager."""
@@ -268,9 +276,9 @@ class Stage:
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
         with self._noting:
-            if self._noted_ends is not None and batch is not None:
+            if self._noted_ends is not None and batch is not None and not self._are_noted:
                 note(self.directory, self._noted_ends)
-                self._noted_ends = None
+                self._are_noted = True
         return TaskRecord(
             self.name.index,
             self.directory.uri,

@@ -15,6 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from .handles import Table
+
 LOCATION_OPTION = "checkpointLocation"
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
 _ATTRIBUTE = "_streamjob_written"
@@ -34,9 +36,12 @@ class BatchFunction:
         )
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
+        # Called before each write of the function that `batch_writer` observes.
+        self.on_write: Callable[[Written, Table | None], object] = lambda written, table: None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         outer, _thread.runs = running_batch_function(), self
+        _running.append(self)
         try:
             for step in self.before:
                 step(batch)
@@ -45,14 +50,21 @@ class BatchFunction:
                 step(batch)
         finally:
             _thread.runs = outer
+            _running.remove(self)
 
 
+_running: list[BatchFunction] = []
 _thread = threading.local()  # `runs`: the BatchFunction that the JVM has called in this thread
 
 
 def running_batch_function() -> BatchFunction | None:
     """The function whose batch this thread runs, None outside of foreachBatch."""
     return getattr(_thread, "runs", None)
+
+
+def running_batch_functions() -> list[BatchFunction]:
+    """The functions whose batches run now, in any thread."""
+    return list(_running)
 
 
 @dataclass(frozen=True)
@@ -99,8 +111,8 @@ def remember() -> None:
     _before("outputMode", lambda said, outputMode: replace(said, mode=outputMode))  # noqa: N803  pyspark's
     _before("foreach", lambda said, f: replace(said, each_row=f))
     _before("partitionBy", lambda said, *columns: replace(said, partitioned=bool(columns)))
-    _before("option", lambda said, key, value: _with_options(said, {key: value}))
-    _before("options", _with_options)
+    _before("option", lambda said, key, value: with_options(said, {key: value}))
+    _before("options", with_options)
     _remember_trigger()
     _remember_batch_function()
 
@@ -117,9 +129,9 @@ def written(
     """
     said: Written = getattr(writer, _ATTRIBUTE, Written())
     given = inspect.signature(original).bind(writer, *args, **(kwargs or {})).arguments
-    said = _with_options(said, given.get("options", {}))
+    said = with_options(said, given.get("options", {}))
     if given.get("path") is not None:
-        said = _with_options(said, {"path": given["path"]})
+        said = with_options(said, {"path": given["path"]})
     return replace(
         said,
         format=given.get("format") or said.format,
@@ -180,6 +192,6 @@ def _remember_batch_function() -> None:
     DataStreamWriter.foreachBatch = foreachBatch  # type: ignore[assignment,method-assign]
 
 
-def _with_options(said: Written, options: Mapping[str, Any] | None = None) -> Written:
+def with_options(said: Written, options: Mapping[str, Any] | None = None) -> Written:
     texts = {key.lower(): str(value) for key, value in (options or {}).items() if value is not None}
     return replace(said, options={**said.options, **texts})

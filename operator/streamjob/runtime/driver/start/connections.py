@@ -46,9 +46,14 @@ class Connections:
         others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
         others += about_to_start
         pairs = [*job.edges(), *about_to_declare]
-        shown = {other for other, ends in others if found.read(ends)}
+        shown = {other for other, ends in others if found.reads_sink_of(ends)}
         declared = {writer for writer, reader in pairs if reader == uid and writer not in shown}
         return found.has_own_sources([ends for _, ends in others], len(declared))
+
+    def readers_of(self, stage: Stage) -> list[str]:
+        """The uids of the started stages that read what the stage writes, itself excluded."""
+        stages = list(self._stages.values())
+        return sorted({s.uid for s in stages if s.uid != stage.uid and s.ends.read(stage.ends)})
 
     def started(self, uids: list[str]) -> list[Stage]:
         return [s for s in list(self._stages.values()) if s.uid in uids]

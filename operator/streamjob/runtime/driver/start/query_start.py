@@ -35,6 +35,7 @@ from ..event_loop import Loop
 from ..script.managed_query import EndedJvmQuery, in_callback
 from .connections import Connections
 from .engines import Engines
+from .observed_writes import ObservedWrites
 from .transactional_sink import transactions_of
 
 log = logging.getLogger("streamjob")
@@ -81,6 +82,7 @@ class Starter:
         self._points = loop.work.restore_points
         self.engines = Engines(self._first_engine)
         self.connections = Connections(loop.stages)
+        self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
         self._lock = threading.RLock()
         self._names: set[str] = set()  # tasks that are about to start
@@ -116,6 +118,7 @@ class Starter:
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             stage.likeness = likeness
+            self._observed_writes.watch(stage)
             if not self._reads_nothing(stage, entry, said):
                 with started:
                     stage.query = original(writer, *args, **kwargs)
@@ -123,6 +126,7 @@ class Starter:
                 stage.query.awaitTermination()  # before the drain knows it, and ends it at the next boundary
             stage.jsq = java_query(stage.query) if stage.query else _ended(stage)
             self._enter(stage, upstream, drained=entry.drained)
+            self._observed_writes.declare(stage)
         if before_finished:
             self._job.warn(_finished_for_good(stage))
         how = (
@@ -203,7 +207,9 @@ class Starter:
             entry.directory,
             restart,
             InputEnd(said.name, entry.directory),
-            ends=found,
+            ends=found.with_writes(
+                *(entry.ends.channels if entry.ends else ()), *(before.ends.wrote if before else ())
+            ),
             finished=entry.finished,
             all_finished=entry.finished if sharded is None else not sharded.plan.started,
             state=sharded.state(name.index) if sharded else None,
@@ -215,11 +221,7 @@ class Starter:
         )
         stage.each_batch = said.each_batch
         stage.inside_batch = _inside_batch(said)
-        stage.unnamed, stage.sharded, stage.volatile = (
-            said.name is None,
-            sharded is not None,
-            entry.volatile,
-        )
+        stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
         sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)
         neighbours.refuse_transactional_upstream(stage, sources, readers)

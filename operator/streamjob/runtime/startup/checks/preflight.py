@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -51,13 +51,15 @@ class Going:
 
     @cached_property
     def ends(self) -> NotedEnds | None:
-        """What the query reads and writes. None if a source is of an unknown kind."""
-        qualify = self.engine.files.qualify
-        return (
-            None
-            if self.sources is None
-            else endpoints.ends(self.sources, self.sink, self.written.by, qualify)
-        )
+        """What the query reads and writes. None if a source is of an unknown kind.
+
+        What its foreachBatch function was seen to write is known from the last start.
+        """
+        if self.sources is None:
+            return None
+        now = endpoints.ends(self.sources, self.sink, self.written.by, self.engine.files.qualify)
+        before = endpoints.noted(self.directory) if now.sink is None else None
+        return replace(now, wrote=before.wrote) if before is not None and before.same_as(now) else now
 
     def refuse(self, *, reads: bool) -> list[Problem]:
         """Run the checks of `dry_run` and `data_loss`.

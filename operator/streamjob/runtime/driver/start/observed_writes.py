@@ -1,0 +1,64 @@
+"""Edges from foreachBatch functions: what a function was seen to write, and which stages read it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+from ....protocol.engine import events as ev
+from ....protocol.errors import StreamJobError
+from ...query import edges
+from ...query.task import Stage
+from ...spark.handles import Table
+from ...spark.stream_writer import Written
+from ..event_loop import Loop
+from .connections import Connections
+
+log = logging.getLogger("streamjob")
+
+
+class ObservedWrites:
+    """Reports the writes of foreachBatch functions to the coordinator as edges."""
+
+    def __init__(self, loop: Loop, connections: Connections) -> None:
+        self._loop = loop
+        self._connections = connections
+        self._declared: set[tuple[str, str]] = set()  # (reader, writer)
+
+    def watch(self, stage: Stage) -> None:
+        """Observe a run that is about to start."""
+        if stage.each_batch is not None and stage.ends.sink is None:
+            stage.each_batch.on_write = functools.partial(self._wrote, stage)
+
+    def declare(self, stage: Stage) -> None:
+        """Declare the edges from a stage that has started to all stages that read what it wrote."""
+        if not stage.ends.wrote:
+            return
+        with self._loop.lock:
+            for reader in self._connections.readers_of(stage):
+                if (reader, stage.uid) not in self._declared:
+                    self._declared.add((reader, stage.uid))
+                    self._declare_to(stage, reader)
+
+    def _wrote(self, stage: Stage, written: Written, table: Table | None) -> None:
+        """The function is about to write. Called in the thread of its batch."""
+        try:
+            seen = edges.writes_of(written, table, stage.files.qualify)
+        except StreamJobError as e:  # Spark refuses the write with an error of its own
+            log.debug("stage %s: %s", stage.task, e)
+            return
+        with self._loop.lock:
+            ends = stage.ends.with_writes(*seen)
+            if ends != stage.ends:
+                stage.wrote(ends)
+                self.declare(stage)
+
+    def _declare_to(self, stage: Stage, reader: str) -> None:
+        (first, *_) = self._connections.started([reader])
+        own = self._connections.has_own_sources(reader, first.ends)
+        try:
+            self._loop.take(ev.EdgeDeclared(reader, stage.uid, own_sources=own))
+        except StreamJobError as e:  # a circle, or too late
+            log.warning("stage %s reads what stage %s writes, but %s", reader, stage.uid, e.message)
+        else:
+            log.info("stage %s reads what stage %s writes", reader, stage.uid)

@@ -1,0 +1,122 @@
+"""Observes what a foreachBatch function writes through Spark's batch writers.
+
+A query with a foreachBatch function does not show where its output goes. What the function itself writes with
+`DataFrameWriter` or `DataFrameWriterV2` does. Not observed: what it writes by other means (`MERGE` in SQL, the
+API of a table format, a client library), or in another process.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+from .handles import table_of
+from .stream_writer import (
+    BatchFunction,
+    Written,
+    running_batch_function,
+    running_batch_functions,
+    with_options,
+)
+
+Arguments = Mapping[str, Any]
+_ATTRIBUTE = "_streamjob_written"
+_SETTINGS: dict[str, Callable[[Written, Arguments], Written]] = {
+    "format": lambda given, call: replace(given, format=call["source"]),
+    "option": lambda given, call: with_options(given, {call["key"]: call["value"]}),
+    "options": lambda given, call: with_options(given, call.get("options")),
+    "partitionBy": lambda given, call: replace(given, partitioned=True),
+}
+_WRITES: dict[str, Callable[[Written, Arguments], Written]] = {
+    **dict.fromkeys(
+        ("json", "parquet", "text", "csv", "orc", "xml"),  # xml: from Spark 4.0 on
+        lambda given, call: _partitioned(with_options(given, {"path": call["path"]}), call),
+    ),
+    "save": lambda given, call: _partitioned(
+        replace(
+            with_options(given, {**call.get("options", {}), "path": call.get("path")}),
+            format=call.get("format") or given.format,
+        ),
+        call,
+    ),
+    "saveAsTable": lambda given, call: _partitioned(replace(given, table=call["name"]), call),
+    "insertInto": lambda given, call: replace(given, table=call["tableName"]),
+}
+_WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+
+
+def observe() -> None:
+    """Wrap the methods of pyspark's batch writers. Call this once, before the script is imported."""
+    for name, change in _SETTINGS.items():
+        _after(DataFrameWriter, name, change)
+    for name, complete in _WRITES.items():
+        if hasattr(DataFrameWriter, name):
+            _report(DataFrameWriter, name, complete)
+    _after(DataFrameWriterV2, "__init__", lambda given, call: replace(given, table=call["table"]))
+    for name in _WRITES_V2:
+        _report(DataFrameWriterV2, name, lambda given, call: given)
+
+
+def _writing() -> BatchFunction | None:
+    """The foreachBatch function that writes, None for a write outside of one.
+
+    A function may write in threads of its own. Another thread than the main one, and than those of other
+    functions, is taken for one of the only function that runs.
+    """
+    found = running_batch_function()
+    if found is None and threading.current_thread() is not threading.main_thread():
+        running = running_batch_functions()
+        found = running[0] if len(running) == 1 else None
+    return found
+
+
+def _partitioned(given: Written, call: Arguments) -> Written:
+    return replace(given, partitioned=True) if call.get("partitionBy") else given
+
+
+def _given(writer: object) -> Written:
+    found: Written = getattr(writer, _ATTRIBUTE, Written())
+    return found
+
+
+def _after(owner: type, name: str, change: Callable[[Written, Arguments], Written]) -> None:
+    """Remember what the method sets, if it does not refuse it."""
+    original, process = getattr(owner, name), os.getpid()
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def wrapped(writer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(writer, *args, **kwargs)
+        if os.getpid() == process and _writing() is not None:
+            call = signature.bind(writer, *args, **kwargs).arguments
+            setattr(writer, _ATTRIBUTE, change(_given(writer), call))
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def _report(owner: type, name: str, complete: Callable[[Written, Arguments], Written]) -> None:
+    """Report a write before it happens, because its reader may already run.
+
+    :param complete: adds what the arguments of the call say.
+    """
+    original, process = getattr(owner, name), os.getpid()
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def wrapped(writer: Any, *args: Any, **kwargs: Any) -> Any:
+        function = _writing() if os.getpid() == process else None
+        if function is not None:
+            written = complete(_given(writer), signature.bind(writer, *args, **kwargs).arguments)
+            table = table_of(writer, written.table, written.options.get("path")) if written.table else None
+            function.on_write(written, table)
+        return original(writer, *args, **kwargs)
+
+    setattr(owner, name, wrapped)
