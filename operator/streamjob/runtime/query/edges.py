@@ -75,7 +75,11 @@ class Ends:
 
     def read(self, other: Ends) -> bool:
         """Whether the query reads something that `other` writes."""
-        return any(feeds(sink, source) for source in self.sources for sink in (other.sink, *other.wrote))
+        return any(
+            feeds(sink, source) or (sink in other.wrote and _is_below(source, sink))
+            for source in self.sources
+            for sink in (other.sink, *other.wrote)
+        )
 
     def reads_sink_of(self, other: Ends) -> bool:
         """Whether the query reads the sink of `other`, which takes all that `other` writes."""
@@ -194,6 +198,14 @@ def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str],
     sources = tuple(dict.fromkeys(place for place in found if place is not None))
     table = table_of(writer, written.table, written.options.get("path")) if written.table else None
     return Ends(sources, sink_of(written, qualify, table), sum(place is None for place in found))
+
+
+def _is_below(source: Channel, written: Channel | None) -> bool:
+    """Whether a source reads folders below one in which a foreachBatch function writes folders of its own."""
+    if written is None or not (written.nested and written.kind == source.kind == "files"):
+        return False
+    (folder,) = written.names
+    return any(name.startswith(folder.rstrip("/") + "/") for name in source.names)
 
 
 def _parent(channel: Channel) -> str | None:
