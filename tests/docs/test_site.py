@@ -371,6 +371,26 @@ def test_files_in_a_sentence_exist(name: str) -> None:
     ] == []
 
 
+def test_classes_that_the_architecture_names_exist() -> None:
+    text = CODE.findall((ROOT / DOCS / "architecture.md").read_text())
+    named = {name for code in text for name in re.findall(r"`([A-Z][a-z]\w+)\.\w+(?:\(.*\))?`", code)}
+    defined = {
+        name
+        for path in (ROOT / "operator").rglob("*.py")
+        for name in re.findall(r"(?m)^class (\w+)", path.read_text())
+    }
+    assert len(named) >= 5
+    assert named - defined == set()
+
+
+def test_the_seeded_bug_of_the_recipe_exists() -> None:
+    recipe = next(b for b in blocks("CONTRIBUTING.md") if b.text.lstrip().startswith("protocol."))
+    seeded = [line.strip() for line in (ROOT / "tests/protocol/mutations.txt").read_text().splitlines()]
+    wanted = [line.strip() for line in recipe.text.splitlines() if line.strip()]
+    places = [seeded.index(line) for line in wanted]
+    assert places == sorted(places)
+
+
 @cache
 def values() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "charts/streamjob/values.yaml").read_text())
