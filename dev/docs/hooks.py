@@ -24,7 +24,7 @@ IMAGE = re.compile(r'<img alt="([^"]*)" src="[^"]*?(pictures/[\w-]+\.svg)" ?/?>'
 # Where a name in the cell of a table may break: behind a slash, a dot, colons or an underscore, and within CamelCase.
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE_OF_CELL = re.compile(r"<code>([^<]+)</code>")
-BREAK = re.compile(r"(?<=[/_])(?=\w)|(?<=::)(?=\w)|(?<=\w\.)(?!py\b)(?=[a-z])|(?<=[a-z])(?=[A-Z])")
+BREAK = re.compile(r"(?<=[/_])(?=\w)|(?<=::)(?=\w)|(?<=\w\.)(?!py\b)(?=[a-z])|(?<=[a-z]{4})(?=[A-Z])")
 # What a browser loads by itself. A link that a reader may follow is not among it.
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"?(?:https?:)?//[^>]*>")
 
