@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dev.docs.resource import escape
 
-WIDTH = 100  # columns of a usage line
+WIDTH = 84  # columns of a usage line
 
 
 def reference(*parsers: argparse.ArgumentParser) -> str:

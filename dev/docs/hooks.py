@@ -21,6 +21,10 @@ from dev.docs.pages import DOCS, SOURCE, BadPage, Site, source_name  # noqa: E40
 
 GENERATED = ROOT / ".build" / "docs"
 IMAGE = re.compile(r'<img alt="([^"]*)" src="[^"]*?(pictures/[\w-]+\.svg)" ?/?>')
+# Where a name in the cell of a table may break: behind a slash, a dot, colons or an underscore, and within CamelCase.
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+CODE_OF_CELL = re.compile(r"<code>([^<]+)</code>")
+BREAK = re.compile(r"(?<=[/_])(?=\w)|(?<=::)(?=\w)|(?<=\w\.)(?!py\b)(?=[a-z])|(?<=[a-z]{4})(?=[A-Z])")
 # What a browser loads by itself. A link that a reader may follow is not among it.
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"?(?:https?:)?//[^>]*>")
 
@@ -56,13 +60,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Put pictures into the page, so that they follow its colours."""
+    """Put pictures into the page, so that they follow its colours. Let long names in tables wrap."""
 
     def picture(found: re.Match[str]) -> str:
         text = (ROOT / DOCS / found[2]).read_text()
         svg = text[text.index("<svg") :].replace("<svg", f'<svg aria-label="{found[1]}"', 1)
         return f'<span class="picture-frame" data-search-exclude>{svg}</span>'
 
+    html = CELL.sub(
+        lambda cell: CODE_OF_CELL.sub(lambda c: f"<code>{BREAK.sub('<wbr>', c[1])}</code>", cell[0]), html
+    )
     return IMAGE.sub(picture, html)
 
 

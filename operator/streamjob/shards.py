@@ -125,7 +125,7 @@ def shards(uid: str, parallelism: int) -> tuple[Shard, ...]:
     if not uid or parallelism < 1:
         raise BadShards(
             f"a stage needs a name and a parallelism of at least 1, not {uid!r} and {parallelism}",
-            remedy="Mend the call of job.shards",
+            remedy="Fix the call of job.shards",
         )
     _assigner.declare(uid, parallelism)
     _folders.pop(uid, None)
@@ -191,7 +191,7 @@ def _files_in(folder: str) -> Entries:
     if wrong := [f.path for f in found if f.is_dir]:
         raise BadShards(
             f"{uri} holds the folder {wrong[0]}: shard.files() divides the files of one folder",
-            remedy="Name the folder that the files lie in, or divide the folders with shard.splits()",
+            remedy="Name the folder that contains the files, or divide the folders with shard.splits()",
         )
     if odd := [f.path for f in found if not PATTERN.isdisjoint(f"{uri}/{f.path}")]:
         raise BadShards(

@@ -18,7 +18,7 @@ import yaml
 
 from dev.docs import command_line, life_cycle, resource
 from dev.docs.pages import CODE, DOCS, ELSEWHERE, LINK, MERMAID, PICTURES, BadPage, Site, headings, section
-from streamjob.api import StreamJob
+from streamjob.api import ConditionType, StreamJob
 from streamjob.api.crd import schema
 from streamjob.protocol import lifecycle
 from streamjob.runtime.__main__ import parser as job_parser
@@ -268,6 +268,127 @@ def test_streamjobs_are_valid(text: str) -> None:
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/**/streamjob.yaml")), ids=lambda p: p.parent.name)
 def test_streamjobs_of_the_examples_are_valid(path: Path) -> None:
     accept(yaml.safe_load(path.read_text()))
+
+
+LANGUAGES = {*SHELL, "yaml", "python", "json", "text", "mermaid"}
+PROGRAMS = {"kubectl", "helm", "docker", "make", "python", "pip", "cat", "echo", "sh", "."}
+VERBS = {
+    *("apply", "config", "create", "delete", "describe", "drain"),
+    *("exec", "get", "logs", "patch", "rollout", "wait"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_block_escapes_these_tests(name: str) -> None:
+    """Each block has a language that some test reads; text is what a command prints."""
+    assert [f"{name}:{b.line}: {b.language}" for b in blocks(name) if b.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_of_shell_blocks_are_known(name: str) -> None:
+    strange = [
+        f"{name}:{block.line}: {' '.join(words)[:60]}"
+        for block in blocks(name)
+        if block.language in SHELL[1:]
+        for words in commands(block.text)
+        if words[0].rpartition("/")[2].removesuffix("3") not in PROGRAMS
+        or (words[0] == "kubectl" and words[1] not in VERBS)
+    ]
+    assert strange == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(b.text, id=f"{n}:{b.line}") for n in NAMES for b in blocks(n) if b.language == "json"],
+)
+def test_json_is_json(text: str) -> None:
+    for line in text.splitlines():
+        json.loads(line)
+
+
+def paths_of_jobs(words: list[str]) -> Iterator[str]:
+    """Fields of a StreamJob that a command names in a JSON path."""
+    if any(re.match(r"(sj|streamjobs?)(/|$)", word) for word in words):
+        for word in words:
+            yield from re.findall(r"jsonpath=.*?\{\.([\w.]+)\}", word)
+            yield from re.findall(r"^\{\.([\w.]+)\}$", word)
+
+
+def has_field(path: str) -> bool:
+    node = schema()
+    for part in path.split("."):
+        if part not in node.get("properties", {}):
+            return False
+        node = node["properties"][part]
+    return True
+
+
+@pytest.mark.parametrize("words", [*found("kubectl", "get"), *found("kubectl", "wait")])
+def test_fields_of_json_paths_exist(words: list[str]) -> None:
+    assert [path for path in paths_of_jobs(words) if not has_field(path)] == []
+    asked = [word.partition("=condition=")[2] for word in words if "=condition=" in word]
+    assert set(asked) <= {c.value for c in ConditionType}
+
+
+@pytest.mark.parametrize("words", found("python", "-m", "pytest"))
+def test_tests_that_are_run_exist(words: list[str]) -> None:
+    assert [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()] == []
+
+
+FILE = re.compile(r"`([\w./-]+\.(?:py|md|sh|toml|ya?ml|txt|xml|in|svg))`")
+# Files that a reader makes.
+THEIRS = {"orders.py", "orders.yaml", "app.py", "main.py"}
+
+
+@cache
+def tracked() -> frozenset[str]:
+    """The files of the repository, and each end of their paths."""
+    folders = (
+        "operator",
+        "tests",
+        "dev",
+        "docs",
+        "charts",
+        "examples",
+        "requirements",
+        "crds",
+        "docker",
+        ".ci",
+    )
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
+    files += [p for p in ROOT.iterdir() if p.is_file()]
+    parts = [p.relative_to(ROOT).parts for p in files]
+    return frozenset("/".join(p[i:]) for p in parts for i in range(len(p)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_in_a_sentence_exist(name: str) -> None:
+    named = FILE.findall((ROOT / name).read_text())
+    assert [
+        f
+        for f in named
+        if not {f, Path(f).name} & THEIRS and "NAME" not in f and "NNNN" not in f and f not in tracked()
+    ] == []
+
+
+def test_classes_that_the_architecture_names_exist() -> None:
+    text = CODE.findall((ROOT / DOCS / "architecture.md").read_text())
+    named = {name for code in text for name in re.findall(r"`([A-Z][a-z]\w+)\.\w+(?:\(.*\))?`", code)}
+    defined = {
+        name
+        for path in (ROOT / "operator").rglob("*.py")
+        for name in re.findall(r"(?m)^class (\w+)", path.read_text())
+    }
+    assert len(named) >= 5
+    assert named - defined == set()
+
+
+def test_the_seeded_bug_of_the_recipe_exists() -> None:
+    recipe = next(b for b in blocks("CONTRIBUTING.md") if b.text.lstrip().startswith("protocol."))
+    seeded = [line.strip() for line in (ROOT / "tests/protocol/mutations.txt").read_text().splitlines()]
+    wanted = [line.strip() for line in recipe.text.splitlines() if line.strip()]
+    places = [seeded.index(line) for line in wanted]
+    assert places == sorted(places)
 
 
 @cache

@@ -22,16 +22,22 @@ from ..protocol.errors import StreamJobError
 from ..protocol.messages.driver_config import Application, Restore
 
 EXAMPLES = """
-In a driver pod the controller sets STREAMJOB_CONFIG; a script named here is run instead of the one named there:
+In a driver pod, the controller sets STREAMJOB_CONFIG. A script that is named here runs
+instead of the one that is named there:
     args: ["python", "-m", "streamjob.runtime", "/app/orders.py"]
 
-On a laptop the same script stops, resumes and drains as it will in the cluster. Ctrl-C is a stop with savepoint, a
-second Ctrl-C cancels:
-    python -m streamjob.runtime --local orders.py             # begin, or go on from the latest checkpoint
-    python -m streamjob.runtime --local --drain orders.py     # flush every window and end for good
-    python -m streamjob.runtime --local --state /tmp/fork --restore file:///tmp/orders/savepoints/stop-1 orders.py
+On a laptop, the same script stops, resumes and drains as it does in a cluster. Ctrl-C
+stops it with a savepoint; a second Ctrl-C cancels it.
 
-Savepoints are listed, described, verified, exported and deleted without a job:
+Start, or resume from the latest checkpoint:
+    python -m streamjob.runtime --local orders.py
+Emit every open window and end for good:
+    python -m streamjob.runtime --local --drain orders.py
+Start another job from a savepoint:
+    python -m streamjob.runtime --local --state /tmp/fork \\
+        --restore file:///tmp/orders/savepoints/stop-1 orders.py
+
+List, describe, verify, export, delete or adopt savepoints, without a job:
     python -m streamjob.runtime savepoint --help
 """
 
@@ -74,17 +80,19 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--state",
         metavar="DIR",
-        help="with --local: checkpoints, savepoints and index (default: .streamjob/SCRIPT)",
+        help="with --local: the folder of checkpoints, savepoints and the index (default: .streamjob/SCRIPT)",
     )
     p.add_argument("--drain", action="store_true", help="with --local: drain the job")
-    p.add_argument("--restore", metavar="URI", help="with --local: begin from a savepoint")
-    p.add_argument("--allow-drained", action="store_true", help="with --restore: also from one of a drain")
+    p.add_argument("--restore", metavar="URI", help="with --local: start from this savepoint")
+    p.add_argument(
+        "--allow-drained", action="store_true", help="with --restore: the savepoint may be one of a drain"
+    )
     p.add_argument(
         "--allow-non-restored-state",
         action="store_true",
-        help="with --local: the script need not start every query that the checkpoint has; the state of the others is lost",
+        help="with --local: the script need not start every query of the checkpoint; the state of missing queries is lost",
     )
-    p.add_argument("script", nargs="?")
+    p.add_argument("script", nargs="?", help="the PySpark script to run; required with --local")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
     return p
 

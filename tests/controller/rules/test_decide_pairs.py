@@ -172,7 +172,7 @@ MOMENTS = {
     "the driver is starting": Moment(ran(phase="Starting", startedEpoch=0), (pod(),)),
     "its driver cannot start": Moment(ran(phase="Starting", startedEpoch=0), (waiting("ErrImagePull"),)),
     "it runs": Moment(ran(), (running(),), reported=driver()),
-    "it takes a savepoint beside its run": Moment(
+    "it takes a live savepoint": Moment(
         ran(savepointRequest=SAVING), (running(),), reported=driver(), acknowledged=("savepoint-1-1",)
     ),
     "its driver does not answer": Moment(ran(), (running(),), reported=driver(), silent=40.0),
@@ -182,10 +182,10 @@ MOMENTS = {
         reported=terminating(request="eviction-1"),
         end=record(request="eviction-1"),
     ),
-    "a stop is recorded, the driver not told": recorded(Mode.STOP),
+    "a stop is recorded, not yet sent to the driver": recorded(Mode.STOP),
     "it is stopping": ending(Mode.STOP, STOPPED),
     "it is stopping, the checkpoint is in the index": ending(Mode.STOP, STOPPED, durable=True),
-    "a drain is recorded, the driver not told": recorded(Mode.DRAIN),
+    "a drain is recorded, not yet sent to the driver": recorded(Mode.DRAIN),
     "it is draining": ending(Mode.DRAIN, DRAINED),
     "it is draining, the checkpoint is in the index": ending(Mode.DRAIN, DRAINED, durable=True),
     "the specification has changed": upgrading(sent=False),
@@ -197,16 +197,16 @@ MOMENTS = {
     "the upgraded driver cannot start": upgraded(
         "Starting", 2, (new(waiting=("ErrImagePull", "it is not there")),), "Starting", startedEpoch=1
     ),
-    "the upgraded driver runs, and has yet to prove itself": upgraded("Starting", 2, (NEW_RUNS,)),
+    "the upgraded driver runs, its probation has not passed": upgraded("Starting", 2, (NEW_RUNS,)),
     "the upgraded driver has failed once": upgraded(
         "Starting", 2, (), "Restarting", restarts=failed(2, again=MINUTE)
     ),
     "the upgrade is rolled back": upgraded("RolledBack", 2, (), "Restarting"),
-    "it runs again with what ran before": upgraded("RolledBack", 3, (BACK_RUNS,)),
-    "it is draining, too late, and may become a stop": too_late(Mode.DRAIN, "Stop"),
+    "it runs the previous specification again": upgraded("RolledBack", 3, (BACK_RUNS,)),
+    "the drain has passed its timeout and may become a stop": too_late(Mode.DRAIN, "Stop"),
     "its drain has become a stop": too_late(Mode.DRAIN, "Stop", became="Stop"),
     "its drain has become a cancel": too_late(Mode.DRAIN, "Cancel", became="Cancel"),
-    "it is stopping, too late, and may be cancelled": too_late(Mode.STOP, "Cancel"),
+    "the stop has passed its timeout and may become a cancel": too_late(Mode.STOP, "Cancel"),
     "its stop has become a cancel": too_late(Mode.STOP, "Cancel", became="Cancel"),
     "waiting for a restart": failing("Restarting"),
     "waiting for a restart in a stop": failing("Restarting", Mode.STOP),
@@ -221,9 +221,9 @@ MOMENTS = {
 }
 CONTINUES = {
     "Starting": "waits for it",
-    "Running": "runs on",
-    "Stopping": "the stop goes on",
-    "Draining": "the drain goes on",
+    "Running": "keeps running",
+    "Stopping": "the stop continues",
+    "Draining": "the drain continues",
 }
 
 
@@ -234,7 +234,7 @@ def describe(d: Decision, mode_is_new: bool) -> str:
             case DeletePod(version=None):
                 return "killed"
             case DeletePod():
-                return "given up"
+                return "abandoned"
             case SendTermination(request):
                 return "is told to stop" if request.mode is Mode.STOP else "is told to drain"
             case CreateDriver(config):

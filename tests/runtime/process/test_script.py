@@ -59,8 +59,8 @@ def test_endings_that_are_no_failure(tmp_path: Path, ending: str) -> None:
     ("source", "error", "words", "code"),
     [
         ("x = (1,\n", script.ScriptSyntaxError, "app.py, line 1", 1),
-        ("import sys; sys.exit(3)", script.ScriptFailed, "left with exit code 3", 3),
-        ("import sys; sys.exit(-1)", script.ScriptFailed, "left with exit code -1", 255),
+        ("import sys; sys.exit(3)", script.ScriptFailed, "exited with code 3", 3),
+        ("import sys; sys.exit(-1)", script.ScriptFailed, "exited with code -1", 255),
         ("import sys; sys.exit('no input')", script.ScriptFailed, "no input", 1),
         ("{}['orders']", script.ScriptFailed, "KeyError: 'orders'", 1),
         ("raise KeyboardInterrupt", script.ScriptFailed, "KeyboardInterrupt", 130),

@@ -10,8 +10,7 @@ from .log_redaction import without_secrets
 
 ROLLED_BACK = "RolledBack"
 ROLLED_BACK_REMEDY = (
-    "The job continues with what ran before. Fix the spec, or set it back; "
-    "another restart.nonce tries it once more"
+    "The job runs the previous specification. Fix the spec, or set it back; a new restart.nonce retries it"
 )
 
 
@@ -35,21 +34,23 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
     """The Event that describes an upgrade in its current step."""
     match u.step:
         case UpgradeStep.PENDING:
-            text = "The driver runs with an earlier specification until the next epoch, as spec.upgrade.mode says"
+            text = "The driver runs an earlier specification until the next epoch, as spec.upgrade.mode says"
             return KubernetesEvent(True, "UpgradePending", text)
         case UpgradeStep.STOPPING:
-            return KubernetesEvent(False, "Upgrading", "The driver with the earlier specification is to stop")
+            return KubernetesEvent(
+                False, "Upgrading", "The driver with the previous specification is stopping"
+            )
         case UpgradeStep.STARTING:
             taken = (
                 f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
             )
             return KubernetesEvent(
-                False, "Upgrading", f"Epoch {u.epoch} begins with the new specification, from {taken}"
+                False, "Upgrading", f"Epoch {u.epoch} starts with the new specification, from {taken}"
             )
         case UpgradeStep.COMPLETED:
-            return KubernetesEvent(False, "Upgraded", f"The new specification has come up in epoch {u.epoch}")
+            return KubernetesEvent(False, "Upgraded", f"The new specification runs in epoch {u.epoch}")
         case UpgradeStep.ROLLED_BACK:
             error = u.error
             why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
-            text = f"The new specification did not come up ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
+            text = f"The new specification did not start ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
             return KubernetesEvent(True, ROLLED_BACK, text)

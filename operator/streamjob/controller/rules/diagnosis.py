@@ -35,7 +35,7 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             return Problem(reason, f"{job.spec.image!r} is no image name", "Correct spec.image")
         if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
             remedy = "Correct spec.application.env, spec.storage.volumes or spec.driver.template, or make what is missing"
-            return Problem(reason, f"the driver's container cannot be made: {message}", remedy)
+            return Problem(reason, f"the driver's container cannot be created: {message}", remedy)
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
         remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
         if "PersistentVolumeClaim" in pod.unschedulable.message:

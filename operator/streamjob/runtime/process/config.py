@@ -203,6 +203,6 @@ def _one_line(key: str, value: str) -> str:
     # In a java.util.Properties file, a line break ends the value and begins another setting.
     if "\n" in value or "\r" in value:
         raise NotConfigured(
-            f"spark configuration {key} holds a line break", remedy="Take it out of spec.sparkConf"
+            f"spark configuration {key} holds a line break", remedy="Remove it from spec.sparkConf"
         )
     return value.replace("\\", "\\\\")

@@ -136,11 +136,11 @@ def _left(application: Application, exit_: SystemExit) -> Outcome:
         return Outcome(0)
     if not isinstance(exit_.code, int):
         print(exit_.code, file=sys.stderr)
-        return Outcome(1, ScriptFailed(f"{_name(application)} left with {exit_.code!r}", remedy=_LOG))
+        return Outcome(1, ScriptFailed(f"{_name(application)} exited with {exit_.code!r}", remedy=_LOG))
     code = exit_.code & 0xFF
     if code == 0:
         return Outcome(0)
-    return Outcome(code, ScriptFailed(f"{_name(application)} left with exit code {exit_.code}", remedy=_LOG))
+    return Outcome(code, ScriptFailed(f"{_name(application)} exited with code {exit_.code}", remedy=_LOG))
 
 
 _LOG = "See the driver's log"

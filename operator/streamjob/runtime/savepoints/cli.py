@@ -21,7 +21,7 @@ from .layout import verify_savepoint
 
 WIDTH = 80  # columns
 QUIET = 2.0  # seconds before the first progress line
-DESCRIPTION = "Look at savepoints, check, copy and delete them. No job has to run."
+DESCRIPTION = "Inspect, verify, copy and delete savepoints. No job has to run."
 EXAMPLES = """
 examples:
   python -m streamjob.runtime savepoint list /data/savepoints
@@ -34,19 +34,20 @@ examples:
   python -m streamjob.runtime savepoint adopt \\
       /data/savepoints/orders/adopted orders=s3a://streams/old/orders
 
-Savepoints beside each other share the state files that are equal. To move one
-of them use export; to move all, move their folder. delete takes away what no
-other savepoint has; if it was interrupted, say it again. adopt only reads the
-checkpoint directories, of a job that has ended; a query without a name is main.
+Savepoints in one folder share identical state files. To move one savepoint, use
+export; to move all of them, move their folder. delete removes the files that no
+other savepoint uses; if it is interrupted, run it again. adopt reads the
+checkpoint directories of a job that has ended, and does not change them; name a
+query without a name `main`.
 
-A URI is any that Spark has a file system for. Settings and credentials come
-from spark-defaults.conf (SPARK_CONF_DIR), as for a job; --conf is seen in `ps`,
-so no secrets there.
+A URI may have any scheme for which Spark has a file system. Settings and
+credentials come from spark-defaults.conf (SPARK_CONF_DIR), as for a job. Put no
+secrets into --conf: `ps` shows them.
 
 exit codes:
   0  all is well
   1  verify or list found a savepoint that cannot be restored
-  2  the question could not be answered, the order not be carried out
+  2  the command failed
 """
 
 
@@ -97,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
             c.add_argument(place.lower(), metavar=place)
         if many:
             c.add_argument("pairs", metavar=places[-1], nargs="+", type=_pair)
-        c.add_argument("--json", action="store_true", help="one JSON document on standard output")
+        c.add_argument("--json", action="store_true", help="write one JSON document to standard output")
         c.add_argument(
             "--conf",
             metavar="KEY=VALUE",
@@ -108,19 +109,30 @@ def parser() -> argparse.ArgumentParser:
         )
         c.set_defaults(run=run)
 
-    command("list", _list, "The savepoints in a folder, newest first, and what is half written", "ROOT")
-    command("describe", _describe, "When, by whom, why; stages, operators, positions, sizes", "URI")
+    command("list", _list, "List the savepoints in a folder, newest first, and incomplete ones", "ROOT")
+    command(
+        "describe",
+        _describe,
+        "Show when, by whom and why a savepoint was taken; its stages, operators, positions and sizes",
+        "URI",
+    )
     command("verify", _verify, "Read every file and compare it with its hash", "URI")
-    command("export", _export, "A copy that stands alone, verified while it is made", "URI", "TARGET")
+    command(
+        "export",
+        _export,
+        "Write a self-contained copy of a savepoint, and verify it meanwhile",
+        "URI",
+        "TARGET",
+    )
     command(
         "adopt",
         _adopt,
-        "A savepoint of checkpoint directories that no StreamJob has run",
+        "Make a savepoint from the checkpoint directories of a PySpark job that ran without StreamJob",
         "TARGET",
         "QUERY=URI",
         many=True,
     )
-    command("delete", _delete, "Delete a savepoint and the files that no other one has", "URI")
+    command("delete", _delete, "Delete a savepoint and the files that no other savepoint uses", "URI")
     return p
 
 

@@ -45,14 +45,14 @@ def delete_retired(files: HadoopFiles, job: JobRef, savepoint: str) -> None:
     else:
         begun = read_begun(files, savepoint)
         if begun is None and inside:
-            raise NotRetired(f"{savepoint} is no savepoint", remedy="See what lies there")
+            raise NotRetired(f"{savepoint} is no savepoint", remedy="See what is there")
         # An interrupted deletion left `begun.json`, or only unused shared files in the root.
         found = begun.job if begun else job
         request_id, beside = (begun.request_id if begun else name), True
     if found != job or request_id != name or not name.startswith(SAVEPOINT_ID) or not beside:
         raise NotRetired(
             f"{savepoint} is of {found.namespace}/{found.name} for {request_id}, and is not deleted",
-            remedy="Delete it with `savepoint delete` if it is to go",
+            remedy="Delete it with `savepoint delete` if nobody needs it",
         )
     deleted = delete_savepoint(files, savepoint)
     log.info(

@@ -35,5 +35,5 @@ def refuse_unfit(spark: SparkSession, internals: Internals | None, query: str, *
         except Py4JError as e:
             raise FileManagerUnfit(
                 f"query {query!r} cannot keep Spark's files in {folder} with {chosen}: {one_line(e)}",
-                remedy=f"Take {FILE_MANAGER} away, or name a class that this storage and this Spark have",
+                remedy=f"Remove {FILE_MANAGER}, or name a class that this storage and this Spark have",
             ) from None

@@ -106,7 +106,7 @@ def enter(
     if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
         raise AsyncProgress(
             f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of each batch",
-            remedy="Take the option asyncProgressTrackingEnabled away",
+            remedy="Remove the option asyncProgressTrackingEnabled",
         )
     sockets = [s.name for s in sources_of_plan(analyzed_plan(writer)) or () if not s.replayable]
     volatile = bool(sockets) or _writes_to_memory(written)
@@ -117,7 +117,7 @@ def enter(
         raise ShardLocation(
             f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move when its "
             "parallelism changes",
-            remedy="Take the option away; for runs without the runtime set spark.sql.streaming.checkpointLocation",
+            remedy="Remove the option; for runs without the runtime set spark.sql.streaming.checkpointLocation",
         )
     if afresh:
         location = f"{point.folder}/volatile-{points.config.epoch}-{uuid.uuid4().hex[:8]}"

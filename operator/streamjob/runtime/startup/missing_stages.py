@@ -123,7 +123,7 @@ def refuse_renamed(
             raise NonRestoredState(
                 f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the checkpoint has state "
                 f"of {other!r} only: it would begin from nothing",
-                remedy=f"{REMEDY}. If it is another query, let the script start it behind {other!r}",
+                remedy=f"{REMEDY}. If it is another query, let the script start it after {other!r}",
             )
 
 

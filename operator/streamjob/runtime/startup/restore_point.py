@@ -91,7 +91,7 @@ class RestorePoint:
             raise CheckpointLost(
                 f"{directory.uri} should hold batch {task.batch} of checkpoint {number} and holds "
                 + ("none" if found is None else f"only batch {found}"),
-                remedy="Put the directory back, or make a new StreamJob with spec.restoreFrom.savepoint",
+                remedy="Restore the directory, or make a new StreamJob with spec.restoreFrom.savepoint",
             )
         if self.exact and found > task.batch:
             raise CheckpointMoved(
@@ -231,7 +231,7 @@ class RestorePoints:
         if directory.is_drained() and not self.config.restore.allow_drained:
             raise AlreadyDrained(
                 f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
-                remedy="Take over another one, or set spec.restoreFrom.allowDrained to true",
+                remedy="Adopt another one, or set spec.restoreFrom.allowDrained to true",
             )
         return adopted_stage(bare_directory(directory, uid))
 

@@ -46,7 +46,7 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
             raise TransactionalUpstream(
                 f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its last rows become "
                 f"visible with the checkpoint that ends both, and {reader.uid!r} would never read them",
-                remedy=f"Give {source.uid!r} a sink that is durable at each batch, such as Spark's own for files or Kafka",
+                remedy=f"Give {source.uid!r} a sink that makes each batch durable, such as Spark's own for files or Kafka",
             )
 
 
