@@ -1,6 +1,7 @@
 """Which stage reads what another one writes, found from the queries: same folder, topic or table.
 
-Edges that the queries do not show (foreachBatch, a topic taken from a column) are declared by the script.
+Edges that the queries do not show (a topic taken from a column) are declared by the script. What a foreachBatch
+function writes is observed (`batch_writer`).
 Sinks are known from the options that the script set on the writer (`stream_writer`), tables from the catalog
 as well. Sources are known from the leaves of the query's logical plan (StreamingRelation and
 StreamingRelationV2 of org.apache.spark.sql).
