@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_status import DriverPhase
 
-from .feeds import eventually
 from .scripts import Script, await_batch, said
-from .terminal import Terminal, index
 
 pytestmark = pytest.mark.any_spark
 NOW = "{'availableNow': True}"
@@ -87,45 +83,6 @@ def test_a_flush_that_fails_behind_the_script_is_no_success(tmp_path: Path) -> N
     assert "the connection is closed" in driver.report().problem.message  # type: ignore[union-attr]
 
 
-NESTED = """
-def load(frame, batch):
-    frame.write.mode("overwrite").json(f"{home}/stage/b={batch}")
-    inner = read("stage/*").writeStream.queryName("load").format("json").trigger(availableNow=True)
-    Path(home, f"inside-{batch}").touch()
-    while batch == 1 and not Path(home, "go").exists():
-        time.sleep(0.02)
-    inner.start(f"{home}/out").awaitTermination()
-    say("loaded", batch)
-
-
-query = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
-query.awaitTermination()
-say("behind the wait")
-"""
-
-
-def test_a_stop_ends_though_a_batch_waits_for_another_query(spark: SparkSession, tmp_path: Path) -> None:
-    """The stop completes behind the batch, and the batch must not wait for the stop."""
-    script = Script(tmp_path, NESTED)
-    script.feed.minutes(0, 1)
-    script.feed.minutes(1, 2)
-    state = tmp_path / "state"
-    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
-        eventually((tmp_path / "inside-1").exists, "the second batch")
-        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
-        (tmp_path / "go").touch()
-        code, shown = first.ended()
-    assert (code, said(first.log)) == (0, ["loaded 0"]), shown
-    record = index(state).latest
-    assert record is not None
-    assert record.scenario is Scenario.STOP
-    assert {s.uid: s.tasks[0].batch for s in record.stages}["outer"] == 0
-    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
-        code, shown = second.ended()
-    assert (code, said(second.log)) == (0, ["loaded 1", "behind the wait"]), shown
-    assert set(script.values(spark, "out")) == {0, 1}
-
-
 @pytest.mark.parametrize(
     "wait",
     [
@@ -166,74 +123,3 @@ def test_a_stop_ends_the_main_thread_that_waits_for_a_thread_that_waits(tmp_path
     with script.next(first) as second:
         second.finish(Mode.DRAIN)
     assert said(second.log) == ["archived", "finally"]
-
-
-def test_a_batch_stops_another_query_and_starts_it_again(spark: SparkSession, tmp_path: Path) -> None:
-    script = Script(
-        tmp_path,
-        f"""
-        def live():
-            return start("live", read("in"))
-
-        query = live()
-
-        def refresh(frame, batch):
-            global query
-            await_batch(query, batch)
-            query.stop()
-            say("stopped", query.isActive)
-            query = live()
-
-        rules = read("rules").writeStream.queryName("rules").foreachBatch(refresh).trigger(**{NOW})
-        rules.start().awaitTermination()
-        await_batch(query, 5)
-        query.stop()
-        """,
-    )
-    for minute in range(6):
-        script.feed.minutes(minute, minute + 1)
-    (tmp_path / "rules").mkdir()
-    for number in range(2):
-        (tmp_path / "rules" / f"{number}.json").write_text('{"k": "rule"}\n')
-    with script.driver() as driver:
-        assert driver.wait() == 0, driver.tail()
-    assert said(driver.log) == ["stopped False", "stopped False"]
-    assert script.values(spark, "live") == list(range(6))
-
-
-def test_a_batch_that_starts_a_drained_query_again_ends(spark: SparkSession, tmp_path: Path) -> None:
-    """The drain waits for the batch, which must get an answer: the query has ended."""
-    script = Script(
-        tmp_path,
-        """
-        def live():
-            return start("live", read("in"))
-
-        query = live()
-
-        def refresh(frame, batch):
-            global query
-            say("refreshes")
-            while not Path(home, "go").exists():
-                time.sleep(0.02)
-            query.stop()
-            query = live()
-            say("refreshed", query.isActive)
-
-        rules = read("rules").writeStream.queryName("rules").foreachBatch(refresh).trigger(**OFTEN)
-        rules.start().awaitTermination()
-        say("over")
-        """,
-    )
-    script.feed.minutes(0, 1)
-    (tmp_path / "rules").mkdir()
-    with script.driver() as driver:
-        await_batch(driver, "live", 0)
-        (tmp_path / "rules" / "0.json").write_text('{"k": "rule"}\n')
-        eventually(lambda: said(driver.log) == ["refreshes"], "the batch")
-        driver.terminate(Mode.DRAIN)
-        eventually(lambda: "stage live: holds no state" in driver.log.read_text(), "the end of live")
-        (tmp_path / "go").touch()
-        assert driver.finish().drained
-    assert said(driver.log) == ["refreshes", "refreshed False", "over"]
-    assert script.values(spark, "live") == [0]

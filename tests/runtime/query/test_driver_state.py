@@ -13,7 +13,7 @@ from streamjob.protocol.formats.records import OperatorKind
 from streamjob.runtime.query import driver_state
 from streamjob.runtime.query.driver_state import StateManager, StateNotKept, StateTooLarge
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.spark.stream_writer import BatchFunction
+from streamjob.runtime.spark.foreach_batch.function import BatchFunction
 from streamjob.runtime.startup.checks.declarations import QueryNotStarted, refuse_unknown
 from streamjob.runtime.storage.hadoop import FileExists, FileInfo, NotFound, StorageError
 

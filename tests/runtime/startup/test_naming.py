@@ -44,6 +44,7 @@ def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None
         uid=name,
         failure=None,
         over=event,
+        is_active=not over,
         directory=directory,
         ends=ends or Ends(),
         unnamed=ends is not None,
@@ -125,3 +126,8 @@ def test_queries_without_names_and_places_are_told_apart_by_what_they_read_and_w
     assert named(None, run("main", over=True, ends=ORDERS), run("main-2", ends=CLICKS)).uid == "main"
     with pytest.raises(UnnamedStage):
         named(None, run("main", ends=ORDERS))
+
+
+def test_a_query_without_a_name_is_known_again_whatever_its_function_has_written() -> None:
+    wrote = ORDERS.with_writes(Channel("files", frozenset({"file:/out"})))
+    assert named(None, run("main", over=True, ends=wrote)).uid == "main"

@@ -18,7 +18,8 @@ from ...protocol.formats.records import CheckpointRecord, StageRecord
 from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import AbortedCheckpoint, Problem
-from ..query.task import Stage, stage_record
+from ..query.stage_record import stage_record
+from ..query.task import Stage
 from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint

@@ -14,7 +14,7 @@ from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
-from ..spark.stream_writer import running_batch_function
+from ..spark.foreach_batch.threads import running_batch_function
 from .event_loop import Loop
 from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
@@ -102,23 +102,38 @@ class ScriptSide:
         Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
         once.
         """
+        caller = running_batch_function()
+        inside = next((s.uid for s in self.runs() if caller is not None and s.each_batch is caller), None)
         for stage in stages:
             with self._loop.lock:
                 if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(ev.ScriptStopped(stage.task))
+                    self._loop.take(ev.ScriptStopped(stage.task, inside))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
-        elif (caller := running_batch_function()) is not None:
+        elif caller is not None:
             # The caller's own query ends only after this batch.
             others = [s for s in stages if s.each_batch is not caller]
             self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
 
-    def _is_over_for_a_batch(self, stage: Stage) -> bool:
-        """Whether a batch need not wait for the run. In a drain the run is over only with the final checkpoint,
-        which waits for the query of the batch.
+    def is_over(self, stage: Stage) -> bool:
+        """Whether the run is over, for a script that does not wait for its end but asks.
+
+        :raises BatchEndedByStop: a batch asks for a query that it runs to the end of its input, and a stop has
+            ended that query before.
         """
-        drained = self._loop.coordinator.tasks[stage.task].ended and self._job.drains
-        return stage.over.is_set() or drained
+        if running_batch_function() is None:
+            return stage.over.is_set()
+        if stage.inside_batch and self._job.stops and self._loop.coordinator.tasks[stage.task].ended:
+            raise BatchEndedByStop
+        return self._is_over_for_a_batch(stage)
+
+    def _is_over_for_a_batch(self, stage: Stage) -> bool:
+        """Whether a batch need not wait for the run.
+
+        In a drain, a run that has ended or has read all its input is over only after the query of the batch.
+        """
+        task = self._loop.coordinator.tasks[stage.task]
+        return stage.over.is_set() or (self._job.drains and (task.ended or task.exhausted))
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.
@@ -158,7 +173,7 @@ class ScriptSide:
         """
         if running_batch_function() is not None:
             return self._await_in_batch(
-                lambda: stage.over.is_set() and not stage.stopped_by_request, milliseconds
+                lambda: self._is_over_for_a_batch(stage) and not stage.stopped_by_request, milliseconds
             )
         if milliseconds is None:
             self._script_waits([stage], not stage.exhausts)

@@ -28,7 +28,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ... import shards
 from ...protocol.errors import StreamJobError
 from ..driver.script.managed_query import ManagedJvmManager
-from ..spark.batch_writer import observe
+from ..spark.foreach_batch.threads import follow
+from ..spark.foreach_batch.writes import observe
 from ..spark.stream_writer import remember
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def install(driver: Driver) -> None:
     shards.assign_with(driver.declared)
     remember()
     observe()
+    follow()
     _check_trigger()
     _wrap_start("start", driver)
     _wrap_start("toTable", driver)

@@ -19,7 +19,7 @@ from ...protocol.formats.driver_state import Entries
 from ...protocol.formats.records import OperatorRecord
 from ...state import State
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.stream_writer import BatchFunction
+from ..spark.foreach_batch.function import BatchFunction
 from ..storage.hadoop import HadoopFiles, NotFound, StorageError
 
 log = logging.getLogger("streamjob")

@@ -1,7 +1,7 @@
 """Which stage reads what another one writes, found from the queries: same folder, topic or table.
 
 Edges that the queries do not show (a topic taken from a column) are declared by the script. What a foreachBatch
-function writes is observed (`batch_writer`).
+function writes is observed (`foreach_batch.writes`).
 Sinks are known from the options that the script set on the writer (`stream_writer`), tables from the catalog
 as well. Sources are known from the leaves of the query's logical plan (StreamingRelation and
 StreamingRelationV2 of org.apache.spark.sql).
@@ -181,7 +181,7 @@ def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None
 
 
 def writes_of(written: Written, table: Table | None, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
-    """Where a foreachBatch function writes, as far as `batch_writer` has seen it. Empty if that is not known."""
+    """Where a foreachBatch function writes, as far as `foreach_batch.writes` has seen it. Empty if that is not known."""
     sink = sink_of(written, qualify, table)
     if sink is None:
         return ()

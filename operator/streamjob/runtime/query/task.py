@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +12,18 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...protocol.engine.effects import StoreCheckpoint
 from ...protocol.formats import splits
-from ...protocol.formats.records import OperatorKind, OperatorRecord, StageRecord, TaskRecord
+from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import task_id
 from ..jvm import process as jvm_process
 from ..jvm.errors import one_line
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.foreach_batch.function import BatchFunction
 from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.sources.source_log import left_at
-from ..spark.stream_writer import BatchFunction
 from ..storage.hadoop import HadoopFiles
 from .bounded_input import InputEnd
 from .driver_state import StateManager
@@ -150,6 +149,15 @@ class Stage:
     @property
     def files(self) -> HadoopFiles:
         return self.engine.files
+
+    @property
+    def is_active(self) -> bool:
+        """Whether no other run may follow yet.
+
+        A run that a batch has run to the end of its input has nothing left to do but to be drained.
+        """
+        exhausted = self.inside_batch and self.query is not None and not self.query.isActive
+        return not self.over.is_set() and not exhausted
 
     def wrote(self, ends: Ends) -> None:
         """Its foreachBatch function writes to further places. The next checkpoint notes them."""
@@ -325,26 +333,3 @@ class Stage:
         if self.directory.latest_offset() != self.directory.latest_commit() and not self.volatile:
             run_to_end(self._once)
         return self.directory.boundary()
-
-
-def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord:
-    """A stage's part of a checkpoint.
-
-    :param tasks: all tasks of the stage.
-    """
-    ordered = sorted(tasks, key=lambda t: t.name.index)
-    running = effect.scenario is None
-    records = tuple(
-        t.record(
-            effect.number,
-            t.task in effect.finished,
-            effect.batches.get(t.task),
-            exhausted=t.task in effect.exhausted,
-            running=running,
-        )
-        for t in ordered
-    )
-    all_finished = all(r.finished for r in records)
-    # Merged: a task before its first batch shows no stateful operator, and driver-side states may differ.
-    operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
-    return StageRecord(ordered[0].uid, records, tuple(operators.values()), ordered[0].beside)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,56 +14,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from .handles import Table
+from .foreach_batch.function import BatchFunction
 
 LOCATION_OPTION = "checkpointLocation"
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
 _ATTRIBUTE = "_streamjob_written"
-
-
-class BatchFunction:
-    """The function that the script gave to foreachBatch(), with steps before and after it.
-
-    The steps run inside the micro-batch: Spark commits the batch only when all of them are done, and runs it
-    again if any of them raises. They are added once the query is a stage.
-    """
-
-    def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
-        self.given = function
-        self.function = (
-            function  # the function that is called; for a transactional sink it differs from the given one
-        )
-        self.before: list[Callable[[int], object]] = []
-        self.after: list[Callable[[int], object]] = []
-        # Called before each write of the function that `batch_writer` observes.
-        self.on_write: Callable[[Written, Table | None], object] = lambda written, table: None
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        outer, _thread.runs = running_batch_function(), self
-        _running.append(self)
-        try:
-            for step in self.before:
-                step(batch)
-            self.function(frame, batch)
-            for step in self.after:
-                step(batch)
-        finally:
-            _thread.runs = outer
-            _running.remove(self)
-
-
-_running: list[BatchFunction] = []
-_thread = threading.local()  # `runs`: the BatchFunction that the JVM has called in this thread
-
-
-def running_batch_function() -> BatchFunction | None:
-    """The function whose batch this thread runs, None outside of foreachBatch."""
-    return getattr(_thread, "runs", None)
-
-
-def running_batch_functions() -> list[BatchFunction]:
-    """The functions whose batches run now, in any thread."""
-    return list(_running)
 
 
 @dataclass(frozen=True)

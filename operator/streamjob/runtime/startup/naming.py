@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from pyspark.errors import IllegalArgumentException
 
@@ -78,8 +79,8 @@ def task_name(
     by_uid = {stage.uid: stage for stage in runs.values()}
     uid = _at(location, by_uid, restored) if location else _like(found, likeness, by_uid)
     run = by_uid.get(uid)
-    alike = location is None and any(_reads_as(found, s) and not s.over.is_set() for s in by_uid.values())
-    if alike or (run is not None and not run.over.is_set()):
+    alike = location is None and any(_reads_as(found, s) and s.is_active for s in by_uid.values())
+    if alike or (run is not None and run.is_active):
         raise UnnamedStage(
             "the script starts several queries and two without a name cannot be told apart: a savepoint could not, either",
             remedy="Give each query a queryName",
@@ -110,7 +111,8 @@ def _like(found: Ends, likeness: Likeness | None, runs: Mapping[str, Stage]) -> 
 
 
 def _reads_as(found: Ends, stage: Stage) -> bool:
-    return stage.unnamed and stage.ends == found
+    # What a foreachBatch function writes is known only once it has run.
+    return stage.unnamed and replace(stage.ends, wrote=()) == found
 
 
 def _first_free(wanted: list[str], taken: Collection[str]) -> str:
@@ -138,7 +140,7 @@ def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Stage]) -> None
 
 
 def _refuse_active(runs: Mapping[str, Stage], name: str, engine: Engine) -> None:
-    active = [stage for stage in runs.values() if stage.name.name == name and not stage.over.is_set()]
+    active = [stage for stage in runs.values() if stage.name.name == name and stage.is_active]
     if any(stage.engine is engine for stage in active):
         raise NameIsActive(
             f"Cannot start query with name {name} as a query with that name is already active in this SparkSession",

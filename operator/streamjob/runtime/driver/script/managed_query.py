@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...query.task import Stage
+from ...spark.foreach_batch.threads import running_batch_function
 
 FOREVER = None
 
@@ -23,6 +24,8 @@ class Job(Protocol):
     def stops(self) -> bool: ...
 
     def runs(self) -> list[Stage]: ...
+
+    def is_over(self, stage: Stage) -> bool: ...
 
     def script_stops(self, *stages: Stage) -> None: ...
 
@@ -49,7 +52,7 @@ class ManagedJvmQuery:
         return getattr(self._jsq, name)
 
     def isActive(self) -> bool:
-        return not self._stage.over.is_set()
+        return not self._job.is_over(self._stage)
 
     def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
         """Wait for the run to end.
@@ -128,18 +131,20 @@ class ManagedJvmManager:
         self._jsqm.resetTerminated()
 
     def _is_active(self, stage: Stage) -> bool:
-        return self._mine(stage) and not stage.over.is_set()
+        return self._mine(stage) and not self._job.is_over(stage)
 
     def _managed(self, stage: Stage) -> ManagedJvmQuery:
         return ManagedJvmQuery(stage.jsq, stage, self._job)
 
 
 def in_callback() -> bool:
-    """Whether the JVM has called this thread's code (foreachBatch, a listener).
+    """Whether the JVM has called this thread's code (foreachBatch, a listener), or that code waits for it.
 
     In such a callback, a wait for the boundary would never end, because the batch that must reach it is the
     caller.
     """
+    if running_batch_function() is not None:
+        return True
     frame = sys._getframe().f_back
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith("py4j."):

@@ -23,7 +23,7 @@ from ...query.likeness import Likeness
 from ...query.task import Engine, Stage, TaskName
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
-from ...spark.stream_writer import Written, running_batch_function, written
+from ...spark.stream_writer import Written, written
 from ...startup import admission, naming
 from ...startup.admission import Entry
 from ...startup.checks import neighbours
@@ -33,6 +33,7 @@ from ...startup.sharding.inherited_transactions import inherit
 from .. import threads
 from ..event_loop import Loop
 from ..script.managed_query import EndedJvmQuery, in_callback
+from . import nested
 from .connections import Connections
 from .engines import Engines
 from .observed_writes import ObservedWrites
@@ -178,6 +179,7 @@ class Starter:
         restart = restarter(writer, original, args, kwargs)
         upstream, readers = self.connections.neighbours(uid, found)
         with self._loop.lock:
+            upstream += nested.caller(said, task, upstream, self._stages, self._coordinator)
             self._coordinator.refuse_start(task, upstream, drained=True)  # only checks for cycles
             for reader in readers:
                 own = self.connections.has_own_sources(reader.uid, reader.ends, [(uid, found)])
@@ -220,7 +222,7 @@ class Starter:
             exhausts=said.exhausts,
         )
         stage.each_batch = said.each_batch
-        stage.inside_batch = _inside_batch(said)
+        stage.inside_batch = nested.inside_batch(said)
         stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
         sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)
@@ -239,7 +241,7 @@ class Starter:
         In a drain a batch may still run another query to the end of its input: that is part of the batch, which
         would be committed without it.
         """
-        return not self._job.asked_to_end or (_inside_batch(said) and not self._job.stops)
+        return not self._job.asked_to_end or (nested.inside_batch(said) and not self._job.stops)
 
     def _reads_nothing(self, stage: Stage, entry: Entry, said: Written) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
@@ -325,11 +327,6 @@ class Starter:
         """
         with self._loop.changed:
             self._loop.changed.wait_for(lambda: not self._coordinator.awaits_commit(task), COMMIT_WAIT)
-
-
-def _inside_batch(said: Written) -> bool:
-    """Whether a batch of another query starts the query and runs it to the end of its input."""
-    return said.exhausts and running_batch_function() is not None
 
 
 def _finished_for_good(stage: Stage) -> Problem:

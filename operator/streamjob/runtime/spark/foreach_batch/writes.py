@@ -17,14 +17,10 @@ from typing import Any
 
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
-from .handles import table_of
-from .stream_writer import (
-    BatchFunction,
-    Written,
-    running_batch_function,
-    running_batch_functions,
-    with_options,
-)
+from ..handles import table_of
+from ..stream_writer import Written, with_options
+from .function import BatchFunction
+from .threads import running_batch_function, running_batch_functions
 
 Arguments = Mapping[str, Any]
 _ATTRIBUTE = "_streamjob_written"
@@ -67,8 +63,8 @@ def observe() -> None:
 def _writing() -> BatchFunction | None:
     """The foreachBatch function that writes, None for a write outside of one.
 
-    A function may write in threads of its own. Another thread than the main one, and than those of other
-    functions, is taken for one of the only function that runs.
+    A function may feed threads that run all the time. Another thread than the main one, and than those of
+    other functions, is taken for one of the only function that runs.
     """
     found = running_batch_function()
     if found is None and threading.current_thread() is not threading.main_thread():

@@ -1,0 +1,38 @@
+"""Queries that a batch of another query runs: their input may be what that batch writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ....protocol.engine.coordinator import Coordinator
+from ....protocol.graph import GraphCycle
+from ...query.task import Stage
+from ...spark.foreach_batch.threads import running_batch_function
+from ...spark.stream_writer import Written
+
+
+def inside_batch(said: Written) -> bool:
+    """Whether a batch of another query starts the query and runs it to the end of its input."""
+    return said.exhausts and running_batch_function() is not None
+
+
+def caller(
+    said: Written, task: str, upstream: Collection[str], runs: Mapping[str, Stage], coordinator: Coordinator
+) -> list[str]:
+    """The uid of the stage whose batch runs the query to the end of its input, if it is to be upstream.
+
+    A drain ends that stage first, because its last batches run the query, too.
+
+    :param upstream: the uids of the stages that are upstream already.
+    """
+    function = running_batch_function()
+    if not inside_batch(said) or function is None:
+        return []
+    found = next((s for s in list(runs.values()) if s.each_batch is function), None)
+    if found is None or found.uid in upstream or found.transactions is not None:
+        return []
+    try:
+        coordinator.refuse_start(task, [found.uid], drained=True)
+    except GraphCycle:  # the stage reads what the query writes
+        return []
+    return [found.uid]
