@@ -144,7 +144,7 @@ class LocalDriver:
             except (OSError, http.client.HTTPException):
                 time.sleep(0.02)  # the endpoint is not up yet, or no longer up
 
-    # --- single calls ---------------------------------------------------------------------------------------------
+    # --- single calls ---------------------------------------------------------------------------------------
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, str]:
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=70)
@@ -196,7 +196,7 @@ class LocalDriver:
     def complete(self, checkpoint: int) -> None:
         self.call("PUT", f"/v1/checkpoints/{checkpoint}/completed", Completed(self.epoch))
 
-    # --- conversations --------------------------------------------------------------------------------------------
+    # --- conversations --------------------------------------------------------------------------------------
 
     def wait_for(self, condition: Callable[[DriverStatus], bool], timeout: float = PATIENCE) -> DriverStatus:
         """Wait for the first status that meets the condition.

@@ -1,4 +1,6 @@
-"""A PostgreSQL server for tests: Debian's, on a free port of this machine, with its data in its own folder."""
+"""A PostgreSQL server for tests: Debian's, on a free port of this machine, with its data
+in its own folder.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The real cluster for tests marked `cluster`: booted before the first of them, ended after the last.
 
-It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the user's own. Tests in tests/e2e and tests/dev get the
-images and the chart too (`cluster`), the others, which bring a controller of their own, the API server only: so the two kinds can
-run at the same time, as dev/test.sh has it.
+It stays if it was up before or with KEEP=1. CLUSTER=context takes one of the user's own. Tests in tests/e2e
+and tests/dev get the images and the chart too (`cluster`), the others, which bring a controller of their own,
+the API server only: so the two kinds can run at the same time, as dev/test.sh has it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ if not os.environ.get("CLUSTER"):
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A test or case whose name says `row4-…` or `row4_…` is about row 4 of docs/semantics.md: `pytest -m row4`."""
+    """A test or case whose name says `row4-…` or `row4_…` is about row 4 of docs/semantics.md: `pytest -m
+    row4`.
+    """
     for row in ROW.findall(item.name):
         item.add_marker(row)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick ones first, the cluster's last. Of those with Spark, the ones that are given more time come first: one of them
-    alone at the end would leave all cores but one idle."""
+    """Quick ones first, the cluster's last.
+
+    Of those with Spark, the ones that are given more time come first: one of them alone at the end would
+    leave all cores but one idle.
+    """
     items.sort(key=lambda item: (is_for_cluster(item), "tests/spark" in str(item.path), -time_given(item)))
     for item in [item for item in items if is_for_cluster(item)]:
         needed = "cluster" if item.path.parent.name in ("e2e", "dev") else "api_server"

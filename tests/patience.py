@@ -1,4 +1,7 @@
-"""Hypothesis for a busy machine: that is no finding. The conftest of each folder with properties imports this module."""
+"""Hypothesis for a busy machine: that is no finding.
+
+The conftest of each folder with properties imports this module.
+"""
 
 from __future__ import annotations
 

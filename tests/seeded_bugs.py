@@ -13,13 +13,14 @@ A change names a place and is one of
     replace PLACE: CODE         other code stands there; long code follows in deeper lines
     swap PLACE, PLACE           each takes the other's place
 
-In CODE, `_` is what stood there and `_1`, `_2`, … are its parts in the order of the source: the operands of a condition, the
-function and the arguments of a call, the target and the value of an assignment.
+In CODE, `_` is what stood there and `_1`, `_2`, … are its parts in the order of the source: the operands of a
+condition, the function and the arguments of a call, the target and the value of an assignment.
 
-A place is a path of steps with dots between them. A step is a field of the node in Python's `ast` (`test`, `value`, `args`), or
-a class of `ast`: then it is a node of this class anywhere below. Where there are several, brackets choose one: by a word that
-only this one mentions (an attribute, a function, a keyword or a text, never a local variable; of a call, the name of what it
-calls), or by its number and how many there are (`If[2 of 3]`, `If[durable][1 of 2]`). A place must be there exactly once.
+A place is a path of steps with dots between them. A step is a field of the node in Python's `ast` (`test`,
+`value`, `args`), or a class of `ast`: then it is a node of this class anywhere below. Where there are
+several, brackets choose one: by a word that only this one mentions (an attribute, a function, a keyword or a
+text, never a local variable; of a call, the name of what it calls), or by its number and how many there are
+(`If[2 of 3]`, `If[durable][1 of 2]`). A place must be there exactly once.
 
     python -m tests.seeded_bugs                                  checks that each place is there
     python -m tests.seeded_bugs protocol.flight                  shows the bugs of a module as differences
@@ -83,7 +84,9 @@ def _outline(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def cases(bugs: Sequence[SeededBug], every: int = 10) -> list[Any]:
-    """For `parametrize`, by title; where each takes seconds, every tenth or so is for every commit, the others are `slow`."""
+    """For `parametrize`, by title; where each takes seconds, every tenth or so is for every commit, the
+    others are `slow`.
+    """
     return [
         pytest.param(bug, id=bug.title, marks=[pytest.mark.slow] if n % every else [])
         for n, bug in enumerate(bugs)
@@ -217,7 +220,10 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _words(node: ast.AST, local: set[str]) -> set[str]:
-    """Names by which a place can be known that stay when local variables are renamed. Of a block its head counts."""
+    """Names by which a place can be known that stay when local variables are renamed.
+
+    Of a block its head counts.
+    """
     if isinstance(node, ast.Call):
         return _words(node.func, local) if isinstance(node.func, (ast.Name, ast.Attribute)) else set()
     if isinstance(node, (ast.Attribute, ast.keyword)):

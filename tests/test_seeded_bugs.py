@@ -1,4 +1,7 @@
-"""Seeded bugs fit the source, and what no longer fits says so. What each does is shown where it is noticed: test_mutations.py."""
+"""Seeded bugs fit the source, and what no longer fits says so.
+
+What each does is shown where it is noticed: test_mutations.py.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ examples:
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
   python -m dev.bench --only savepoint --only savepoint-s3    both in one run
-  python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries, the pause they feel
+  python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries
   python -m dev.bench --only protocol           the engine alone, events in a second
   python -m dev.bench --only patch              on the local cluster, or on CLUSTER=context
   python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster

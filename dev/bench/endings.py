@@ -1,4 +1,7 @@
-"""How long a stop, a drain and a resume take, by number of keys. The real runtime, with us as its controller."""
+"""How long a stop, a drain and a resume take, by number of keys.
+
+The real runtime, with us as its controller.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, TerminationStep
 
 APP = Path(__file__).with_name("app.py")
+STATE = "org.apache.spark.sql.execution.streaming.state"
 ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.driver.memory": "4g",
 }
@@ -112,7 +116,10 @@ def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> N
 
 
 def _query_start(log: str) -> float:
-    """Seconds until the query's thread runs, from the driver's log. Includes the check of the initial state."""
+    """Seconds until the query's thread runs, from the driver's log.
+
+    Includes the check of the initial state.
+    """
     found = re.search(r"stage main started in ([0-9.]+) s", log)
     assert found, log[-2000:]
     return float(found[1])

@@ -21,7 +21,8 @@ class Figures:
     def rows(self, flink: dict[str, str]) -> list[str]:
         """Markdown rows: name, samples, min / median / max, Flink's."""
         return [
-            f"| {name} | {len(v)} | {' / '.join(_number(f(v)) for f in (min, statistics.median, max))} | {flink.get(name, '')} |"
+            f"| {name} | {len(v)} | {' / '.join(_number(f(v)) for f in (min, statistics.median, max))} | "
+            f"{flink.get(name, '')} |"
             for name, v in self.samples.items()
         ]
 

@@ -1,4 +1,6 @@
-"""A minimal Kubernetes client for booting the cluster: GET with the admin's certificate and a short timeout."""
+"""A minimal Kubernetes client for booting the cluster: GET with the admin's certificate
+and a short timeout.
+"""
 
 import http.client
 import json
@@ -45,7 +47,9 @@ class Api:
         return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
     def namespace_ready(self) -> bool:
-        """Whether the default service account and the certificate bundle exist: no pod can be created before."""
+        """Whether the default service account and the certificate bundle exist: no pod
+        can be created before.
+        """
         account = self.get("/api/v1/namespaces/default/serviceaccounts/default")
         return (
             account is not None

@@ -15,7 +15,8 @@ from dev.cluster.preconditions import find
 
 SOURCE = Path(__file__).parent / "node"
 PROGRAMS = (
-    "certs", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+    "certs", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
+    "kubectl",
 )  # fmt: skip
 VERSION = "k8s.io/component-base/version"
 BUILD_LIMIT = 3600.0
@@ -60,12 +61,18 @@ def _fetch_go(folder: Path) -> None:
 
 
 def node_binaries() -> Path:
-    """Return the folder with `node`, `dns` and `pause`. Builds them if these sources were never built here."""
+    """Return the folder with `node`, `dns` and `pause`.
+
+    Builds them if these sources were never built here.
+    """
     folder = cache_folder() / f"node-{KUBERNETES_VERSION}-{source_hash(SOURCE)}"
     if folder.exists():
         return folder
     minor = KUBERNETES_VERSION.split(".")[1]
-    flags = f"-s -w -X {VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {VERSION}.gitMajor=1 -X {VERSION}.gitMinor={minor}"
+    flags = (
+        f"-s -w -X {VERSION}.gitVersion=v{KUBERNETES_VERSION} -X {VERSION}.gitMajor=1 -X "
+        f"{VERSION}.gitMinor={minor}"
+    )
     # -mod=readonly: go.sum pins every byte. The build goes to a temporary folder that is renamed at the end,
     # so an incomplete build is never found.
     command = [go(), "build", "-mod=readonly", "-trimpath", "-ldflags", flags]

@@ -19,7 +19,9 @@ TRACKING = ("pids", "freezer", "systemd")
 
 
 def parse_trees(mountinfo: str) -> dict[str, Path]:
-    """The mount points of the cgroup trees (of type `cgroup` or `cgroup2`), by the last part of their path."""
+    """The mount points of the cgroup trees (of type `cgroup` or `cgroup2`), by the last
+    part of their path.
+    """
     trees: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -92,7 +92,10 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """The lock file. It is outside the folder, because `down` deletes the folder while it holds the lock."""
+        """The lock file.
+
+        It is outside the folder, because `down` deletes the folder while it holds the lock.
+        """
         return cache_folder() / "locks" / self.id
 
     def make_folders(self) -> None:

@@ -21,7 +21,9 @@ CHOICES = 64
 
 @dataclass(frozen=True)
 class Addresses:
-    """Three subnets, derived from one number: the wire (host end and node end), the pods, and the services."""
+    """Three subnets, derived from one number: the wire (host end and node end), the pods,
+    and the services.
+    """
 
     number: int
 

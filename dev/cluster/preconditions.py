@@ -70,13 +70,19 @@ def missing_packages(programs: Mapping[str, str], look: Callable[[str], str | No
 def objection(machine: Machine, missing: list[str]) -> str | None:
     """One sentence that says why no cluster can run here; None if one can."""
     if machine.system != "Linux" or machine.architecture != "x86_64":
-        return f"the built-in cluster needs Linux on x86_64, this is {machine.system} on {machine.architecture}; {INSTEAD}"
+        return (
+            f"the built-in cluster needs Linux on x86_64, this is {machine.system} on "
+            f"{machine.architecture}; {INSTEAD}"
+        )
     if machine.user != 0:
         return f"the built-in cluster needs root (namespaces, cgroups, mounts): run it with sudo, {INSTEAD}"
     if missing and not machine.has_apt:
         return f"this machine has no apt-get to install {' '.join(missing)}: install them, {INSTEAD}"
     if not machine.has_cgroups:
-        return f"/sys/fs/cgroup cannot be written, as in an unprivileged container: run on a machine or VM, {INSTEAD}"
+        return (
+            "/sys/fs/cgroup cannot be written, as in an unprivileged container: run on a machine or VM, "
+            f"{INSTEAD}"
+        )
     if not machine.has_overlay:
         return f"the kernel has no overlay file system: `modprobe overlay`, {INSTEAD}"
     return None
@@ -86,7 +92,10 @@ def objection_to_folders(folder: Path, cache: Path) -> str | None:
     """Why a cluster cannot keep its state in `folder` and its binaries in `cache`; None if it can."""
     for path, variable in ((folder, "STREAMJOB_CLUSTER_DIR"), (cache, "XDG_CACHE_HOME")):
         if any(path.is_relative_to(hidden) for hidden in HIDDEN):
-            return f"the node has its own {', '.join(HIDDEN)} and would not see {path}: set {variable} to another folder"
+            return (
+                f"the node has its own {', '.join(HIDDEN)} and would not see {path}: set {variable} to "
+                "another folder"
+            )
     if len(str(folder)) > 72:
         return f"{folder} is too long for the name of a socket: set STREAMJOB_CLUSTER_DIR to a shorter path"
     return None

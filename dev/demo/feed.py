@@ -1,4 +1,6 @@
-"""Feed the flights to Kafka from this machine: examples/flights/produce.py | kubectl exec … console producer."""
+"""Feed the flights to Kafka from this machine: examples/flights/produce.py | kubectl exec
+… console producer.
+"""
 
 import subprocess
 import sys

@@ -10,7 +10,8 @@ from dev.demo.job import Job
 
 # Prints the newest committed batch of a job's only query: its number, then its entry in the offset log.
 SHELL = """
-commits=$(find /data/checkpoints/*-{name}-* -type d -name commits | head -n 1) && cd "${{commits%/commits}}" &&
+commits=$(find /data/checkpoints/*-{name}-* -type d -name commits | head -n 1) &&
+cd "${{commits%/commits}}" &&
 batch=$(ls commits | grep -E '^[0-9]+$' | sort -n | tail -n 1) && echo "$batch" && cat "offsets/$batch"
 """
 

@@ -105,7 +105,8 @@ def bring_images(site: Site, console: Console) -> None:
     """Build the images from the product's Dockerfile, and load those that changed into the node."""
     if not site.local:
         console.saw(
-            f"taken as they are: {', '.join(map(site.settings.image, IMAGES))} (IMAGES={site.settings.images})"
+            f"taken as they are: {', '.join(map(site.settings.image, IMAGES))} "
+            f"(IMAGES={site.settings.images})"
         )
         return
     stream(console, sys.executable, "-m", "dev.images", "build")

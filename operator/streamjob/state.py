@@ -82,13 +82,13 @@ class State:
     def _change(self, entries: list[str]) -> None:
         if self._fixed:
             raise StateOutsideBatch(
-                f"state {self.name!r} of query {self.query!r} is changed outside of its foreachBatch function: the change "
-                "would belong to no batch",
+                f"state {self.name!r} of query {self.query!r} is changed outside of its foreachBatch "
+                "function: the change would belong to no batch",
                 remedy="Change it inside the function; what it begins with is set before the query starts",
             )
         self._entries = entries
 
-    # --- for the runtime --------------------------------------------------------------------------------------
+    # --- for the runtime ------------------------------------------------------------------------------------
 
     @property
     def held(self) -> bool:

@@ -62,7 +62,10 @@ def test_numbers_have_a_size_and_lists_say_how_they_merge() -> None:
 def test_a_closed_set_of_strings_is_an_enum() -> None:
     """The descriptions of the others say what a value looks like, not which there are."""
     found = {path.removeprefix(".") for path, node in nodes(schema()) if "enum" in node}
-    status = "driver.phase lastExit.phase termination.mode termination.step savepointRequest.cause escalation.mode upgrade.step"
+    status = (
+        "driver.phase lastExit.phase termination.mode termination.step savepointRequest.cause "
+        "escalation.mode upgrade.step"
+    )
     assert found >= {f"status.{field}" for field in status.split()}
     assert found >= {"status.stages[items].tasks[items].state", "status.stages[items].operators[items].kind"}
 
@@ -94,6 +97,8 @@ def test_is_plain_yaml() -> None:
 
 
 def test_a_job_cannot_name_another_namespace() -> None:
-    """Secrets, ConfigMaps and claims are those of its own: Kubernetes gives a pod no others, and no field of ours says where."""
+    """Secrets, ConfigMaps and claims are those of its own: Kubernetes gives a pod no others, and no field of
+    ours says where.
+    """
     named = [path for path, _ in nodes(schema()["properties"]["spec"]) if "namespace" in path.lower()]
     assert named == []

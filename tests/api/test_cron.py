@@ -1,4 +1,6 @@
-"""Schedules: what each field admits, when the next moment comes, and that whatever is accepted can be read."""
+"""Schedules: what each field admits, when the next moment comes, and that whatever is
+accepted can be read.
+"""
 
 from __future__ import annotations
 

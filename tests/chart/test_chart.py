@@ -1,4 +1,6 @@
-"""The chart as helm renders it: exactly the rights that the code uses, pods locked down, wrong values refused."""
+"""The chart as helm renders it: exactly the rights that the code uses, pods locked down, wrong values
+refused.
+"""
 
 from __future__ import annotations
 

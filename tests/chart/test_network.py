@@ -42,7 +42,10 @@ def pods(objects: list[Any], namespace: str = "ops") -> tuple[Pod, Pod, Pod]:
 
 
 def reaches(objects: list[Any], source: Pod, target: Pod, port: int, *, end_port: bool = True) -> bool:
-    """As a network plugin decides it. `end_port`: whether it knows ranges; one that does not takes their first port."""
+    """As a network plugin decides it.
+
+    `end_port`: whether it knows ranges; one that does not takes their first port.
+    """
     policies = [
         p["spec"]
         for p in of("NetworkPolicy", objects)

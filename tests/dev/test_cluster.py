@@ -1,4 +1,6 @@
-"""The pure parts of the built-in cluster and of the image build: what can be known without a machine to try it on."""
+"""The pure parts of the built-in cluster and of the image build: what can be known without a machine to try
+it on.
+"""
 
 import hashlib
 import io

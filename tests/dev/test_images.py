@@ -30,7 +30,9 @@ jvm.close()
 
 
 def test_the_driver_with_the_connector_for_s3_has_all_of_it(tmp_path: Path) -> None:
-    """A jar that is missing shows only when something calls it: so a real server is written to and read from."""
+    """A jar that is missing shows only when something calls it: so a real server is
+    written to and read from.
+    """
     build.build(["driver-s3"], None, [])
     server = S3(tmp_path)
     server.start()

@@ -1,1 +1,4 @@
-"""End to end: real Kubernetes, real images, the installed chart. What a user does is done, what a user sees is read."""
+"""End to end: real Kubernetes, real images, the installed chart.
+
+What a user does is done, what a user sees is read.
+"""

@@ -34,8 +34,10 @@ def local_job(
     savepoints: str = CLAIM,
     **spec: Any,
 ) -> Object:
-    """A StreamJob in local mode with its script from a ConfigMap and its state on the shared volume. `savepoints`: the claim of
-    another volume for them, then at /savepoints."""
+    """A StreamJob in local mode with its script from a ConfigMap and its state on the shared volume.
+
+    `savepoints`: the claim of another volume for them, then at /savepoints.
+    """
     volumes = [
         {"name": "app", "configMap": {"name": scripts}},
         {"name": "data", "persistentVolumeClaim": {"claimName": CLAIM}},

@@ -1,4 +1,6 @@
-"""What cannot work is said in a condition: a reason for machines, a sentence that names the field and the remedy."""
+"""What cannot work is said in a condition: a reason for machines, a sentence that names the field and the
+remedy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Leader and standby are killed again and again, at random moments while jobs stop and drain. Nobody may notice."""
+"""Leader and standby are killed again and again, at random moments while jobs stop and drain.
+
+Nobody may notice.
+"""
 
 from __future__ import annotations
 

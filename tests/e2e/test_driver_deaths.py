@@ -1,5 +1,6 @@
-"""A driver pod that is killed at every point of a job's life: while it runs, in a stop, and a step later in a drain each time.
-D1 to D5, D7, D9, D12, and D6 as far as a driver goes without an answer."""
+"""A driver pod that is killed at every point of a job's life: while it runs, in a stop, and a step later in a
+drain each time. D1 to D5, D7, D9, D12, and D6 as far as a driver goes without an answer.
+"""
 
 from __future__ import annotations
 

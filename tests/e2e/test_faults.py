@@ -1,4 +1,6 @@
-"""What goes wrong while a job lives, and what a user does to it at the worst moment: nothing is lost, nothing is twice."""
+"""What goes wrong while a job lives, and what a user does to it at the worst moment: nothing is lost, nothing
+is twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The demonstration as a test: Kafka, a driver pod, an executor pod; stopped, resumed, drained; equal to the batch."""
+"""The demonstration as a test: Kafka, a driver pod, an executor pod; stopped, resumed, drained; equal to the
+batch.
+"""
 
 from __future__ import annotations
 

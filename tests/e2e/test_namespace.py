@@ -1,4 +1,8 @@
-"""U6. A namespace is deleted at once, with a running job in it. It goes away by itself, and the savepoint is on storage."""
+"""U6.
+
+A namespace is deleted at once, with a running job in it. It goes away by itself, and the savepoint is on
+storage.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a drain or a stop meets on its node: the API server is gone for a while, the disk is full, the driver hangs."""
+"""What a drain or a stop meets on its node: the API server is gone for a while, the disk is full, the driver
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def layout(cluster: Site) -> Layout:
 
 
 def drain_until_held(job: Job, storage: Storage) -> Hold:
-    """It has run for a while, and stands still in finish(): the timers have fired, there is no final checkpoint yet."""
+    """It has run for a while, and stands still in finish(): the timers have fired, there is no final
+    checkpoint yet.
+    """
     hold = Hold(storage, job.name, "finish")
     reach_epoch(job, 1)
     read_on(job, storage)
@@ -114,7 +118,10 @@ def test_s5_there_is_no_room_for_the_savepoint(cluster: Site, storage: Storage, 
 
 
 def test_d8_a_driver_hangs_in_the_middle_of_a_drain(cluster: Site, storage: Storage) -> None:
-    """All of its processes are frozen: the condition says so, and nobody takes it for dead. Then it goes on."""
+    """All of its processes are frozen: the condition says so, and nobody takes it for dead.
+
+    Then it goes on.
+    """
     job = held(cluster, "frozen")
     hold = drain_until_held(job, storage)
     signal(job, "STOP")

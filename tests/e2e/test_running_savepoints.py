@@ -25,7 +25,9 @@ def asked(view: View) -> dict[str, Any]:
 
 
 def test_by_nonce_by_schedule_and_across_a_kill(cluster: Site, storage: Storage) -> None:
-    """Each is one savepoint, whole and in the index; the job runs on in the meantime, and its output is as without them."""
+    """Each is one savepoint, whole and in the index; the job runs on in the meantime, and its output is as
+    without them.
+    """
     job = sums(cluster, "beside", savepoint={"nonce": 1, "schedule": "* * * * *"})
     job.reach("Running", PATIENCE)
     read_on(job, storage)

@@ -1,4 +1,7 @@
-"""D10. The node that a driver is on is drained with `kubectl drain`, or lost: the job goes on on another one."""
+"""D10.
+
+The node that a driver is on is drained with `kubectl drain`, or lost: the job goes on on another one.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def test_d10_drained(cluster: Site, storage: Storage, layout: Layout) -> None:
 
 
 def test_d10_lost(cluster: Site, storage: Storage, layout: Layout) -> None:
-    """Without a word. Nobody knows whether its driver still writes, so no other one begins until somebody says that it is off."""
+    """Without a word.
+
+    Nobody knows whether its driver still writes, so no other one begins until somebody says that it is off.
+    """
     job = on_the_second(cluster, storage, "lost")
     lifecycle.lose_node(layout)
     view = job.follow(lambda v: v.stalled, "Stalled", PATIENCE, stalled=True)

@@ -1,4 +1,6 @@
-"""Sidecars in the driver's pod that never end by themselves: one ignores SIGTERM, the other one is a native one."""
+"""Sidecars in the driver's pod that never end by themselves: one ignores SIGTERM, the other one is a native
+one.
+"""
 
 from __future__ import annotations
 

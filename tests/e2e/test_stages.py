@@ -1,5 +1,6 @@
-"""A job of two stages on the cluster, one of two shards with transactional sinks: periodic checkpoints in the index, ends
-upstream first, what is visible after a crash, all of it in the status."""
+"""A job of two stages on the cluster, one of two shards with transactional sinks: periodic checkpoints in the
+index, ends upstream first, what is visible after a crash, all of it in the status.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def test_row4_row9_two_stages_are_stopped_resumed_killed_and_drained(cluster: Si
 
 
 def of_both(job: Job) -> list[dict[str, Any]]:
-    """The periodic checkpoints that have both stages: the first ones may come before the second has started."""
+    """The periodic checkpoints that have both stages: the first ones may come before the
+    second has started.
+    """
     periodic = [record for record in index(job) if not record["scenario"]]
     return [r for r in periodic if {stage["uid"] for stage in r["stages"]} == {"copy", "sums"}]
 

@@ -1,4 +1,6 @@
-"""The specification of a running job changes: the new one goes on where the old one stopped, or the job goes back."""
+"""The specification of a running job changes: the new one goes on where the old one stopped, or the job goes
+back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The named cases of the coordinator take the module under test, so that the mutation tests can hand in another."""
+"""The named cases of the coordinator take the module under test, so that the mutation tests can hand in
+another.
+"""
 
 from __future__ import annotations
 

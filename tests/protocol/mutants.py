@@ -20,7 +20,8 @@ from tests.protocol.engine.test_cases import CASES
 from tests.protocol.restore import test_adoption, test_finished, test_recovery
 from tests.seeded_bugs import SeededBug, seeded, source
 
-# What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the tests.
+# What the coordinator is made of, each after what it imports. The rest of the protocol is shared with the
+# tests.
 ENGINE = (
     "lifecycle",
     "graph",
@@ -52,7 +53,10 @@ def build(bug: SeededBug | None) -> ModuleType:
 
 
 def rebuilt(bug: SeededBug | None, modules: Sequence[str]) -> dict[str, ModuleType]:
-    """These modules of `streamjob`, each after what it imports, built with the bug. Everybody else keeps the real ones."""
+    """These modules of `streamjob`, each after what it imports, built with the bug.
+
+    Everybody else keeps the real ones.
+    """
     originals = {name: import_module(f"streamjob.{name}") for name in modules}
     built = {}
     try:

@@ -1,4 +1,6 @@
-"""Seeded protocol bugs: each one is a mistake somebody could make, and the named cases, or some random graphs, must notice it."""
+"""Seeded protocol bugs: each one is a mistake somebody could make, and the named cases, or some random
+graphs, must notice it.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ from dev.s3.server import S3
 
 @dataclass(frozen=True)
 class Storage:
-    """`root` is the URI of `folder`. The S3 server keeps objects as files, so a test can look at them and damage them."""
+    """`root` is the URI of `folder`.
+
+    The S3 server keeps objects as files, so a test can look at them and damage them.
+    """
 
     folder: Path
     root: str

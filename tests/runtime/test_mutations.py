@@ -1,4 +1,6 @@
-"""Seeded bugs in the runtime: each one is a mistake somebody could make, and the tests of its module must notice it."""
+"""Seeded bugs in the runtime: each one is a mistake somebody could make, and the tests of its module must
+notice it.
+"""
 
 from __future__ import annotations
 

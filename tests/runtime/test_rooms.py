@@ -1,5 +1,5 @@
-"""The rooms: Spark's private attributes are used in its rooms only, no module and no room is large. import-linter
-checks who may import whom.
+"""The rooms: Spark's private attributes are used in its rooms only, no module and no room is large.
+import-linter checks who may import whom.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ PACKAGE = Path(str(streamjob.__file__)).parent
 ROOMS_OF_SPARK = ("runtime/spark/", "runtime/storage/", "runtime/jvm/")
 # Of pyspark's objects. A class of ours that stands in for one has a handle of the same name.
 PRIVATE = {
-    "_jvm", "_jsc", "_jdf", "_jsq", "_jsqm", "_jsparkSession", "_jwrite", "_jreader", "_gateway", "_df", "_spark",
+    "_jvm", "_jsc", "_jdf", "_jsq", "_jsqm", "_jsparkSession", "_jwrite", "_jreader", "_gateway", "_df",
+    "_spark",
 }  # fmt: skip
 
 

@@ -25,10 +25,10 @@ from .job import Feed
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-# Most of a test's time is the start of a JVM: without its second compiler it runs slower, and is there a third sooner. The
-# archive of Spark's classes drivers take by themselves; this is for this process' own. Without its native library Hadoop starts a
-# process for each `chmod` and `readlink`, a thousand of them in a driver's life of a dozen batches: the JVM's oldest way to do so
-# is a tenth of that life cheaper.
+# Most of a test's time is the start of a JVM: without its second compiler it runs slower, and is there a
+# third sooner. The archive of Spark's classes drivers take by themselves; this is for this process' own.
+# Without its native library Hadoop starts a process for each `chmod` and `readlink`, a thousand of them in a
+# driver's life of a dozen batches: the JVM's oldest way to do so is a tenth of that life cheaper.
 SHARED = class_archive.settings().get("spark.driver.defaultJavaOptions", "")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("JDK_JAVA_OPTIONS", f"{QUICK} {SHARED}")

@@ -52,7 +52,9 @@ class Feed:
 
 
 def in_order(file: Path, number: int) -> None:
-    """Spark reads files in the order of their times, and those of one millisecond in any order: more than a watermark bears."""
+    """Spark reads files in the order of their times, and those of one millisecond in any order: more than a
+    watermark bears.
+    """
     when = START + number
     os.utime(file, (when, when))
 
@@ -71,7 +73,10 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 class Words(socketserver.ThreadingTCPServer):
-    """Sends lines to whoever connects, as `nc -lk` of Spark's guide does. `at`: host and port, as arguments."""
+    """Sends lines to whoever connects, as `nc -lk` of Spark's guide does.
+
+    `at`: host and port, as arguments.
+    """
 
     daemon_threads = True
 

@@ -1,5 +1,7 @@
-"""A Kubernetes for the pods of one Spark driver: the world's API server (tests/world) over HTTP, with RBAC. Executors run at
-once, in name only."""
+"""A Kubernetes for the pods of one Spark driver: the world's API server (tests/world) over HTTP, with RBAC.
+
+Executors run at once, in name only.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Noted(Rights):
 
 
 class Pods:
-    """:param rights: of whoever sends requests; `rights.asked` and `control_server.forbidden` say what came of them."""
+    """:param rights: of whoever sends requests; `rights.asked` and `control_server.forbidden` say what came
+    of them.
+    """
 
     def __init__(self, rights: Noted) -> None:
         self.rights = rights

@@ -1,4 +1,6 @@
-"""Scripts as their users write them, without a word of the runtime: their input, what they say, what they write."""
+"""Scripts as their users write them, without a word of the runtime: their input, what they say, what they
+write.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,10 @@ def await_batch(driver: LocalDriver, uid: str, number: int) -> None:
 
 
 def await_read(driver: LocalDriver, uid: str, *folders: Path) -> None:
-    """Wait until a stage has planned to read all files that are in its folders now. Its next boundary is behind them."""
+    """Wait until a stage has planned to read all files that are in its folders now.
+
+    Its next boundary is behind them.
+    """
     wanted = {file.as_uri() for folder in folders for file in folder.glob("[!.]*")}
     logs = driver.home / "checkpoints" / uid / "0" / "sources"
 

@@ -16,7 +16,10 @@ OWNER = "shop.orders.main.0123456789ab"
 
 @dataclass
 class Target:
-    """A place with a sink before it. `open` gives another sink object, as another driver has it; `elsewhere` another place."""
+    """A place with a sink before it.
+
+    `open` gives another sink object, as another driver has it; `elsewhere` another place.
+    """
 
     spark: SparkSession
     open: Callable[[], TransactionalSink]

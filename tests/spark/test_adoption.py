@@ -1,4 +1,6 @@
-"""Row 8, version 1: a PySpark job that was killed as such jobs are today goes on as a StreamJob, from a copy of its directory."""
+"""Row 8, version 1: a PySpark job that was killed as such jobs are today goes on as a StreamJob, from a copy
+of its directory.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from .job import APP, Feed
 
 
 def run_and_kill(home: Path, feed: Feed, commits: int) -> Path:
-    """`python app.py` until it has committed some batches, then SIGKILL. The checkpoint directory of its query."""
+    """`python app.py` until it has committed some batches, then SIGKILL.
+
+    The checkpoint directory of its query.
+    """
     conf, root = home / "conf", home / "bare"
     conf.mkdir()
     settings = {**FAST, "spark.sql.streaming.checkpointLocation": root.as_uri()}

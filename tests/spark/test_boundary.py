@@ -41,7 +41,10 @@ TRIGGER = ["TriggerExecutor.runOneBatch", "ProcessingTimeExecutor.execute", "Thr
         (["HDFSMetadataLog.add", "MicroBatchExecution.markMicroBatchEnd", *BATCH], Place.SINK),
         (["IncrementalExecution.executedPlan", *BATCH], Place.PLANNING),
         # A source that runs SQL while its batch is planned: the thread has still to look at the state.
-        (["SQLExecution$.x", "Dataset.collect", "MicroBatchExecution.$anonfun$runBatch$2", *BATCH], Place.PLANNING),
+        (
+            ["SQLExecution$.x", "Dataset.collect", "MicroBatchExecution.$anonfun$runBatch$2", *BATCH],
+            Place.PLANNING,
+        ),
         (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], Place.NEXT),
         (["SQLExecution$.x", "MicroBatchExecution.$anonfun$constructNextBatch$3", *BATCH[1:]], Place.NEXT),
         (["Object.wait", "SystemClock.waitTillTime", *TRIGGER[1:]], Place.WAITING),
@@ -99,7 +102,9 @@ class Job:
 
 
 class SlowJob:
-    """Until it is stopped, a batch runs for as long as one likes inside the JVM, where an interrupt reaches it."""
+    """Until it is stopped, a batch runs for as long as one likes inside the JVM, where an interrupt reaches
+    it.
+    """
 
     def __init__(self, spark: SparkSession, home: Path) -> None:
         self.spark, self.home = spark, home
@@ -265,8 +270,9 @@ def test_continuous_processing_is_refused(
 
 
 def stopped(query: StreamingQuery) -> bool:
-    """Spark's own stop() of a continuous query that has just begun may come between two things that it would interrupt, and then
-    waits for ever, while the query's tasks keep all slots."""
+    """Spark's own stop() of a continuous query that has just begun may come between two things that it would
+    interrupt, and then waits for ever, while the query's tasks keep all slots.
+    """
     try:
         query.stop()
     except Py4JJavaError:  # a TimeoutException

@@ -1,4 +1,6 @@
-"""Inputs whose end the script declares: the query drains, finishes with a checkpoint and stays finished; the others run on."""
+"""Inputs whose end the script declares: the query drains, finishes with a checkpoint and stays finished; the
+others run on.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def finished(record: CheckpointRecord | None) -> set[str]:
 
 
 def finish_for_good(driver: LocalDriver, uids: set[str], all_stages: set[str]) -> CheckpointRecord:
-    """Wait until a checkpoint has them as finished, and play the index; the others are running, or start yet."""
+    """Wait until a checkpoint has them as finished, and play the index; the others are
+    running, or start yet.
+    """
     status = driver.wait_for(lambda s: finished(s.completed) == uids)
     assert status.completed is not None
     driver.complete(status.completed.checkpoint)

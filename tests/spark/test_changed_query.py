@@ -1,4 +1,6 @@
-"""A query that does not fit the state it should go on with is refused before Spark writes anything (ADR 14)."""
+"""A query that does not fit the state it should go on with is refused before Spark writes
+anything (ADR 14).
+"""
 
 from __future__ import annotations
 

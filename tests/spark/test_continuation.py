@@ -1,5 +1,6 @@
-"""Every kind of state, in every store, goes on from a savepoint as the job that it was taken of does: that is stopped, restored
-twice in one driver and in two, fed and drained."""
+"""Every kind of state, in every store, goes on from a savepoint as the job that it was taken of does: that is
+stopped, restored twice in one driver and in two, fed and drained.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,10 @@ class Job:
         driver.wait_for(lambda _: all(set(files_read(d)) == {self.files} for d in directories), 300)
 
     def expected(self, spark: SparkSession) -> Output:
-        """By batch queries. Of what a batch has no equal: the rows without repetitions, and the windows that the timers make."""
+        """By batch queries.
+
+        Of what a batch has no equal: the rows without repetitions, and the windows that the timers make.
+        """
 
         def table(name: str) -> DataFrame:
             return spark.read.schema(SCHEMA).json(str(self.source / name)).where(f"v <> {LATE['v']}")
@@ -107,7 +111,9 @@ def files_read(checkpoint: Path) -> list[int]:
 def test_row13_two_restores_in_one_driver_and_two_in_two_go_on_as_the_original(
     spark: SparkSession, files: HadoopFiles, tmp_path: Path, kind: str
 ) -> None:
-    """transformWithState is in RocksDB only, without changelog and, in format 2, with it: Spark has it in no other store."""
+    """transformWithState is in RocksDB only, without changelog and, in format 2, with it: Spark has it in no
+    other store.
+    """
     job = Job(kind, tmp_path)
     job.add(range(18))
     job.add(range(22, 38))
@@ -117,7 +123,8 @@ def test_row13_two_restores_in_one_driver_and_two_in_two_go_on_as_the_original(
     before = job.output("original")
     assert stopped.savepoint is not None
 
-    # Rows that the windows and sessions which are open still wait for, some for the second time, and one that is late by far.
+    # Rows that the windows and sessions which are open still wait for, some for the second time, and one that
+    # is late by far.
     job.add(range(38, 46), LATE, *rows(range(34, 38)))
     job.add(range(52, 60))
     with driver.next_epoch(APP, *job.arguments("original"), **job.config) as original:

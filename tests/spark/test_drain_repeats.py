@@ -1,4 +1,6 @@
-"""Timers that set timers while they fire, and chains of stateful operators: a drain goes on until nothing is left, or says so."""
+"""Timers that set timers while they fire, and chains of stateful operators: a drain goes on until nothing is
+left, or says so.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def in_rocksdb(test: Any) -> Any:
 
 
 def timers(last: int, column: str = "") -> Callable[[Source], DataFrame]:
-    """A row's timer goes off ten minutes after it, tells its time and sets the next one, up to the first after `last`."""
+    """A row's timer goes off ten minutes after it, tells its time and sets the next one, up to the first
+    after `last`.
+    """
 
     class Chain(StatefulProcessor):  # in a function: the worker can't import this module
         def init(self, handle: StatefulProcessorHandle) -> None:
@@ -124,8 +128,9 @@ T = TypeVar("T")
 
 
 def patiently(run: Callable[[], T]) -> T:
-    """Once more, as after a crash, if Spark has not waited long enough: it gives the Python process of a query with timers ten
-    seconds to come up."""
+    """Once more, as after a crash, if Spark has not waited long enough: it gives the Python process of a
+    query with timers ten seconds to come up.
+    """
     while True:
         try:
             return run()
@@ -229,7 +234,10 @@ def test_r7_one_batch_is_enough_for_a_chain_without_timers(
 def test_r7_timers_before_a_window(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, store: str
 ) -> None:
-    """Nothing is late or refused, however many batches on. A window that has fired takes them in another row."""
+    """Nothing is late or refused, however many batches on.
+
+    A window that has fired takes them in another row.
+    """
 
     def query(source: Source) -> DataFrame:
         return timers(LAST, "at")(source).groupBy(F.window("at", "15 minutes"), "k").count()
@@ -287,7 +295,9 @@ class Killed(BaseException):
 
 
 class Fate:
-    """Kills before the first step, then before the second, and so on: each attempt gets one step farther than the one before."""
+    """Kills before the first step, then before the second, and so on: each attempt gets one step farther than
+    the one before.
+    """
 
     def __init__(self) -> None:
         self.steps = 0

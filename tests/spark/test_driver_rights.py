@@ -1,7 +1,9 @@
-"""The Role of the drivers, right by right: a real driver with executors asks for each of them, and for nothing else.
+"""The Role of the drivers, right by right: a real driver with executors asks for each of them, and for
+nothing else.
 
 Its executors run in name only, so this takes no cluster. What it asks for is Spark's own
-(`org.apache.spark.scheduler.cluster.k8s` in resource-managers/kubernetes): docs/security.md says which class needs which verb.
+(`org.apache.spark.scheduler.cluster.k8s` in resource-managers/kubernetes): docs/security.md says which class
+needs which verb.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def role() -> frozenset[Right]:
 
 
 def properties(url: str, folder: Path) -> Path:
-    """What the controller tells a driver with executors; beside the API server only ports and times are others."""
+    """What the controller tells a driver with executors; beside the API server only ports and times are
+    others.
+    """
     config = driver_config(job(executor={"instances": 1}), None, 1, 0, None)
     conf = {
         **config.spark_conf,
@@ -62,8 +66,9 @@ def own_pod() -> Obj:
 
 
 def test_a_driver_asks_for_what_its_role_has_and_for_nothing_else(tmp_path: Path) -> None:
-    """It reads its own pod, makes an executor, sees by watch and list that it fails, deletes it, makes another, and at its end
-    deletes that one with all the rest."""
+    """It reads its own pod, makes an executor, sees by watch and list that it fails, deletes it, makes
+    another, and at its end deletes that one with all the rest.
+    """
     given = role()
     pods = Pods(Noted("system:serviceaccount:shop:streamjob-driver", given))
     me = pods.server.create("controller", "pods", "shop", own_pod())

@@ -1,4 +1,6 @@
-"""What a foreachBatch function remembers goes with the batches that Spark commits, through stops, crashes and restores."""
+"""What a foreachBatch function remembers goes with the batches that Spark commits, through stops, crashes and
+restores.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Pa
     kinds = {o.uid: o.kind for o in stopped.stages[0].operators}
     assert (kinds["seen"], kinds["limits"]) == (OperatorKind.LIST, OperatorKind.BROADCAST)
 
-    # Batch 4 dies half done: its function had changed the state. An attempt that died a little later left a file.
+    # Batch 4 dies half done: its function had changed the state. An attempt that died a little later left a
+    # file.
     feed.add(1)
     with first.next_epoch(APP, *arguments) as second:
         eventually(lambda: committed(second, 3), "the batch after the resume")

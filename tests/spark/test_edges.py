@@ -1,5 +1,6 @@
-"""Which stage reads what another one writes, with tables, folders below folders and patterns: a drain reads it all, and a reader
-of more than that does not end with its writer."""
+"""Which stage reads what another one writes, with tables, folders below folders and patterns: a drain reads
+it all, and a reader of more than that does not end with its writer.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ HOURLY = "{'processingTime': '1 hour'}"
 
 
 def drained(spark: SparkSession, script: Script) -> list[int]:
-    """What `silver` has of `bronze` after a drain. It looks once an hour, so the drain has it read nearly everything."""
+    """What `silver` has of `bronze` after a drain.
+
+    It looks once an hour, so the drain has it read nearly everything.
+    """
     for minute in range(0, 30, 10):
         script.feed.minutes(minute, minute + 10)
     with script.driver() as driver:
@@ -65,7 +69,8 @@ def test_row4_a_drain_reads_what_was_written_below_the_folder(spark: SparkSessio
         tmp_path,
         f"""
         start("bronze", read("in"), folder="lake/source=a")
-        start("silver", windows(spark.readStream.schema(SCHEMA + ", source string").json(f"{{home}}/lake")), {HOURLY})
+        lake = spark.readStream.schema(SCHEMA + ", source string").json(f"{{home}}/lake")
+        start("silver", windows(lake), {HOURLY})
         spark.streams.awaitAnyTermination()
         """,
     )
@@ -184,7 +189,8 @@ def test_a_batch_function_that_writes_to_its_own_source_is_no_circle(
     assert len(script.values(spark, "out")) == len(script.values(spark, "in"))
 
 
-# Waited for: behind a pattern Spark does not follow the sink's log, and could read a file that is being written.
+# Waited for: behind a pattern Spark does not follow the sink's log, and could read a file that is being
+# written.
 BRONZE = """\
 bronze = start("bronze", read("in"), {"availableNow": True}, folder="lake/bronze")
 bronze.awaitTermination()

@@ -1,5 +1,6 @@
-"""Savepoints copied by real executors, with a Spark of their own: an executor that is killed, a session that ends, a savepoint
-that is given up. `tests/runtime/storage/test_executor_copy.py` has the rest."""
+"""Savepoints copied by real executors, with a Spark of their own: an executor that is killed, a session that
+ends, a savepoint that is given up. `tests/runtime/storage/test_executor_copy.py` has the rest.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,14 @@ def came_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with (home / "log").open("w") as log:
         done = subprocess.run(
             [sys.executable, "-m", "tests.spark.apps.executors", home],
-            env=environment, cwd=home, stdout=subprocess.PIPE, stderr=log, text=True, timeout=1000, check=False,
-        )  # fmt: skip
+            env=environment,
+            cwd=home,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            timeout=1000,
+            check=False,
+        )
     assert done.returncode == 0, (home / "log").read_text()[-3000:]
     return {key: value for line in done.stdout.splitlines() for key, value in json.loads(line).items()}
 

@@ -1,4 +1,6 @@
-"""What a script does of its own when its query ends comes in the order of FLIP-147, and a plain stop finishes nothing."""
+"""What a script does of its own when its query ends comes in the order of FLIP-147, and a plain stop finishes
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The runtime without Kubernetes: Ctrl-C stops with a savepoint, the next start goes on, --drain ends for good."""
+"""The runtime without Kubernetes: Ctrl-C stops with a savepoint, the next start goes on, --drain ends for
+good.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Stops at random moments, of every trigger with every kind of sink: no batch is half done, no row lost or there twice."""
+"""Stops at random moments, of every trigger with every kind of sink: no batch is half done, no row lost or
+there twice.
+"""
 
 from __future__ import annotations
 

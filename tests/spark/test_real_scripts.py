@@ -1,5 +1,6 @@
-"""Scripts that start queries one after another and again, that catch what fails, and that do more at their end than to wait: they
-behave under the runtime as under plain Python."""
+"""Scripts that start queries one after another and again, that catch what fails, and that do more at their
+end than to wait: they behave under the runtime as under plain Python.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_r1_one_query_after_another(spark: SparkSession, tmp_path: Path) -> None
     assert (report.phase, report.completed.drained) == (DriverPhase.TERMINATED, True)
     assert said(driver.log) == ["bronze has 40", "all is done"]
     assert script.values(spark, "bronze") == list(range(40))
-    # Under plain Python nothing flushes the windows that are open when the input has ended; here the end of a script does.
+    # Under plain Python nothing flushes the windows that are open when the input has ended; here the end of a
+    # script does.
     assert script.values(spark, "silver") == script.windows(spark)
 
 
@@ -219,7 +221,8 @@ def test_r12_await_any_termination_and_reset(tmp_path: Path) -> None:
         tmp_path,
         f"""
         start("once", read("in"), {NOW})
-        start("live", spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().selectExpr("value AS v"))
+        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        start("live", rows.selectExpr("value AS v"))
         returns = 0
         while spark.streams.active:
             spark.streams.awaitAnyTermination()

@@ -1,5 +1,6 @@
-"""Scripts that start queries one after another, or that do more at their end than to wait, are stopped, drained and resumed: what
-is behind a wait runs only when the input has ended, and nothing is forgotten."""
+"""Scripts that start queries one after another, or that do more at their end than to wait, are stopped,
+drained and resumed: what is behind a wait runs only when the input has ended, and nothing is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +181,9 @@ start("live", read("in")).awaitTermination()
 def test_a_backfill_that_is_done_once_need_not_be_started_again(
     spark: SparkSession, tmp_path: Path, end: signal.Signals
 ) -> None:
-    """Whether the job is stopped or dies right behind it: the checkpoint that closed it is the newest one then."""
+    """Whether the job is stopped or dies right behind it: the checkpoint that closed it is the newest one
+    then.
+    """
     script = Script(tmp_path, BACKFILL.replace("HISTORY", 'read("old")'))
     Feed(tmp_path / "old").minutes(0, 3)
     script.feed.minutes(10, 13)
@@ -432,7 +435,9 @@ def test_a_stop_does_not_wait_for_a_thread_without_end(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_r17_a_stage_that_is_gone_from_a_script_with_callbacks(spark: SparkSession, tmp_path: Path) -> None:
-    """A foreachBatch function and a thread could start it; but the main thread had, beside the one that it waits for."""
+    """A foreachBatch function and a thread could start it; but the main thread had, beside the one that it
+    waits for.
+    """
     script = Script(
         tmp_path,
         """
@@ -456,7 +461,9 @@ def test_r17_a_stage_that_is_gone_from_a_script_with_callbacks(spark: SparkSessi
 
 @pytest.mark.slow
 def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
-    """A thread ends the first one, and then the main thread starts the second: nobody knows that of the next epoch."""
+    """A thread ends the first one, and then the main thread starts the second: nobody knows that of the next
+    epoch.
+    """
     script = Script(
         tmp_path,
         """
@@ -489,7 +496,9 @@ def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, 
 
 @pytest.mark.slow
 def test_a_query_that_is_added_is_none_under_another_name(spark: SparkSession, tmp_path: Path) -> None:
-    """It reads what others read, and all write with functions, or to memory, of which nobody knows where that goes."""
+    """It reads what others read, and all write with functions, or to memory, of which nobody knows where that
+    goes.
+    """
     script = Script(
         tmp_path,
         """

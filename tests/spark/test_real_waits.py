@@ -1,4 +1,6 @@
-"""Scripts that wait for their queries in other places than their main thread, and queries that only a reader can tell apart."""
+"""Scripts that wait for their queries in other places than their main thread, and queries that only a reader
+can tell apart.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Savepoints beside the run on real Spark: the queries go on, and a job restored from one continues exactly there."""
+"""Savepoints beside the run on real Spark: the queries go on, and a job restored from one continues exactly
+there.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +77,10 @@ def batch_of(record: CheckpointRecord) -> int:
 def test_row13_a_job_restored_from_one_equals_the_batch(
     spark: SparkSession, files: HadoopFiles, feed: Feed, tmp_path: Path, conf: dict[str, str]
 ) -> None:
-    """Several are taken while batches run. A job that begins with any of them, over the same input, puts out what a batch
-    does."""
+    """Several are taken while batches run.
+
+    A job that begins with any of them, over the same input, puts out what a batch does.
+    """
     taken: list[CheckpointRecord] = []
     with LocalDriver(tmp_path / "a", APP, *feed.arguments(), spark_conf=conf) as driver:
         for n in range(2):
@@ -204,7 +208,9 @@ def test_row13_what_a_killed_driver_left_goes_with_the_next(
 def test_i2_it_says_what_it_knows_and_deletes_what_it_is_told(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
-    """Also one that began without an index, which was lost while no driver ran: it goes by its savepoint's manifest."""
+    """Also one that began without an index, which was lost while no driver ran: it goes by its savepoint's
+    manifest.
+    """
     with running(feed, tmp_path) as first:
         stopped = first.finish(Mode.STOP)
     lost = Restore(recorded=stopped.savepoint, exact=True)

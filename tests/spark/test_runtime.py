@@ -76,7 +76,8 @@ def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, 
                 and s.phase is DriverPhase.TERMINATING
             )
         )
-        # What the driver was told is not handed on: each process that Hadoop starts, dozens a batch, would get a copy.
+        # What the driver was told is not handed on: each process that Hadoop starts, dozens a batch, would
+        # get a copy.
         assert b"STREAMJOB_" not in (Path("/proc") / driver.jvm() / "environ").read_bytes()
         record = driver.finish()
     assert (record.scenario, record.drained, record.savepoint) == (Scenario.END_OF_INPUT, True, None)

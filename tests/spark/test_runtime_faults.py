@@ -124,7 +124,9 @@ def test_a_script_that_tries_for_ever_without_a_jvm_is_ended(tmp_path: Path) -> 
 def test_a_drain_that_is_killed_is_finished_by_the_next_driver(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
-    """D1 to D4: at random moments between the request and the checkpoint; the request is the same in each epoch."""
+    """D1 to D4: at random moments between the request and the checkpoint; the request is the same in each
+    epoch.
+    """
     feed.add(6)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")

@@ -1,6 +1,7 @@
-"""Files on S3, where it is another storage than a volume: no rename, no folders, objects that appear whole or not at all, a
-server that refuses, is gone or does not answer. `test_savepoint.py` and `test_savepoint_faults.py` have savepoints on it,
-`test_s3_job.py` has a job."""
+"""Files on S3, where it is another storage than a volume: no rename, no folders, objects that appear whole or
+not at all, a server that refuses, is gone or does not answer. `test_savepoint.py` and
+`test_savepoint_faults.py` have savepoints on it, `test_s3_job.py` has a job.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +154,9 @@ def test_what_was_uploaded_in_parts_goes_through_the_driver(
 
 
 def test_times_have_whole_seconds(files: HadoopFiles, bucket: Storage) -> None:
-    """Which is why what was modified in the last two seconds is not known by its time (`shared_files.settled`)."""
+    """Which is why what was modified in the last two seconds is not known by its time
+    (`shared_files.settled`).
+    """
     files.write_new(f"{bucket.root}/now", b"")
     (found,) = files.list(bucket.root)
     assert found.modified > 0
@@ -182,7 +185,9 @@ def test_of_many_writers_of_one_object_one_wins(files: HadoopFiles, bucket: Stor
 def test_a_repeated_request_is_no_second_writer(
     files: HadoopFiles, bucket: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to a write may be lost: then it is sent again, and the store refuses it, for the object is there."""
+    """The answer to a write may be lost: then it is sent again, and the store refuses it, for the object is
+    there.
+    """
     monkeypatch.setattr(files, "exists", lambda uri: False)
     files.write_new(f"{bucket.root}/marker", b"ours")
     if files.spark.version >= "4.1":
@@ -239,8 +244,10 @@ def test_no_connector(files: HadoopFiles) -> None:
 
 @pytest.fixture
 def impatient(spark: SparkSession, bucket: Storage, conf: dict[str, str]) -> HadoopFiles:
-    """Its S3A waits for an answer no longer than a second; by itself S3A raises any such setting to 15. A busy server may take
-    longer: all that has to succeed is done by others."""
+    """Its S3A waits for an answer no longer than a second; by itself S3A raises any such setting to 15.
+
+    A busy server may take longer: all that has to succeed is done by others.
+    """
     jvm: Any = spark._jvm
     client = jvm.org.apache.hadoop.fs.s3a.impl.AWSClientConfig
     client.setMinimumOperationDuration(jvm.java.time.Duration.ofMillis(1000))
@@ -275,7 +282,9 @@ def gone(s3: S3) -> Iterator[None]:
 def test_a_server_that_does_not_answer_in_the_middle_of_a_savepoint(
     spark: SparkSession, s3: S3, bucket: Storage, impatient: HadoopFiles, trouble: object
 ) -> None:
-    """The savepoint fails with a reason that says retry, is no savepoint, and is written when the server is there again."""
+    """The savepoint fails with a reason that says retry, is no savepoint, and is written when the server is
+    there again.
+    """
 
     class Files(HadoopFiles):
         copies = 0

@@ -68,8 +68,10 @@ def test_stop_resume_drain_and_restore_equal_the_batch(
 def test_s5_a_stop_that_may_not_write_its_savepoint_waits_until_it_may(
     files: HadoopFiles, s3: S3, bucket: Storage, feed: Feed, tmp_path: Path
 ) -> None:
-    """Checkpoints on a volume, savepoints in a bucket. What is denied is tried again all the same: the queries stand,
-    and nothing is lost meanwhile."""
+    """Checkpoints on a volume, savepoints in a bucket.
+
+    What is denied is tried again all the same: the queries stand, and nothing is lost meanwhile.
+    """
     feed.add(3)
     target = bucket.uri(bucket.folder / "savepoints" / "stop")
     with LocalDriver(

@@ -1,4 +1,6 @@
-"""A query goes on in positions of other sources: refused by name, told, or meant, as Spark's own options say."""
+"""A query goes on in positions of other sources: refused by name, told, or meant, as
+Spark's own options say.
+"""
 
 from __future__ import annotations
 
@@ -157,8 +159,11 @@ def test_other_brokers_are_told(spark: SparkSession, files: HadoopFiles, tmp_pat
 @pytest.mark.slow
 @pytest.mark.any_spark
 def test_a_job_that_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
-    """Its savepoint says what it read and wrote. Another folder for the output is told, and holds what comes from then on;
-    another input of a job that is restored is refused."""
+    """Its savepoint says what it read and wrote.
+
+    Another folder for the output is told, and holds what comes from then on; another input of a job that is
+    restored is refused.
+    """
     feed = Input(tmp_path)
     feed.add(14)
     source, sink, how = feed.arguments()

@@ -40,8 +40,8 @@ PROVIDERS = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "rocksdb, format 2": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
-# Spark's checkpoint files come about by a rename, which copies on S3; or, with spark-hadoop-cloud, by an upload that can be
-# given up.
+# Spark's checkpoint files come about by a rename, which copies on S3; or, with spark-hadoop-cloud, by an
+# upload that can be given up.
 ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 WITHOUT_RENAME = "S3 without rename"
 JOB = JobRef("shop", "orders", "uid-1")
@@ -78,7 +78,8 @@ class Job:
         assert batch is not None
         run_max_watermark_batch(lambda: self._once(directory, out), directory, batch)
         schema = "window struct<start timestamp, end timestamp>, k string, count long"
-        # Not as a stream's output: its log begins with the batch after the savepoint's, which Spark does not read.
+        # Not as a stream's output: its log begins with the batch after the savepoint's, which Spark does not
+        # read.
         found = self.spark.read.schema(schema).json(
             [self.storage.uri(p) for p in (self.storage.folder / out).glob("part-*")]
         )
@@ -108,7 +109,9 @@ class Job:
         return directory
 
     def age(self) -> None:
-        """As if the query had stood for a minute: what is younger than the storage's clock can tell is not shared."""
+        """As if the query had stood for a minute: what is younger than the storage's clock can tell is not
+        shared.
+        """
         for file in (self.storage.folder / "checkpoint").rglob("*"):
             when = file.stat().st_mtime - 60
             os.utime(file, (when, when))
@@ -247,8 +250,8 @@ def test_a_manifest_that_points_elsewhere_is_refused(job: Job, files: HadoopFile
 
 def test_what_is_written_again(job: Job, files: HadoopFiles) -> None:
     first = job.save()
-    # The same request by the next driver: the savepoint stands. Under another number it is that checkpoint's, for a periodic one
-    # may have taken the first: the index would have two of one number.
+    # The same request by the next driver: the savepoint stands. Under another number it is that checkpoint's,
+    # for a periodic one may have taken the first: the index would have two of one number.
     assert job.save() == first
     again = job.save(number=2)
     assert (again.checkpoint.checkpoint, again.files) == (2, first.files)

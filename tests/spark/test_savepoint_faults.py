@@ -1,6 +1,7 @@
-"""Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half done listed as good, and a
-repeat that succeeds once the cause is gone. `tests/runtime/savepoints/test_shared_files.py` has S1 and S7 at every operation,
-without a JVM."""
+"""Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half done
+listed as good, and a repeat that succeeds once the cause is gone.
+`tests/runtime/savepoints/test_shared_files.py` has S1 and S7 at every operation, without a JVM.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +213,9 @@ def test_i2_what_the_savepoints_tell_of_a_lost_index(query: Query, files: Faulty
 
 
 def test_s6_slow_storage(query: Query, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One file hangs: the others are copied, progress is said, the savepoint is incomplete until it is through."""
+    """One file hangs: the others are copied, progress is said, the savepoint is incomplete until it is
+    through.
+    """
     monkeypatch.setattr(parallel, "SAY_EVERY", 0)
     victim, reached, go_on = state_of(query), threading.Event(), threading.Event()
 

@@ -1,4 +1,6 @@
-"""Scripts that cannot be run as a job: the report names what is wrong and the remedy, and says whether a retry helps."""
+"""Scripts that cannot be run as a job: the report names what is wrong and the remedy, and says whether a
+retry helps.
+"""
 
 from __future__ import annotations
 

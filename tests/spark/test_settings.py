@@ -56,7 +56,9 @@ query.awaitTermination()
 
 @pytest.mark.any_spark
 def test_a_drained_query_has_the_settings_that_it_started_with(feed: Feed, tmp_path: Path) -> None:
-    """What its foreachBatch function sees of the session, here the zone of times, though the script has set another one since."""
+    """What its foreachBatch function sees of the session, here the zone of times, though the script has set
+    another one since.
+    """
     feed.add(3)
     script = tmp_path / "app.py"
     script.write_text(f"import sys\nsys.path.append({str(Path(__file__).parents[2])!r}){ZONES}")

@@ -1,4 +1,6 @@
-"""A stage of several tasks: they finish one by one, and what the others have left is dealt out to another number of them."""
+"""A stage of several tasks: they finish one by one, and what the others have left is dealt out to another
+number of them.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ def test_row9_what_unfinished_shards_have_left_is_dealt_to_two_to_four_and_to_th
 def test_row9_two_tasks_commit_what_three_had_prepared(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver dies between the index and the commits of its sinks; the next one has another parallelism."""
+    """The driver dies between the index and the commits of its sinks; the next one has
+    another parallelism.
+    """
     monkeypatch.setenv("SINK", "files")
     source, out = tmp_path / "in", tmp_path / "out"
     add(source, 0, 24)  # the two slow shards have files left when the driver dies

@@ -1,4 +1,6 @@
-"""Transactional sinks whose storage refuses, breaks off or lies: nothing is lost, and nothing is there twice."""
+"""Transactional sinks whose storage refuses, breaks off or lies: nothing is lost, and
+nothing is there twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a query reads next is gone: said before anything is written. What Spark does by itself is shown beside it."""
+"""What a query reads next is gone: said before anything is written.
+
+What Spark does by itself is shown beside it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def undo_commit(directory: CheckpointDir) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
-# --- files -------------------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -141,7 +144,7 @@ def test_a_driver_that_died_in_a_batch_whose_file_is_gone(
         second.finish(Mode.STOP)
 
 
-# --- Kafka -------------------------------------------------------------------------------------------------------
+# --- Kafka --------------------------------------------------------------------------------------------------
 
 
 class Topic:

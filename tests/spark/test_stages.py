@@ -1,4 +1,7 @@
-"""Jobs of several queries. In a drain they end upstream first, each after it has processed all that its upstream left it."""
+"""Jobs of several queries.
+
+In a drain they end upstream first, each after it has processed all that its upstream left it.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ def test_row4_a_stop_ends_each_where_it_is_and_a_drain_goes_upstream_first(
 def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
-    """D7 and D12. Their final checkpoint is a periodic one, rooted in the stage that runs on; what ended counts as aligned."""
+    """D7 and D12.
+
+    Their final checkpoint is a periodic one, rooted in the stage that runs on; what ended counts as aligned.
+    """
     feed.add(4)
     arguments = (str(feed.source), str(tmp_path), "bounded")
     every: dict[str, Any] = {"checkpointing": CheckpointSettings(interval=0.5)}
@@ -136,7 +142,9 @@ def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
 def test_row4_a_declared_edge_takes_all_that_a_foreach_batch_function_wrote(
     spark: SparkSession, feed: Feed, tmp_path: Path, when: str
 ) -> None:
-    """The reader looks once an hour: what comes out, it has taken when it was told that its upstream has ended."""
+    """The reader looks once an hour: what comes out, it has taken when it was told that its upstream has
+    ended.
+    """
     feed.add(6)
     with LocalDriver(tmp_path, DECLARED, str(feed.source), str(tmp_path), when) as driver:
         driver.wait_for(lambda s: any(g.uid == "loader" and (g.tasks[0].batch or 0) >= 2 for g in s.stages))

@@ -1,7 +1,7 @@
 """The whole at once: Kafka → files → two branches, of two shards and bounded, with transactional sinks.
 
-Stopped, resumed, drained, and killed at every point of a driver's life on the way: D1 to D10 and D12 of the list of faults. The
-output is the batch's.
+Stopped, resumed, drained, and killed at every point of a driver's life on the way: D1 to D10 and D12 of the
+list of faults. The output is the batch's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Job:
     def start(
         self, monkeypatch: pytest.MonkeyPatch, kill: str = "", asked: TerminationRequest | None = None
     ) -> LocalDriver:
-        """The next epoch, as the controller would start it; with the termination that an earlier one was asked for."""
+        """The next epoch, as the controller would start it; with the termination that an earlier one was
+        asked for.
+        """
         monkeypatch.setenv("KILL", kill)
         arguments = (self.kafka.address, str(self.home), self.server.url)
         if self._driver is None:
@@ -135,7 +137,8 @@ def test_row1_to_row12_the_output_is_that_of_the_batch_wherever_the_driver_dies(
         assert driver.process.returncode == 0, driver.tail()
     assert job.index is not None
     assert (job.index.savepoint, job.index.drained) == (stop.savepoint, False)
-    # Resumed: all that is to come is read; D8 and D10. Then a drain, in which each epoch dies a step later: D1, D9, D2, D3 and D7
+    # Resumed: all that is to come is read; D8 and D10. Then a drain, in which each epoch dies a step later:
+    # D1, D9, D2, D3 and D7
     job.produce(60)
     with job.start(monkeypatch) as driver:
         driver.wait_for(committed_batches)

@@ -1,4 +1,6 @@
-"""Transactional sinks in a job: what a reader sees is the completed checkpoints, whatever the driver dies of."""
+"""Transactional sinks in a job: what a reader sees is the completed checkpoints, whatever
+the driver dies of.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ class Job:
         return [sorted(files), sorted((int(a), k, int(n), int(s)) for a, k, n, s in rows)]
 
     def due(self, record: CheckpointRecord) -> list[list[Row]]:
-        """What has come out of each query's batches up to the record's: windows that end before that batch's watermark."""
+        """What has come out of each query's batches up to the record's: windows that end before that batch's
+        watermark.
+        """
         files = HadoopFiles(self.spark)
         found = []
         for stage in record.stages:
@@ -168,7 +172,9 @@ def test_row5_what_is_visible_is_what_has_completed(
 def test_r9_r10_a_fork_goes_on_from_a_savepoint_in_another_place(
     spark: SparkSession, feed: Feed, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The savepoint lists what its sinks had pre-committed; the job itself has committed that where it wrote it."""
+    """The savepoint lists what its sinks had pre-committed; the job itself has committed that where it wrote
+    it.
+    """
     job = Job(spark, feed, tmp_path, postgres)
     feed.add(20)
     with job.start(monkeypatch) as first:

@@ -1,4 +1,6 @@
-"""What an upgrade does to a job's state, on real Spark: a stop that copies nothing, and a way back behind a script that fails."""
+"""What an upgrade does to a job's state, on real Spark: a stop that copies nothing, and a way back behind a
+script that fails.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.any_spark
 def test_row13_the_old_script_goes_on_where_the_new_one_has_failed(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
-    """The new one dies in its first batch, whose offsets are in the log by then: the old one runs that batch, once."""
+    """The new one dies in its first batch, whose offsets are in the log by then: the old one runs that batch,
+    once.
+    """
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
         first.running(2)

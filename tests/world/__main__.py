@@ -16,13 +16,15 @@ from .soak import cores, soak
 from .special import SPECIAL
 from .world import World
 
-HELP = """Run the production controller in a simulated cluster, with faults (docs/architecture.md, "The world").
+HELP = """Run the production controller in a simulated cluster, with faults.
+
+See docs/architecture.md, "The world".
 
 examples (from the top of the repository, with PYTHONPATH=operator):
   python -m tests.world --seed 7 --verbose                          one plan, step by step
   python -m tests.world --plans 10000                               plans 0 to 9999, on all cores
-  python -m tests.world --seconds 3600                              new plans for an hour (make soak SECONDS=3600)
-  python -m tests.world --table                                     the reference scenarios, each with each fault
+  python -m tests.world --seconds 3600                new plans for an hour (make soak SECONDS=3600)
+  python -m tests.world --table                       the reference scenarios, each with each fault
   python -m tests.world --scenario stop --fault "12:crash before"   one cell of the table
 """
 NAMED = SCENARIOS | SPECIAL
@@ -73,8 +75,10 @@ def show(plan: Plan, *, verbose: bool) -> bool:
 
 
 def table(seed: int) -> int:
-    """Every cell, and PAIRS of two faults for each scenario. Goes on behind one that breaks something: the whole table is what
-    one wants to see."""
+    """Every cell, and PAIRS of two faults for each scenario.
+
+    Goes on behind one that breaks something: the whole table is what one wants to see.
+    """
     broken = cells_run = 0
     for scenario in SCENARIOS:
         calm = reference(scenario)

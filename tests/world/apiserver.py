@@ -1,4 +1,5 @@
-"""The API server, as far as the controller and the models around it can tell: what each request answers, and what is then there.
+"""The API server, as far as the controller and the models around it can tell: what each request answers, and
+what is then there.
 
 tests/world/test_apiserver.py holds it against the real one, with the same random requests.
 """
@@ -67,7 +68,9 @@ class Change:
 
 
 class ApiServer:
-    """:param changed: called after each write that changed something. Stored objects are never changed, only replaced.
+    """:param changed: called after each write that changed something.
+
+    Stored objects are never changed, only replaced.
     :param rights: of whoever sends requests; the models around write without asking. None: may do everything.
     """
 
@@ -87,7 +90,7 @@ class ApiServer:
         self.forbidden: list[Request] = []
         self._texts: dict[str, str] = {}  # by resourceVersion
 
-    # --- requests ---------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------
 
     def handle(self, by: str, method: str, path: str, body: Obj | None = None) -> tuple[int, str]:
         """Status code and body of the answer."""
@@ -169,7 +172,7 @@ class ApiServer:
             if named and all((labels.get(key) in values) is one_of for key, one_of, values in terms):
                 yield obj
 
-    # --- writes -----------------------------------------------------------------------------------------------
+    # --- writes ---------------------------------------------------------------------------------------------
 
     def create(self, by: str, plural: str, namespace: str, obj: Obj) -> Obj:
         meta = obj.setdefault("metadata", {})
@@ -237,7 +240,8 @@ class ApiServer:
         self._check_version(old, wanted.get("resourceVersion"))
         grace, asked = self._grace(key, old, options.get("gracePeriodSeconds")), self._now()
         if "deletionTimestamp" in meta:
-            # Only ever sooner, and only if it is said; that its container has ended meanwhile is for the kubelet to say.
+            # Only ever sooner, and only if it is said; that its container has ended meanwhile is for the
+            # kubelet to say.
             given, before = options.get("gracePeriodSeconds"), meta["deletionGracePeriodSeconds"]
             if given is None or given >= before:
                 return old
@@ -258,7 +262,7 @@ class ApiServer:
             marked["generation"] += 1
         return self._store(by, key, old, {**old, "metadata": marked})
 
-    # --- rules ------------------------------------------------------------------------------------------------
+    # --- rules ----------------------------------------------------------------------------------------------
 
     @staticmethod
     def _grace(key: Key, pod: Obj, asked: int | None) -> int:
@@ -320,7 +324,7 @@ class ApiServer:
         self._changed(Change(by, key, old, None))
         return old
 
-    # --- for the models ---------------------------------------------------------------------------------------
+    # --- for the models -------------------------------------------------------------------------------------
 
     def dependents(self, uid: str) -> list[tuple[Key, Obj]]:
         """What garbage collection takes when the owner is gone."""

@@ -41,7 +41,9 @@ class Index(Ledger):
                 self._completed(record, truth, before.get(number))
 
     def _made_anew(self, truth: Truth) -> None:
-        """After the user has deleted it: it goes as far as it did, or further, and has every savepoint that is there."""
+        """After the user has deleted it: it goes as far as it did, or further, and has every savepoint that
+        is there.
+        """
         there = self.world.storage.savepoints
         lost = [n for n, r in truth.numbers.items() if r["savepoint"] in there and n not in truth.index]
         if max(truth.index, default=0) < max(truth.numbers) or lost:

@@ -78,7 +78,9 @@ class Jobs(Ledger):
             )
 
     def _let_go(self, job: Obj) -> None:
-        """V10: within its patience and a little for what has to be done, if nothing keeps the controller from it."""
+        """V10: within its patience and a little for what has to be done, if nothing keeps the controller from
+        it.
+        """
         asked = job["metadata"].get("deletionTimestamp")
         plan, spec = self.world.plan, job["spec"]["termination"]
         if asked is None or plan.faults or plan.first or plan.weather.until or any(plan.skews):
@@ -106,7 +108,8 @@ class Jobs(Ledger):
             self.fail("V2", f"phase {phase} while {alive} runs")
         if not truth.started:
             return
-        # One that the job ended with, or one by which every stage had finished when its driver died: nothing is left to run.
+        # One that the job ended with, or one by which every stage had finished when its driver died: nothing
+        # is left to run.
         final = [r for r in truth.index.values() if r["scenario"] or _finished(r)]
         newest = max(final, key=lambda r: r["checkpoint"], default=None)
         if newest is None:

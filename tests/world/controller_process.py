@@ -35,8 +35,9 @@ class Product:
 
 
 class Alone:
-    """In the place of `controller.leader.Leader` where there is one controller at a time: it leads at once, in a term of its own.
-    Renewals every other second would make up most of a plan."""
+    """In the place of `controller.leader.Leader` where there is one controller at a time: it leads at once,
+    in a term of its own. Renewals every other second would make up most of a plan.
+    """
 
     def __init__(self, term: int) -> None:
         self.term = term
@@ -85,7 +86,9 @@ class Controller:
         world.loop.create_task(self._run())
 
     async def _run(self) -> None:
-        """As kopf does it: what is there is listed at the start, and from time to time; in between there are events."""
+        """As kopf does it: what is there is listed at the start, and from time to time; in between there are
+        events.
+        """
         await self.reconciler.open()
         while not self.dead:
             await travel(self)

@@ -1,4 +1,5 @@
-"""A driver in its pod: the production dispatcher, codec and status, around queries, files and a clock that are models.
+"""A driver in its pod: the production dispatcher, codec and status, around queries, files and a clock that
+are models.
 
 Each of its steps takes a while, and may be its last one. Its end follows runtime/process/pod.py.
 """
@@ -89,7 +90,7 @@ class Driver:
         self._text: tuple[int, str] = (0, "")
         self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self.script.begin))
 
-    # --- time and chance --------------------------------------------------------------------------------------
+    # --- time and chance ------------------------------------------------------------------------------------
 
     def some(self, low: float, high: float) -> float:
         return low + self._rng.random() * (high - low)
@@ -136,7 +137,7 @@ class Driver:
     def me(self) -> str:
         return f"driver {self.config.epoch}"
 
-    # --- what its script asks for -----------------------------------------------------------------------------
+    # --- what its script asks for ---------------------------------------------------------------------------
 
     def all_started(self) -> None:
         self.requests.settle()
@@ -162,7 +163,7 @@ class Driver:
         query.figures = replace(query.figures, batch=batch)
         return batch
 
-    # --- commands ---------------------------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> Problem | None:
         """Why not, None if it is taken."""
@@ -222,7 +223,7 @@ class Driver:
         wait = min(INDEX_WAIT, self._evict_by - self.world.loop.time())
         self.later(wait, lambda: self.status.completed and self.complete(self.status.completed.checkpoint))
 
-    # --- events and effects -----------------------------------------------------------------------------------
+    # --- events and effects ---------------------------------------------------------------------------------
 
     def take(self, event: ev.Event) -> None:
         self._dispatcher.take(event)
@@ -281,7 +282,7 @@ class Driver:
         code = self._rng.choice((0, 0, 3)) if self.coordinator.request else 0
         self.later(self.some(0.1, 1.0), lambda: self.meet("Leave", lambda: self.leave(code, None)))
 
-    # --- failures ---------------------------------------------------------------------------------------------
+    # --- failures -------------------------------------------------------------------------------------------
 
     def _query_fails(self, error: Exception) -> None:
         """A query dies by itself; where none runs, the script does."""
@@ -301,7 +302,7 @@ class Driver:
     def fail_job(self, error: Exception) -> None:
         self._dispatcher.fail_job(error)
 
-    # --- its status, and its end ------------------------------------------------------------------------------
+    # --- its status, and its end ----------------------------------------------------------------------------
 
     @property
     def status(self) -> DriverStatus:

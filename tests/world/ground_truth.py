@@ -1,4 +1,6 @@
-"""What really happened to each StreamJob: the models' storage and processes are its source, nothing of the controller's."""
+"""What really happened to each StreamJob: the models' storage and processes are its source, nothing of the
+controller's.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Scheduler, kubelet, garbage collector and namespace controller: what makes pods run and end, and takes objects whose owner is
-gone, or whose namespace."""
+"""Scheduler, kubelet, garbage collector and namespace controller: what makes pods run and end, and takes
+objects whose owner is gone, or whose namespace.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Kubelet:
         self._rng = Random(f"kubelet {world.plan.seed}")
         self._next = 0
 
-    # --- what it sees -----------------------------------------------------------------------------------------
+    # --- what it sees ---------------------------------------------------------------------------------------
 
     def changed(self, change: Change) -> None:
         """Told after each write."""
@@ -83,7 +84,7 @@ class Kubelet:
             if (ip := f"10.0.0.{self._next % many}") not in taken:
                 return ip
 
-    # --- a pod's life -----------------------------------------------------------------------------------------
+    # --- a pod's life ---------------------------------------------------------------------------------------
 
     def _bind(self, key: Key, uid: str) -> None:
         if self._pod(key, uid) is None:
@@ -122,7 +123,9 @@ class Kubelet:
             self._over(key, uid, 137, "", started_at)
 
     def _configuration(self, key: Key, pod: Obj, container: Obj) -> DriverConfig:
-        """As the driver has it, from its environment and from the index that is mounted. :raises CheckpointNotMounted:"""
+        """As the driver has it, from its environment and from the index that is mounted. :raises
+        CheckpointNotMounted:
+        """
         env = {e["name"]: e.get("value") for e in container["env"]}
         mounted = [v["configMap"] for v in pod["spec"]["volumes"] if "configMap" in v]
         found = self.world.server.objects.get(("configmaps", key[1], mounted[0]["name"])) if mounted else None
@@ -173,10 +176,13 @@ class Kubelet:
     def _finish(self, key: Key, uid: str) -> None:
         self._delete(key, {"preconditions": {"uid": uid}, "gracePeriodSeconds": 0}, ME)
 
-    # --- what befalls it --------------------------------------------------------------------------------------
+    # --- what befalls it ------------------------------------------------------------------------------------
 
     def lose_node(self, driver: Driver) -> None:
-        """The machine is off: the process is gone, and nobody says so. In the end its pod is deleted by force."""
+        """The machine is off: the process is gone, and nobody says so.
+
+        In the end its pod is deleted by force.
+        """
         self.lost |= {uid for uid, c in self.containers.items() if c.driver is driver}
         driver.waiters.clear()  # no connection is closed either
         driver.kill()
@@ -197,7 +203,10 @@ class Kubelet:
             self._delete(key, {"preconditions": {"uid": obj["metadata"]["uid"]}}, "garbage collector")
 
     def end_namespace(self, namespace: str) -> None:
-        """Nothing new comes into it, and what is there is deleted, in no order, until nothing is left. It is made again then."""
+        """Nothing new comes into it, and what is there is deleted, in no order, until nothing is left.
+
+        It is made again then.
+        """
         self.world.server.ending.add(namespace)
         keys = [k for k in self.world.server.objects if k[1] == namespace and k[0] != "leases"]
         if not keys:
@@ -207,7 +216,7 @@ class Kubelet:
             self._later(0.1, 3.0, lambda key=key: self._delete(key, {}, NAMESPACES))
         self._later(4.0, 6.0, lambda: self.end_namespace(namespace))
 
-    # --- helpers ----------------------------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------------------
 
     def _say(self, key: Key, phase: str, state: Obj, ip: str | None = None) -> None:
         status: dict[str, Any] = {

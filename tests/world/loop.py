@@ -15,9 +15,12 @@ class Stuck(Exception):
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """No sockets, threads or signals. Callbacks run in the order in which they were scheduled, so a run repeats exactly.
+    """No sockets, threads or signals.
 
-    A plan is thousands of timers: they are compared as numbers, and none of asyncio's checks for mistakes of callers is made.
+    Callbacks run in the order in which they were scheduled, so a run repeats exactly.
+
+    A plan is thousands of timers: they are compared as numbers, and none of asyncio's checks for mistakes of
+    callers is made.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """Between a controller and everybody else: latency, faults, and the end of a controller that is killed.
 
-`Api` stands where the client library is under `controller/api_server/kube.py`, `Session` where aiohttp's is under
-`controller/drivers/connection.py`: what is above them, errors and their meaning, long polls, retries, is the production code.
+`Api` stands where the client library is under `controller/api_server/kube.py`, `Session` where aiohttp's is
+under `controller/drivers/connection.py`: what is above them, errors and their meaning, long polls, retries,
+is the production code.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class Api:
         self._not_before: dict[str, float] = {}
 
     def _patient(self, call: str) -> None:
-        """O3: what the server has no time for is not asked again before it has said. The Lease is: that cannot wait."""
+        """O3: what the server has no time for is not asked again before it has said.
+
+        The Lease is: that cannot wait.
+        """
         early = self._not_before.get(call, 0.0) - self.world.loop.time()
         if early > EARLY and "/leases" not in call:
             self.world.fail(Violation(f"O3: {call} comes {early:.1f} s before its Retry-After is over"))
@@ -125,7 +129,9 @@ def _refused(code: int, reason: str) -> Answer:
 
 
 class Session:
-    """In the place of `aiohttp.ClientSession`: what a driver's control endpoint answers (runtime/process/control_server.py)."""
+    """In the place of `aiohttp.ClientSession`: what a driver's control endpoint answers
+    (runtime/process/control_server.py).
+    """
 
     def __init__(self, controller: Controller) -> None:
         self.controller, self.world = controller, controller.world

@@ -1,8 +1,8 @@
-"""What must hold, told from what really happened and not from what `decide` thinks of it: reliability's V2 to V12, and V13, that
-a change of the specification arrives, or is rolled back once, with a savepoint between.
+"""What must hold, told from what really happened and not from what `decide` thinks of it: reliability's V2 to
+V12, and V13, that a change of the specification arrives, or is rolled back once, with a savepoint between.
 
-It sees every write that the API server takes, every container that starts and every command that a driver gets. The models'
-storage and processes are its truth; it imports nothing of the controller.
+It sees every write that the API server takes, every container that starts and every command that a driver
+gets. The models' storage and processes are its truth; it imports nothing of the controller.
 """
 
 from __future__ import annotations

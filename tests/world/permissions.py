@@ -1,8 +1,8 @@
 """What the chart lets a service account do, and the words in which the API server refuses the rest.
 
-RBAC as the real authorizer has it: rights only add up; a `resourceNames` rule covers no request that has no name yet (create); a
-RoleBinding gives rights in its own namespace, a ClusterRoleBinding in all. tests/world/test_apiserver.py holds both against the
-real server.
+RBAC as the real authorizer has it: rights only add up; a `resourceNames` rule covers no request that has no
+name yet (create); a RoleBinding gives rights in its own namespace, a ClusterRoleBinding in all.
+tests/world/test_apiserver.py holds both against the real server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """What an authorizer knows of a request. `namespace`: None for all of them, `name`: None for a collection or a new object."""
+    """What an authorizer knows of a request.
+
+    `namespace`: None for all of them, `name`: None for a collection or a new object.
+    """
 
     verb: str
     group: str
@@ -27,7 +30,10 @@ class Request:
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """One verb on one resource. `names`: only objects of these names, empty for all; `namespace`: where, empty for everywhere."""
+    """One verb on one resource.
+
+    `names`: only objects of these names, empty for all; `namespace`: where, empty for everywhere.
+    """
 
     group: str
     resource: str

@@ -1,4 +1,7 @@
-"""What happens in one world: the job, what its user does, and the faults. All of it from one seed, or written down."""
+"""What happens in one world: the job, what its user does, and the faults.
+
+All of it from one seed, or written down.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ class Shape:
 
     :param chained: each stage reads from the one before; otherwise they have nothing to do with each other.
 
-    :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends, None for never.
+    :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends,
+        None for never.
     :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
         so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
@@ -71,7 +75,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Step:
-    """`do` of `user.DEEDS`, once the job's phase is `phase` (or PATIENCE is over), and `delay` seconds later."""
+    """`do` of `user.DEEDS`, once the job's phase is `phase` (or PATIENCE is over), and
+    `delay` seconds later.
+    """
 
     do: str
     delay: float = 0.0
@@ -90,8 +96,10 @@ class Weather:
 @dataclass(frozen=True)
 class Plan:
     """:param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
-    :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each controller's clock.
-    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param first: what each call, reads too,
+    :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each
+        controller's clock.
+    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param first: what each call,
+        reads too,
     meets with the first time. :param name: of the scenario, if it is one.
     """
 
@@ -112,7 +120,8 @@ class Plan:
         return not (self.faults or self.mishaps or self.weather.until or self.first)
 
 
-# Moments at which a driver may meet with a mishap: the coordinator's effects, and the driver's own way of life.
+# Moments at which a driver may meet with a mishap: the coordinator's effects, and the driver's own way of
+# life.
 MOMENTS = (
     "Container",
     "Started",

@@ -51,8 +51,9 @@ def reference(scenario: str, product: Product | None = None) -> Outcome:
 
 
 def differs(outcome: Outcome, calm: Outcome) -> str:
-    """V9, V11: what was made or deleted more or less often than without the fault, and whether it took much longer; empty if
-    nothing."""
+    """V9, V11: what was made or deleted more or less often than without the fault, and whether it took much
+    longer; empty if nothing.
+    """
     if outcome.seconds > calm.seconds + BOUND * max(len(outcome.plan.faults), 1):
         return f"it took {outcome.seconds:.0f} s, {calm.seconds:.0f} without the fault"
     keys = sorted({*outcome.made, *calm.made})

@@ -34,7 +34,7 @@ class Script:
         self._busy = False  # between two of its lines: it waits for nothing
         self._dead: set[Query] = set()  # failed runs that it has heard of
 
-    # --- its lines --------------------------------------------------------------------------------------------
+    # --- its lines ------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         driver = self.driver
@@ -58,7 +58,9 @@ class Script:
                 return
 
     def _wait(self) -> None:
-        """It waits for its queries without end; or, if nothing follows in it, falls off its end, and they are the job."""
+        """It waits for its queries without end; or, if nothing follows in it, falls off its end, and they are
+        the job.
+        """
         self.waits = True
         self.driver.all_started()
         if self.kind is Scripted.TOGETHER:
@@ -79,7 +81,8 @@ class Script:
         if self.kind is Scripted.RETRY and failed and not driver.requests.stops:
             return self._next_line(0.1, 5.0, self._start_failed)
         if failed:
-            # It sleeps, and looks for nothing. A drain needs what is dead: see `Driver._give_up_a_drain_of_the_dead`.
+            # It sleeps, and looks for nothing. A drain needs what is dead: see
+            # `Driver._give_up_a_drain_of_the_dead`.
             if driver.requests.drains and not runs:
                 self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].failure or Exception()))
             return None
@@ -125,7 +128,7 @@ class Script:
         self._refresh_later()
         return self.look()
 
-    # --- runs -------------------------------------------------------------------------------------------------
+    # --- runs -----------------------------------------------------------------------------------------------
 
     def _start_failed(self) -> None:
         for query in [q for q in self.driver.queries.values() if q.task in self.driver.coordinator.failed]:

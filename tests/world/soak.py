@@ -1,4 +1,6 @@
-"""Many plans, on all cores, with progress; the first that breaks an invariant is shown, and how to see it again."""
+"""Many plans, on all cores, with progress; the first that breaks an invariant is shown, and how to see it
+again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ TELL_EVERY = 10.0  # seconds; on a terminal the one line is written anew each se
 
 @dataclass
 class Tally:
-    """Of some plans. `cpu`: seconds of processor; `broken`: what the first of them that broke something has to say."""
+    """Of some plans.
+
+    `cpu`: seconds of processor; `broken`: what the first of them that broke something has to say.
+    """
 
     plans: int = 0
     effects: int = 0
@@ -55,10 +60,14 @@ def run(seeds: range) -> Tally:
 
 
 def soak(first: int, plans: int | None, seconds: float | None, jobs: int) -> int:
-    """The plans of the seeds from `first` on, until one breaks something: 0 if none does. Progress goes to stderr."""
+    """The plans of the seeds from `first` on, until one breaks something: 0 if none does.
+
+    Progress goes to stderr.
+    """
     total, progress = Tally(), Progress(first, plans, seconds)
     gc.set_threshold(20_000, 20, 20)  # a world is a cycle of its own, and goes as a whole
-    gc.freeze()  # what has been imported is never garbage: the processes need not look through it again and again
+    # what has been imported is never garbage: the processes need not look through it again and again
+    gc.freeze()
     with ProcessPoolExecutor(jobs) as pool:
         try:
             _all(pool, _chunks(first, plans, seconds), jobs * AHEAD, total, progress)

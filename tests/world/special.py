@@ -1,4 +1,6 @@
-"""Scenarios that only a certain mishap shows; each has found something, or is the only one that notices a seeded bug."""
+"""Scenarios that only a certain mishap shows; each has found something, or is the only one that notices a
+seeded bug.
+"""
 
 from __future__ import annotations
 
@@ -234,8 +236,8 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # A driver and its sidecar are evicted together.
     "sidecar-evicted": Plan(35, Shape(sidecar=True), (APPLY, Step("delete pod", 3.0, "Running"))),
-    # The script raises when its input has ended and the index has the end: that is no Finished job. The next driver has but to
-    # run it once more.
+    # The script raises when its input has ended and the index has the end: that is no Finished job. The next
+    # driver has but to run it once more.
     "failed-end": Plan(36, Shape(bounded=10), mishaps=(("Leave", 0, Mishap.THROWS),)),
     # One of two queries dies, and its script does not notice: the job says so as long as it is so.
     "careless": Plan(40, Shape(TWO, script=Scripted.CARELESS, chained=False), mishaps=(DIES,)),
@@ -254,7 +256,8 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # It is started again; then nobody says so any more.
     "retry": Plan(43, Shape(TWO, script=Scripted.RETRY), mishaps=(DIES,)),
-    # Backfill first: the driver dies while the second query runs, which goes on behind a stage that has ended.
+    # Backfill first: the driver dies while the second query runs, which goes on behind a stage that has
+    # ended.
     "in-turn": Plan(
         44,
         Shape(TWO, transactional=True, bounded=10, script=Scripted.IN_TURN),

@@ -1,4 +1,6 @@
-"""What outlives every driver: the queries' checkpoint directories, savepoints, and what transactional sinks hold."""
+"""What outlives every driver: the queries' checkpoint directories, savepoints, and what transactional sinks
+hold.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,11 @@ from streamjob.protocol.messages.driver_config import DriverConfig
 
 @dataclass
 class Directory:
-    """One task's. `batch`: the last one committed, -1 if none. `drained`: the max watermark is in the offset log, `flushed`:
-    and its batch is committed."""
+    """One task's.
+
+    `batch`: the last one committed, -1 if none. `drained`: the max watermark is in the offset log, `flushed`:
+    and its batch is committed.
+    """
 
     batch: int = -1
     drained: bool = False
@@ -42,8 +47,10 @@ class Sink:
 
 @dataclass
 class Storage:
-    """Directories and sinks by job folder and task; savepoints by URI: those whose manifest is written. `full`: where savepoints
-    go there is no room."""
+    """Directories and sinks by job folder and task; savepoints by URI: those whose manifest is written.
+
+    `full`: where savepoints go there is no room.
+    """
 
     directories: dict[tuple[str, str], Directory] = field(default_factory=dict)
     sinks: dict[tuple[str, str], Sink] = field(default_factory=dict)
@@ -60,7 +67,9 @@ class Storage:
         return {task: d for (where, task), d in self.directories.items() if where == root}
 
     def with_record(self, config: DriverConfig) -> DriverConfig:
-        """As runtime/startup/index_recovery.py does it: of a lost index the savepoint's manifest has the newest record."""
+        """As runtime/startup/index_recovery.py does it: of a lost index the savepoint's manifest has the
+        newest record.
+        """
         record = self.savepoints.get(config.restore.recorded or "")
         if record is None:
             return config

@@ -1,5 +1,6 @@
-"""The fake API server is held against the real one: the same random requests, through the production `Kube`, get the same answers
-and leave the same objects."""
+"""The fake API server is held against the real one: the same random requests, through the production `Kube`,
+get the same answers and leave the same objects.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ class Direct:
 
 
 class Side:
-    """One of the two servers. It remembers what it has seen of each object, so that a request can name an old version."""
+    """One of the two servers.
+
+    It remembers what it has seen of each object, so that a request can name an old version.
+    """
 
     def __init__(self, kube: Kube, namespace: str) -> None:
         self.kube, self.namespace = kube, namespace
@@ -82,7 +86,9 @@ class Side:
         return seen[max(len(seen) - 1 - age, 0)]
 
     async def look(self, kind: str, name: str) -> Obj:
-        """The parts of the object that the controller goes by, and whether it is another version than before."""
+        """The parts of the object that the controller goes by, and whether it is another
+        version than before.
+        """
         obj = await self.get(kind, name)
         if obj is None:
             return {"there": False}
@@ -115,8 +121,10 @@ def job(name: str, state: str) -> Obj:
 
 
 def pod(name: str, node: bool) -> Obj:
-    """Nobody else may write it, or its version is another one at any moment: no scheduler (it would note that no node fits), no
-    kubelet. A node that is not there is one of this run alone: the pod collector notices after 40 s that it is missing."""
+    """Nobody else may write it, or its version is another one at any moment: no scheduler (it would note that
+    no node fits), no kubelet. A node that is not there is one of this run alone: the pod collector notices
+    after 40 s that it is missing.
+    """
     spec: Obj = {"containers": [{"name": "driver", "image": "x:1"}], "terminationGracePeriodSeconds": 20}
     spec |= {"nodeName": NODE} if node else {"schedulerName": "nobody"}
     return {
@@ -246,7 +254,9 @@ async def test_the_same_requests_get_the_same_answers(sides: tuple[Side, Side]) 
 
 
 async def test_what_an_owner_leaves_is_collected(sides: tuple[Side, Side]) -> None:
-    """The world's kubelet relies on it: with the owner gone its objects go, also those made when it was gone already."""
+    """The world's kubelet relies on it: with the owner gone its objects go, also those made when it was gone
+    already.
+    """
     real, _ = sides
     path = real.path("streamjobs", "")
     made = await real.kube._call("POST", path.rstrip("/"), job("a", "Running"))

@@ -1,4 +1,6 @@
-"""Seeded bugs in the controller: each one is a mistake somebody could make, and some scenario or plan must break an invariant."""
+"""Seeded bugs in the controller: each one is a mistake somebody could make, and some scenario or plan must
+break an invariant.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The chart's Roles, right by right: with all of them nothing is refused, without any one of them something is.
+"""The chart's Roles, right by right: with all of them nothing is refused, without any one of them something
+is.
 
-On the real server, tests/controller/api_server/test_permissions.py tests the rest: kopf's own requests and the wording.
+On the real server, tests/controller/api_server/test_permissions.py tests the rest: kopf's own requests and
+the wording.
 """
 
 from __future__ import annotations

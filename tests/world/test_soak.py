@@ -1,4 +1,6 @@
-"""Many plans side by side: all are run, and the first that breaks something ends it with the command that shows it again."""
+"""Many plans side by side: all are run, and the first that breaks something ends it with the command that
+shows it again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The production controller in simulated clusters: reference scenarios with every fault at every effect, and random plans.
+"""The production controller in simulated clusters: reference scenarios with every fault at every effect, and
+random plans.
 
 With CI set it is the same each time: a gate has to be repeatable. Elsewhere it goes on searching.
 """
@@ -36,7 +37,9 @@ def holds(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_effect_with_every_fault(scenario: str) -> None:
-    """V9 besides: faults of calls change neither how many pods, Secrets and ConfigMaps are made nor how many go."""
+    """V9 besides: faults of calls change neither how many pods, Secrets and ConfigMaps are made nor how many
+    go.
+    """
     calm = reference(scenario)
     holds(calm)
     assert len(calm.effects) >= 15, "the scenario comes to nothing"
@@ -67,8 +70,10 @@ def test_special(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["savepoint", "index-deleted"])
 def test_i3_and_i5_every_fault_at_every_write_of_the_index(name: str) -> None:
-    """A write that is lost, refused, taken twice, or the last one that its controller does. The index has each savepoint once; if
-    the user has deleted it, it is made anew all the same."""
+    """A write that is lost, refused, taken twice, or the last one that its controller does.
+
+    The index has each savepoint once; if the user has deleted it, it is made anew all the same.
+    """
     plan = {**SCENARIOS, **SPECIAL}[name]
     writes = [n for n, effect in enumerate(World(plan).run().effects) if "configmaps" in effect]
     assert len(writes) >= 3
@@ -78,7 +83,9 @@ def test_i3_and_i5_every_fault_at_every_write_of_the_index(name: str) -> None:
 
 
 def test_a_stop_reaches_its_driver_without_a_list_of_pods() -> None:
-    """The API server takes up to a tenth of a second for one; it was most of the time from a patch to the command."""
+    """The API server takes up to a tenth of a second for one; it was most of the time from a patch to the
+    command.
+    """
     world = World(SCENARIOS["stop"])
     ask = world.ask
 
@@ -96,8 +103,9 @@ def test_a_stop_reaches_its_driver_without_a_list_of_pods() -> None:
 
 
 def test_a_driver_that_ran_unseen_is_resumed_for_its_savepoint() -> None:
-    """The controller crashes when it has made the pod; the driver runs, is killed, and the user asks for Stopped: it was said to
-    have 'Stopped before it began'."""
+    """The controller crashes when it has made the pod; the driver runs, is killed, and the user asks for
+    Stopped: it was said to have 'Stopped before it began'.
+    """
     world = World(SPECIAL["unseen"])
     holds(world.run())
     (truth,) = world.oracle.truths.values()

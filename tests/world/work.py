@@ -1,5 +1,6 @@
-"""The coordinator's effects, carried out on models, in the place of runtime/driver/effects.py: one method each, which returns
-the event that reports the result."""
+"""The coordinator's effects, carried out on models, in the place of runtime/driver/effects.py: one method
+each, which returns the event that reports the result.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +39,11 @@ def seconds(effect: Effect) -> float:
 
 
 class Work:
-    """`numbers`: the coordinator's number of each announced checkpoint. A savepoint that stands keeps its own here; savepoints/
-    write.py gives it the new one, and the index then has its request twice, which the oracle does not allow (V3)."""
+    """`numbers`: the coordinator's number of each announced checkpoint.
+
+    A savepoint that stands keeps its own here; savepoints/ write.py gives it the new one, and the index then
+    has its request twice, which the oracle does not allow (V3).
+    """
 
     def __init__(self, driver: Driver, live_savepoints: LiveSavepoints) -> None:
         self.driver = driver

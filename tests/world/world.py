@@ -1,4 +1,6 @@
-"""A world runs a plan: it puts the parts together, and holds what happens to the oracle until the plan is over."""
+"""A world runs a plan: it puts the parts together, and holds what happens to the oracle until the plan is
+over.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ class World:
         self._written: asyncio.Future[None] | None = None
         self._over: asyncio.Future[None] | None = None
 
-    # --- a run ------------------------------------------------------------------------------------------------
+    # --- a run ----------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
         """To its end, or to the first violation."""
@@ -169,7 +171,8 @@ class World:
         while not condition():
             if self.loop.time() >= end:
                 return False
-            # Looked at after each write; and from time to time, for not all of the truth is in the API server.
+            # Looked at after each write; and from time to time, for not all of the truth is in the API
+            # server.
             self._written = self.loop.create_future()
             timer = self.loop.call_later(LOOK, self._look)
             await self._written
@@ -183,7 +186,7 @@ class World:
     def _phase(self) -> str | None:
         return _phase_of(self.server.objects.get(JOB))
 
-    # --- what the parts ask for -------------------------------------------------------------------------------
+    # --- what the parts ask for -----------------------------------------------------------------------------
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.loop.time())
@@ -257,7 +260,7 @@ class World:
         await asyncio.sleep(timeout)
         raise asyncio.TimeoutError
 
-    # --- the watch --------------------------------------------------------------------------------------------
+    # --- the watch ------------------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
         if change.key[0] == "leases":

@@ -21,7 +21,8 @@ FIRST, EVERY = 5.0, 0.7  # seconds until the first file that comes while the scr
 def files(seed: int, number: int) -> list[list[Row]]:
     """The rows of each file.
 
-    `v` numbers them all; `kind` is a view, or a click on the view `ref` of a few rows before; every `v` % 10 == 7 comes twice.
+    `v` numbers them all; `kind` is a view, or a click on the view `ref` of a few rows before; every `v` % 10
+    == 7 comes twice.
     """
     chance = random.Random(seed)
     return [_file(chance, n) for n in range(number)]
@@ -55,8 +56,8 @@ def at(seconds: int) -> str:
 class Feeder:
     """Lays a script's files into its input folder: some at once, the others while it runs.
 
-    :param hold_last: until :meth:`release`. What the watermark has closed, Spark emits with the next batch: after a restart it
-        needs new data to have one.
+    :param hold_last: until :meth:`release`. What the watermark has closed, Spark emits with the next batch:
+        after a restart it needs new data to have one.
     """
 
     def __init__(

@@ -26,7 +26,8 @@ def judge(
     """What is wrong.
 
     :param forms: which of the oracle's answers each output may be.
-    :param prefixes: not all of the input has to have been read: what is in the outputs is the answer for its first files.
+    :param prefixes: not all of the input has to have been read: what is in the outputs is the answer for its
+        first files.
     """
     found = {
         output: _counted(home, output) for output in script.outputs if way in script.only.get(output, [way])

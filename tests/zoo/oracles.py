@@ -54,7 +54,8 @@ def windows(
     """Number and sum of each window and key.
 
     :param delay: of the watermark. :param slide: between the starts of two windows, if they overlap.
-    :param closed: only those that the watermark has closed. :param after: they are held back that many minutes longer.
+    :param closed: only those that the watermark has closed. :param after: they are held back that many
+        minutes longer.
     """
     if not rows:
         return []
@@ -95,7 +96,9 @@ def reminders(rows: list[Row], delay: int, steps: list[int], *, closed: bool) ->
 
 
 def key_sessions(rows: list[Row], delay: int, gap: int, *, closed: bool) -> list[Row]:
-    """How many events of a key there are in five minutes: known when the watermark is `gap` minutes behind the last."""
+    """How many events of a key there are in five minutes: known when the watermark is `gap` minutes behind
+    the last.
+    """
 
     def part(row: Row) -> str:
         return f"{row['k']} {when(row):%H} {when(row).minute // 5}"

@@ -31,7 +31,8 @@ SETTINGS = {
 # As in tests/spark: a JVM that is there sooner.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 NOISE = re.compile(
-    r"NOTE: Picked up|WARNING: Using incubator|Using Spark's default log4j|Setting default log|To adjust logging"
+    r"NOTE: Picked up|WARNING: Using incubator|Using Spark's default log4j|Setting default log"
+    r"|To adjust logging"
     r"|\d\d/\d\d/\d\d [0-9:]+ WARN "
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -110,7 +110,8 @@ def runtime(job: Job) -> list[str]:
     if script.refused:
         return _refused(script, job.home, ended)
     problems = job.judge("runtime", EITHER) + _left(script, ended)
-    # Ours is one write; where the output is not buffered (PYTHONUNBUFFERED), Python writes the end of a line by itself.
+    # Ours is one write; where the output is not buffered (PYTHONUNBUFFERED), Python writes the end of a line
+    # by itself.
     stdout = re.sub(r"streamjob: .*\n", "", "\n".join([*ended.stdout, ""])).splitlines()
     if script.compare_stdout and stdout != job.plain.stdout:
         problems.append("\n".join(_differences(job.plain.stdout, stdout)))

@@ -1,12 +1,12 @@
-"""Schedules, as a CronJob has them: the five fields of cron (minute, hour, day of month, month, day of week) or a
-macro such as `@daily`, in a time zone.
+"""Schedules, as a CronJob has them: the five fields of cron (minute, hour, day of month, month, day of week)
+or a macro such as `@daily`, in a time zone.
 
-A field is a list of `*` (or `?`), numbers and ranges, each with an optional step: `0`, `*/15`, `8-18/2`, `22-2` (over
-midnight). Months and weekdays have names too: `JAN`, `mon-fri`. Sunday is 0 and 7. If both fields of the day are
-restricted, a day must match only one of them.
+A field is a list of `*` (or `?`), numbers and ranges, each with an optional step: `0`, `*/15`, `8-18/2`,
+`22-2` (over midnight). Months and weekdays have names too: `JAN`, `mon-fri`. Sunday is 0 and 7. If both
+fields of the day are restricted, a day must match only one of them.
 
-A moment is scheduled if its local time matches. A local time that a change of the clock leaves out is left out; one
-that comes twice is scheduled twice.
+A moment is scheduled if its local time matches. A local time that a change of the clock leaves out is left
+out; one that comes twice is scheduled twice.
 
 Every text that matches PATTERN is a valid schedule. The API server refuses any other text, so no stored
 schedule is unreadable.

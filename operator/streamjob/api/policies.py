@@ -27,29 +27,29 @@ class Termination(Model):
 
     stop_timeout: Duration = Field(
         default="10m",
-        description="Timeout of a stop. After it `escalation` applies; without escalation the stop continues and the status "
-        "says what it waits for.",
+        description="Timeout of a stop. After it `escalation` applies; without escalation the stop continues "
+        "and the status says what it waits for.",
     )
     drain_timeout: Duration = Field(
         default="30m",
-        description="Timeout of a drain. After it `escalation` applies; without escalation the drain continues and the status "
-        "says what it waits for.",
+        description="Timeout of a drain. After it `escalation` applies; without escalation the drain "
+        "continues and the status says what it waits for.",
     )
     grace_period: Duration = Field(
         default="60s",
-        description="Time between SIGTERM (eviction, node drain) and SIGKILL, 1s to 24h. The driver uses it to stop with a "
-        "savepoint.",
+        description="Time between SIGTERM (eviction, node drain) and SIGKILL, 1s to 24h. The driver uses it "
+        "to stop with a savepoint.",
     )
     on_delete: OnDelete = Field(
         default=OnDelete.STOP,
-        description="How a running driver ends when the StreamJob is deleted. After the timeout of the stop or drain, the job "
-        "is cancelled.",
+        description="How a running driver ends when the StreamJob is deleted. After the timeout of the stop "
+        "or drain, the job is cancelled.",
     )
     escalation: tuple[Escalation, ...] = Field(
         default=(),
         max_length=2,
-        description="What a drain or stop becomes after its timeout: [Stop], [Cancel] or [Stop, Cancel]. A stop can only "
-        "become Cancel. Empty (default): it continues, and the status says what it waits for.",
+        description="What a drain or stop becomes after its timeout: [Stop], [Cancel] or [Stop, Cancel]. A "
+        "stop can only become Cancel. Empty (default): it continues, and the status says what it waits for.",
     )
 
     model_config = ConfigDict(
@@ -61,7 +61,8 @@ class Termination(Model):
             ),
             (
                 "!has(self.escalation) || size(self.escalation) < 2 || self.escalation == ['Stop', 'Cancel']",
-                "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one before",
+                "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one "
+                "before",
             ),
         )
     )
@@ -92,7 +93,8 @@ class Restart(Model):
     nonce: int | None = Field(
         default=None,
         ge=0,
-        description="Change the number to start a failed job again, or to retry a specification that was rolled back.",
+        description="Change the number to start a failed job again, or to retry a specification that "
+        "was rolled back.",
     )
 
 
@@ -111,14 +113,15 @@ class Upgrade(Model):
 
     mode: UpgradeMode = Field(
         default=UpgradeMode.SAVEPOINT,
-        description="Savepoint: the driver stops with a savepoint, and the new driver resumes from it. Checkpoint: the same, "
-        "without copying a savepoint. NextEpoch: the driver keeps running; the change takes effect with the next epoch, "
-        "without a rollback.",
+        description="Savepoint: the driver stops with a savepoint, and the new driver resumes from it. "
+        "Checkpoint: the same, without copying a savepoint. NextEpoch: the driver keeps running; the change "
+        "takes effect with the next epoch, without a rollback.",
     )
     start_timeout: Duration = Field(
         default="5m", description="How long the new driver's container may take to start."
     )
     probation: Duration = Field(
         default="1m",
-        description="The upgrade succeeds when the new driver has run this long, or has completed a checkpoint.",
+        description="The upgrade succeeds when the new driver has run this long, or has completed a "
+        "checkpoint.",
     )

@@ -56,12 +56,14 @@ SparkConf = Annotated[
     dict[str, Annotated[str, Field(max_length=4096)]],
     Field(
         max_length=512,
-        description="Spark settings. Refused: settings that the operator controls, and credentials of a storage.",
+        description="Spark settings. Refused: settings that the operator controls, and credentials "
+        "of a storage.",
         json_schema_extra=cel(
             (
                 f"!self.exists(k, k in [{', '.join(repr(k) for k in REFUSED_CONF)}])",
-                "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names and "
-                "template, namespace, image, cores, memory and instances (see spec.driver and spec.executor)",
+                "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names "
+                "and template, namespace, image, cores, memory and instances (see spec.driver and "
+                "spec.executor)",
             ),
             (
                 f"!self.exists(k, {SECRET_CONF})",
@@ -116,8 +118,8 @@ class EnvVarSource(Model):
     model_config = ConfigDict(
         json_schema_extra=cel(
             (
-                "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), has(self.resourceFieldRef)]"
-                ".filter(x, x).size() == 1",
+                "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
+                "has(self.resourceFieldRef)].filter(x, x).size() == 1",
                 "exactly one of secretKeyRef, configMapKeyRef, fieldRef and resourceFieldRef must be set",
             )
         )
@@ -132,7 +134,10 @@ class EnvSource(Model):
 
 
 class EnvFrom(Model):
-    """All keys of a ConfigMap or a Secret as variables. A variable of `env` overrides one of the same name."""
+    """All keys of a ConfigMap or a Secret as variables.
+
+    A variable of `env` overrides one of the same name.
+    """
 
     prefix: str | None = Field(default=None, max_length=253, description="Prefix of each variable's name.")
     config_map_ref: EnvSource | None = Field(default=None, description="A ConfigMap.")
@@ -217,8 +222,8 @@ class Driver(Model):
     cores: Cores = Field(default="1", description="CPU request of the pod.")
     memory: Memory = Field(
         default="1Gi",
-        description="Heap of the JVM, as spark.driver.memory. The pod requests 40 % more, at least 384Mi, for Python and the "
-        "JVM's overhead, and is limited to that.",
+        description="Heap of the JVM, as spark.driver.memory. The pod requests 40 % more, at least 384Mi, "
+        "for Python and the JVM's overhead, and is limited to that.",
     )
     service_account_name: str = Field(
         default="streamjob-driver",
@@ -228,8 +233,9 @@ class Driver(Model):
     )
     template: dict[str, Any] | None = Field(
         default=None,
-        description="Pod template (metadata.labels, metadata.annotations, spec) to merge into the driver's pod. Named list "
-        "entries are merged by name; the container is named `driver`. Fields that the operator needs cannot be overridden.",
+        description="Pod template (metadata.labels, metadata.annotations, spec) to merge into the driver's "
+        "pod. Named list entries are merged by name; the container is named `driver`. Fields that the "
+        "operator needs cannot be overridden.",
         json_schema_extra=ANYTHING,
     )
 
@@ -245,9 +251,11 @@ class Executor(Model):
     )
     cores: Cores = Field(
         default="1",
-        description="CPU request of each executor's pod. An executor runs as many tasks at a time, rounded up.",
+        description="CPU request of each executor's pod. An executor runs as many tasks at a time, rounded "
+        "up.",
     )
     memory: Memory = Field(
         default="1Gi",
-        description="Heap of each executor's JVM, as spark.executor.memory. Spark adds its own overhead to the pod.",
+        description="Heap of each executor's JVM, as spark.executor.memory. Spark adds its own "
+        "overhead to the pod.",
     )

@@ -42,7 +42,8 @@ class StreamJob(Model):
             (
                 f"size(self.metadata.name) <= {NAME_LIMIT} && "
                 "self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                f"a StreamJob's name has at most {NAME_LIMIT} lower-case letters, digits and '-', and begins with a letter",
+                f"a StreamJob's name has at most {NAME_LIMIT} lower-case letters, digits and '-', and begins "
+                "with a letter",
             ),
         ),
     )

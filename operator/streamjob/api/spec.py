@@ -42,7 +42,8 @@ class Spec(Model):
     image: str = Field(
         min_length=1,
         max_length=1024,
-        description="Image of the driver and the executors, with the program, Spark and the StreamJob runtime.",
+        description="Image of the driver and the executors, with the program, Spark and the "
+        "StreamJob runtime.",
     )
     image_pull_policy: ImagePullPolicy | None = Field(
         default=None,
@@ -64,14 +65,15 @@ class Spec(Model):
         json_schema_extra=cel(
             (
                 "oldSelf.state != 'Drained' || self.state in ['Drained', 'Cancelled']",
-                "a drain is an end and is not taken back: set Cancelled to break it off, or make a new StreamJob with "
-                "restoreFrom.savepoint (and restoreFrom.allowDrained: true if the drain has completed)",
+                "a drain is an end and is not taken back: set Cancelled to break it off, or make a new "
+                "StreamJob with restoreFrom.savepoint (and restoreFrom.allowDrained: true if the drain has "
+                "completed)",
             ),
             (
                 f"{_source('self', 'savepoint', _NONE)} == {_source('oldSelf', 'savepoint', _NONE)} && "
                 f"{_source('self', 'checkpoints', '{}')} == {_source('oldSelf', 'checkpoints', '{}')}",
-                "restoreFrom.savepoint and restoreFrom.checkpoints cannot change, they are where the job's first epoch began; "
-                "make a new StreamJob",
+                "restoreFrom.savepoint and restoreFrom.checkpoints cannot change, they are where the job's "
+                "first epoch began; make a new StreamJob",
             ),
         ),
     )

@@ -1,4 +1,7 @@
-"""The status of a StreamJob. Only the controller writes it, under optimistic locking, and it never goes back."""
+"""The status of a StreamJob.
+
+Only the controller writes it, under optimistic locking, and it never goes back.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +93,8 @@ class ExitStatus(Model):
     )
     phase: str | None = Field(
         default=None,
-        description="Phase in the driver's final report. Terminated: every query has ended. Failed: the script failed or "
-        "left a dead query behind. Empty if there was no report.",
+        description="Phase in the driver's final report. Terminated: every query has ended. Failed: the "
+        "script failed or left a dead query behind. Empty if there was no report.",
         json_schema_extra=one_of(DriverPhase),
     )
     reason: str = Field(default="", description="Why the driver exited, in one line.")
@@ -299,7 +302,8 @@ class Status(Model):
     )
     term: int = Field(
         default=0,
-        description="Term of the controller that last fenced the job. A controller of an earlier term changes nothing.",
+        description="Term of the controller that last fenced the job. A controller of an earlier term "
+        "changes nothing.",
     )
     epoch: int = Field(default=0, description="Number of the driver's current attempt, from 1.")
     started_epoch: int = Field(default=0, description="Newest epoch whose driver may have started.")

@@ -1,4 +1,6 @@
-"""Where state is stored: volumes, checkpoints, savepoints, and the state from which the first epoch starts."""
+"""Where state is stored: volumes, checkpoints, savepoints, and the state from which the
+first epoch starts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
 class Source(Model):
-    """A volume's source, with all fields that Kubernetes has for it. The API server checks them with the pod."""
+    """A volume's source, with all fields that Kubernetes has for it.
+
+    The API server checks them with the pod.
+    """
 
     model_config = ConfigDict(extra="allow", json_schema_extra=ANYTHING)
 
@@ -83,7 +88,8 @@ def _all_kinds(schema: dict[str, Any]) -> None:
     schema |= cel(
         (
             f"[{', '.join(f'has(self.{kind})' for kind in KINDS)}].filter(x, x).size() == 1",
-            "a volume must have exactly one source, such as persistentVolumeClaim, configMap, secret or emptyDir",
+            "a volume must have exactly one source, such as persistentVolumeClaim, configMap, secret or "
+            "emptyDir",
         ),
         (
             f"self.name.matches(r'{LABEL}')",
@@ -126,8 +132,8 @@ class RecursiveReadOnly(str, Enum):
 
 
 class VolumeMount(Model):
-    """Where a volume is mounted, as in a container's `volumeMounts`: at the same path in the driver and in every
-    executor.
+    """Where a volume is mounted, as in a container's `volumeMounts`: at the same path in the driver and in
+    every executor.
     """
 
     name: str = Field(min_length=1, max_length=63, description="Name of one of `volumes`.")
@@ -153,7 +159,8 @@ class VolumeMount(Model):
             (
                 "self.mountPath.startsWith('/') && "
                 "!(self.mountPath in ['/', '/tmp', '/var/run/streamjob', '/var/run/streamjob-index'])",
-                "mountPath must be absolute, and none of /, /tmp, /var/run/streamjob and /var/run/streamjob-index",
+                "mountPath must be absolute, and none of /, /tmp, /var/run/streamjob and "
+                "/var/run/streamjob-index",
             ),
             ("!(has(self.subPath) && has(self.subPathExpr))", "subPath and subPathExpr exclude each other"),
         ),
@@ -169,8 +176,8 @@ class Storage(Model):
         description="Location of checkpoints. Each job has a folder of its own below it. Cannot change."
     )
     savepoints: Location = Field(
-        description="Location of savepoints. Each job has a folder of its own below it. Only savepoint.retained deletes "
-        "savepoints; deleting the StreamJob does not."
+        description="Location of savepoints. Each job has a folder of its own below it. Only "
+        "savepoint.retained deletes savepoints; deleting the StreamJob does not."
     )
     volumes: tuple[Volume, ...] = Field(
         default=(),
@@ -213,17 +220,20 @@ class RestoreFrom(Model):
         default=None,
         min_length=1,
         max_length=64,
-        description="Checkpoint directories of a PySpark job that ran without StreamJob, by query name (`main` for a query "
-        "without a name). They are copied, never changed. The old job must have ended. Cannot change.",
+        description="Checkpoint directories of a PySpark job that ran without StreamJob, by query name "
+        "(`main` for a query without a name). They are copied, never changed. The old job must have ended. "
+        "Cannot change.",
     )
     allow_drained: bool = Field(
         default=False,
-        description="Allow a drained savepoint. Its windows are closed, so rows older than its end count as late.",
+        description="Allow a drained savepoint. Its windows are closed, so rows older than its end "
+        "count as late.",
     )
     allow_non_restored_state: bool = Field(
         default=False,
-        description="Allow the script not to start every query that has state; the state of missing queries is lost. Applies "
-        "to every epoch, also when the job resumes from its own checkpoint after an upgrade. May be set without a source.",
+        description="Allow the script not to start every query that has state; the state of missing queries "
+        "is lost. Applies to every epoch, also when the job resumes from its own checkpoint after an "
+        "upgrade. May be set without a source.",
     )
 
     model_config = ConfigDict(
@@ -263,9 +273,11 @@ class Checkpoint(Model):
 
 
 class Retained(Model):
-    """Which live savepoints are kept. Those beyond `count` or older than `age` are deleted; without both, all are
-    kept. Never deleted: the newest savepoint, those of stops, drains and evictions, and those that a StreamJob of
-    the namespace restores from.
+    """Which live savepoints are kept.
+
+    Those beyond `count` or older than `age` are deleted; without both, all are kept. Never deleted: the
+    newest savepoint, those of stops, drains and evictions, and those that a StreamJob of the namespace
+    restores from.
     """
 
     count: int | None = Field(default=None, ge=1, le=100, description="How many live savepoints to keep.")
@@ -273,8 +285,10 @@ class Retained(Model):
 
 
 class Savepoint(Model):
-    """Live savepoints, taken while the job keeps running. A request fails if the job has ended or has been asked to
-    end: a stop and a drain take their own savepoint.
+    """Live savepoints, taken while the job keeps running.
+
+    A request fails if the job has ended or has been asked to end: a stop and a drain take their own
+    savepoint.
     """
 
     nonce: int | None = Field(
@@ -284,17 +298,18 @@ class Savepoint(Model):
     )
     schedule: Cron | None = Field(
         default=None,
-        description="When to take savepoints, as a CronJob's schedule. If times are missed although the job should run, one "
-        "savepoint makes up for them.",
+        description="When to take savepoints, as a CronJob's schedule. If times are missed although the job "
+        "should run, one savepoint makes up for them.",
     )
     time_zone: TimeZone | None = Field(
         default=None,
-        description="Time zone of the schedule, as an IANA name (`Europe/Berlin`); UTC if unset. A local time that a change of "
-        "the clock leaves out is left out; one that comes twice is scheduled twice.",
+        description="Time zone of the schedule, as an IANA name (`Europe/Berlin`); UTC if unset. A local "
+        "time that a change of the clock leaves out is left out; one that comes twice is scheduled twice.",
     )
     timeout: Duration = Field(
         default="30m",
-        description="A savepoint that takes longer is aborted and deleted; the job keeps running. Must not be 0.",
+        description="A savepoint that takes longer is aborted and deleted; the job keeps running. Must not "
+        "be 0.",
     )
     retained: Retained = Field(default_factory=Retained)
 

@@ -43,7 +43,10 @@ ANYTHING: dict[str, Any] = {
 
 
 class Model(BaseModel):
-    """Frozen, with camelCase names in JSON. Unknown fields are ignored, because the API server prunes them."""
+    """Frozen, with camelCase names in JSON.
+
+    Unknown fields are ignored, because the API server prunes them.
+    """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
@@ -83,16 +86,17 @@ DURATION_MESSAGE = "must be a duration that is not negative, such as 90s, 10m or
 LOCATION_MESSAGE = "must be a URI with a scheme (s3a://bucket/path, file:///data) or an absolute path"
 PARENT_MESSAGE = "must not contain '..'"
 CRON_MESSAGE = (
-    "must have the five fields of cron (minute hour day month weekday) with numbers, names, ranges, lists and steps, such "
-    "as '0 3 * * *' or '*/15 8-18 * * MON-FRI', or be @yearly, @monthly, @weekly, @daily or @hourly; `timeZone` has the zone"
+    "must have the five fields of cron (minute hour day month weekday) with numbers, names, ranges, lists "
+    "and steps, such as '0 3 * * *' or '*/15 8-18 * * MON-FRI', or be @yearly, @monthly, @weekly, @daily or "
+    "@hourly; `timeZone` has the zone"
 )
 ZONE_MESSAGE = "must be the IANA name of a time zone, such as Europe/Berlin or Etc/UTC"
 MEMORY_MESSAGE = "must be a quantity of whole mebibytes, such as 512Mi or 2Gi"
 CORES_MESSAGE = "must be a quantity of CPUs from 1m to 1024, such as 2 or 500m"
 
 _IN_MEBIBYTES = f"(quantity(self).asApproximateFloat() / {MEBIBYTE}.0)"
-# What people write by habit is near: 512m and 2g are Spark's notation, 2G is no whole number of mebibytes. Kubernetes
-# estimates what an expression costs, so it calls nothing whose result might be of any length.
+# What people write by habit is near: 512m and 2g are Spark's notation, 2G is no whole number of mebibytes.
+# Kubernetes estimates what an expression costs, so it calls nothing whose result might be of any length.
 _ANOTHER_SIZE = (
     "self.matches('^[0-9]+[mg]$') "
     "? self + ' is Spark\\'s notation; the quantity is ' + self.substring(0, size(self) - 1) "
@@ -155,7 +159,8 @@ Memory = Annotated[
         json_schema_extra={
             "x-kubernetes-validations": [
                 {
-                    "rule": f"isQuantity(self) && {_IN_MEBIBYTES} >= 1.0 && {_IN_MEBIBYTES} <= {MEBIBYTE}.0 && "
+                    "rule": f"isQuantity(self) && {_IN_MEBIBYTES} >= 1.0 && "
+                    f"{_IN_MEBIBYTES} <= {MEBIBYTE}.0 && "
                     f"double(int({_IN_MEBIBYTES})) == {_IN_MEBIBYTES}",
                     "message": MEMORY_MESSAGE,
                     "messageExpression": _ANOTHER_SIZE,
@@ -201,7 +206,8 @@ TimeZone = Annotated[
         max_length=64,
         json_schema_extra=cel(
             (
-                f"self != 'Local' && self.matches('^{ZONE}$') && timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",
+                f"self != 'Local' && self.matches('^{ZONE}$') && "
+                "timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",
                 ZONE_MESSAGE,
             )
         ),

@@ -55,8 +55,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         "--lease",
         metavar="NAME",
         default="streamjob",
-        help="the Lease that all replicas share, in the pod's own namespace, else in the first that is served; "
-        "whoever holds it acts (default: %(default)s)",
+        help="the Lease that all replicas share, in the pod's own namespace, else in the first that is "
+        "served; whoever holds it acts (default: %(default)s)",
     )
     parser.add_argument(
         "--log-format",

@@ -90,7 +90,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--allow-non-restored-state",
         action="store_true",
-        help="with --local: the script need not start every query of the checkpoint; the state of missing queries is lost",
+        help="with --local: the script need not start every query of the checkpoint; the state of missing "
+        "queries is lost",
     )
     p.add_argument("script", nargs="?", help="the PySpark script to run; required with --local")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")

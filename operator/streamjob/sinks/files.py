@@ -79,8 +79,8 @@ class FileSink(TransactionalSink):
             return
         if prepared is None:
             raise TransactionLost(
-                f"transaction {transaction} of {self.folder} is neither pre-committed nor committed: somebody has "
-                "deleted its note in _transactions",
+                f"transaction {transaction} of {self.folder} is neither pre-committed nor committed: "
+                "somebody has deleted its note in _transactions",
                 remedy="Put the folder back as it was, or restore an earlier savepoint into another folder",
             )
         for path, *_ in prepared.found:
@@ -104,7 +104,7 @@ class FileSink(TransactionalSink):
         written = bool(self._names(f"_batches/{owner}"))
         return written or self._notes.committed(owner) >= 0 or bool(self._notes.pending(owner))
 
-    # --- the folder -------------------------------------------------------------------------------------------
+    # --- the folder -----------------------------------------------------------------------------------------
 
     @property
     def _files(self) -> HadoopFiles:

@@ -1,6 +1,6 @@
 """The files in which a FileSink records its transactions.
 
-    FOLDER/_transactions/ID.pending     pre-committed: the newest entry that the log had, then a line for each file
+    FOLDER/_transactions/ID.pending     pre-committed: the newest entry that the log had, a line for each file
     FOLDER/_transactions/ID.done        the newest transaction that its owner has committed
 
 The second is written before the first is deleted. So a transaction that has neither is not pre-committed, or

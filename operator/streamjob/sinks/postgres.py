@@ -31,7 +31,8 @@ Run = Callable[..., Rows]
 
 
 class PostgresSink(TransactionalSink):
-    """`frame.writeStream.foreachBatch(PostgresSink(url, "orders", user="shop", password=os.environ["PGPASSWORD"]))`
+    """`frame.writeStream.foreachBatch(PostgresSink(url, "orders", user="shop",
+    password=os.environ["PGPASSWORD"]))`
 
     The server needs `max_prepared_transactions` above 0, and the Spark driver needs `org.postgresql.Driver`
     on its class path. The frame's columns are matched with the table's by name.
@@ -100,9 +101,10 @@ class PostgresSink(TransactionalSink):
                 run(f"COMMIT PREPARED '{transaction}'")
             elif self._committed(run, transaction.owner) < transaction.batch:
                 raise TransactionLost(
-                    f"transaction {transaction} of {self._table} is neither prepared nor committed: somebody has rolled "
-                    "it back",
-                    remedy="Restore an earlier savepoint, or write its rows by hand and give the job a new name",
+                    f"transaction {transaction} of {self._table} is neither prepared nor committed: somebody "
+                    "has rolled it back",
+                    remedy="Restore an earlier savepoint, or write its rows by hand and give the job a new "
+                    "name",
                 )
             if self._exists(run, self._commits):  # not if it was prepared for another table
                 older = "owner = ? AND batch < ?"
@@ -119,7 +121,7 @@ class PostgresSink(TransactionalSink):
             written = self._exists(run, self._rows) and run(waiting, owner)
             return bool(written) or self._committed(run, owner) >= 0
 
-    # --- SQL --------------------------------------------------------------------------------------------------
+    # --- SQL ------------------------------------------------------------------------------------------------
 
     def _prepared(self, run: Run) -> list[Transaction]:
         rows = run("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
@@ -178,7 +180,10 @@ class PostgresSink(TransactionalSink):
         return bool(run("SELECT 1 WHERE to_regclass(?) IS NOT NULL", table))
 
     def _columns(self, run: Run) -> list[str]:
-        query = "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped"
+        query = (
+            "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0 AND NOT "
+            "attisdropped"
+        )
         return [str(name) for (name,) in run(query, self._rows) if name not in (OWNER, BATCH, ROW)]
 
     @contextmanager

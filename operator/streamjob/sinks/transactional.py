@@ -1,8 +1,9 @@
-"""The two-phase commit of a sink, as the runtime calls it (FLIP-147, "final checkpoint"; Flink's TwoPhaseCommitSinkFunction).
+"""The two-phase commit of a sink, as the runtime calls it (FLIP-147, "final checkpoint"; Flink's
+TwoPhaseCommitSinkFunction).
 
     recover(owner, batch)           before the query starts
     begin(batch), write(frame, …)   in each micro-batch: the rows become durable, and no reader sees them
-    pre_commit(transaction)         at a checkpoint: its batches become a transaction, whose commit cannot fail
+    pre_commit(transaction)         at a checkpoint: its batches become a transaction that cannot fail
     commit(transaction)             the checkpoint has completed: all its rows become visible at once
     abort(transaction)              no completed checkpoint has it: its batches wait for another transaction
 

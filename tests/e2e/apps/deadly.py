@@ -1,5 +1,6 @@
-"""apps/two.py with a driver that dies: each that starts takes the first line of OUTPUT-deaths, and dies at the point that it
-names (see killer.py). An empty line, or none, is a driver that lives."""
+"""apps/two.py with a driver that dies: each that starts takes the first line of OUTPUT-deaths, and dies at
+the point that it names (see killer.py). An empty line, or none, is a driver that lives.
+"""
 
 import os
 import sys

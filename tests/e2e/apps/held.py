@@ -1,6 +1,11 @@
-"""apps/sums.py, which can be held up at two places. It is held while a file is there, and makes another one when it is.
+"""apps/sums.py, which can be held up at two places.
 
-held.py OUTPUT HOLD     HOLD.rows: each row of the output waits, and so does the batch. HOLD.finish: so does the query's finish()
+It is held while a file is there, and makes another one when it is.
+
+held.py OUTPUT HOLD
+
+While HOLD.rows is there, each row of the output waits, and so does the batch. While HOLD.finish is there, so
+does the query's finish().
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""What a job left on storage, as JSON: its sink's rows, its offsets, its savepoints. Runs without Spark in a pod.
+"""What a job left on storage, as JSON: its sink's rows, its offsets, its savepoints.
+
+Runs without Spark in a pod.
 
 look.py JOB     looks for /data/out/JOB, /data/checkpoints/*-JOB-*, /data/savepoints/*-JOB-*
 """

@@ -1,6 +1,9 @@
-"""Sums of the numbers 0, 1, 2, … in windows of event time. How many numbers were read says what the output must be.
+"""Sums of the numbers 0, 1, 2, … in windows of event time.
 
-sums.py OUTPUT [PAUSE] [HOLD]      PAUSE: seconds that every row of the output takes; HOLD: it waits while this file is there
+How many numbers were read says what the output must be.
+
+sums.py OUTPUT [PAUSE] [HOLD]      PAUSE: seconds that every row of the output takes
+                                   HOLD: it waits while this file is there
 """
 
 import sys

@@ -1,5 +1,6 @@
-"""apps/sums.py in two stages: copy writes the numbers to files, two shards of sums read them from there, a part of the keys each,
-and write to a transactional sink."""
+"""apps/sums.py in two stages: copy writes the numbers to files, two shards of sums read them from there, a
+part of the keys each, and write to a transactional sink.
+"""
 
 import sys
 from collections.abc import Callable

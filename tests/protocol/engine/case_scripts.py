@@ -1,17 +1,19 @@
-"""The named life-cycle cases: short scripts in cases/*.txt, each of them what happens and what must come of it.
+"""The named life-cycle cases: short scripts in cases/*.txt, each of them what happens and what must come of
+it.
 
     row 4: what happens, in words
       start A
-      start B < A               its upstream; also: commits=no, own=yes (it has sources of its own besides), drained=yes
+      start B < A               its upstream; also: commits=no, own=yes (it has other sources), drained=yes
       edge B < A                declared when B runs
-      end A                     its input ends, and all that is asked of A is done until its data has ended
+      end A                     its input ends, and its effects are carried out until its data has ended
       boundary B 7 => FireMaxWatermark B
-      do Finish B => -          carry out an effect that was asked for; `=>`: exactly these effects come back, `-` is none
-      run                       carry out all that is asked for; `run until Close`: up to the first of these
+      do Finish B => -          carry out an effect; `=>`: exactly these effects come back, `-` is none
+      run                       carry out all effects; `run until Close`: up to the first of these
       states A=Closed B=Running
 
-The script has ended, unless a case begins with `script-runs`. All words are in `Script`. Effects are written `Name task number`,
-`StoreCheckpoint 3 [A B]` (what is flagged as finished) and `AbortCheckpoint 3 /part of the reason/`.
+The script has ended, unless a case begins with `script-runs`. All words are in `Script`. Effects are written
+`Name task number`, `StoreCheckpoint 3 [A B]` (what is flagged as finished) and `AbortCheckpoint 3 /part of
+the reason/`.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ class Script:
         assert text.strip("/") in e.value.message
         assert e.value.remedy, "an error says what to do"
 
-    # --- before it starts -------------------------------------------------------------------------------------
+    # --- before it starts -----------------------------------------------------------------------------------
 
     def do_settings(self, *pairs: str) -> None:
         values = {k: float(v) for k, _, v in (p.partition("=") for p in pairs)}
@@ -135,7 +137,7 @@ class Script:
     def do_number(self, number: str) -> None:
         self.fields["next_checkpoint"] = int(number)
 
-    # --- events -----------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------
 
     def do_shards(self, uid: str, parallelism: str) -> list[Any]:
         return self.driver.tell("stage_expected", uid, int(parallelism))
@@ -184,7 +186,7 @@ class Script:
     def do_timer(self, timer: str, number: str) -> list[Any]:
         return self.driver.tell("timer_fired", Timer(timer), int(number))
 
-    # --- what the driver does ---------------------------------------------------------------------------------
+    # --- what the driver does -------------------------------------------------------------------------------
 
     def do_do(self, kind: str, task: str | None = None, number: str | None = None) -> list[Any]:
         if task is not None and task.isdigit():
@@ -206,7 +208,7 @@ class Script:
         effect = next(e for e in self.driver.todo if type(e).__name__ == kind)
         self.driver.todo.remove(effect)
 
-    # --- what is true now -------------------------------------------------------------------------------------
+    # --- what is true now -----------------------------------------------------------------------------------
 
     def do_states(self, *pairs: str) -> None:
         found = {n: s for n, s in self.driver.states().items() if n in dict(p.split("=") for p in pairs)}

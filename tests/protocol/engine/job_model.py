@@ -1,12 +1,14 @@
-"""A job with data in it: tasks that make, take and forward items, sinks with transactions, storage and an index that survive.
+"""A job with data in it: tasks that make, take and forward items, sinks with transactions, storage and an
+index that survive.
 
-It carries the effects out truthfully, each task's in order, and notes what has to be answered. Own sources make numbered items;
-what comes from upstream is taken by the tasks whose share it is and forwarded, so that no two items are ever equal; a task
-that is flushed adds one more. V1 is then: what the sinks have committed is what was made, each item once.
+It carries the effects out truthfully, each task's in order, and notes what has to be answered. Own sources
+make numbered items; what comes from upstream is taken by the tasks whose share it is and forwarded, so that
+no two items are ever equal; a task that is flushed adds one more. V1 is then: what the sinks have committed
+is what was made, each item once.
 
-A crash takes what was in memory. Batches that were committed stay, as with Spark: a task goes on behind its last one, the
-transactions of the newest record of the index are committed, and what others held belongs to the next one. Or the record is
-restored as a savepoint is, somewhere else: everything is cut back to it.
+A crash takes what was in memory. Batches that were committed stay, as with Spark: a task goes on behind its
+last one, the transactions of the newest record of the index are committed, and what others held belongs to
+the next one. Or the record is restored as a savepoint is, somewhere else: everything is cut back to it.
 """
 
 from __future__ import annotations
@@ -136,10 +138,12 @@ class World:
     def newest(self) -> CheckpointRecord | None:
         return self.index[max(self.index)][0] if self.index else None
 
-    # --- data -------------------------------------------------------------------------------------------------
+    # --- data -----------------------------------------------------------------------------------------------
 
     def start(self, task: str, random: Random, *, reads: bool) -> None:
-        """:param reads: False for one that starts when the job is asked to end, or that an earlier epoch has drained."""
+        """:param reads: False for one that starts when the job is asked to end, or that an earlier epoch has
+        drained.
+        """
         shape, actor = self.shapes[parse_task_id(task)[0]], self.actors[task]
         self.epoch.add(task)
         actor.running, actor.stopped, actor.left, actor.until = reads, False, None, None
@@ -189,10 +193,12 @@ class World:
                 actor.put((*item, uid))
         actor.taken[source] = max(start, until)
 
-    # --- effects ----------------------------------------------------------------------------------------------
+    # --- effects --------------------------------------------------------------------------------------------
 
     def carry_out(self, effect: Any, *, cut_short: bool = False) -> tuple[Any, ...] | None:
-        """Do it; the event that answers. :param cut_short: a catch-up that has been told to stop where it is."""
+        """Do it; the event that answers. :param cut_short: a catch-up that has been told
+        to stop where it is.
+        """
         if isinstance(effect, fx.CatchUp):
             return self._catch_up(effect, cut_short)
         act = getattr(self, "_" + type(effect).__name__.lower(), None)
@@ -308,7 +314,7 @@ class World:
     def _cancel(self, effect: fx.Cancel) -> None:
         self.actors[effect.task].running = False
 
-    # --- crash ------------------------------------------------------------------------------------------------
+    # --- crash ----------------------------------------------------------------------------------------------
 
     @property
     def restorable_elsewhere(self) -> bool:
@@ -349,10 +355,11 @@ class World:
                 graph.add_stage(uid, shape.parallelism, shape.upstream)
         return recovery.plan(graph, record, allow_non_restored_state=True) if record else None
 
-    # --- V1 ---------------------------------------------------------------------------------------------------
+    # --- V1 -------------------------------------------------------------------------------------------------
 
     def check_sinks(self, without: Iterable[str] = ()) -> None:
-        """Nothing lost, nothing twice: when the job has come to an end of which a completed checkpoint says so.
+        """Nothing lost, nothing twice: when the job has come to an end of which a completed checkpoint says
+        so.
 
         :param without: as in `plan`.
         """

@@ -1,9 +1,10 @@
-"""A random job: stages with data in them, a script that starts, stops and restarts them, people who ask for things, failures,
-crashes, and answers in any order, against the watcher (V2 to V4, V6, V8, the edges), the world (V1: every item once; what is
-restored is a consistent cut) and liveness: nobody waits in vain, and every job can be stopped and drained.
+"""A random job: stages with data in them, a script that starts, stops and restarts them, people who ask for
+things, failures, crashes, and answers in any order, against the watcher (V2 to V4, V6, V8, the edges), the
+world (V1: every item once; what is restored is a consistent cut) and liveness: nobody waits in vain, and
+every job can be stopped and drained.
 
-What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life (`many_jobs.py`), and a
-test that wants to choose for itself can (`graph_machine.py`).
+What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life
+(`many_jobs.py`), and a test that wants to choose for itself can (`graph_machine.py`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class RandomJob:
         if request is not None:
             self.request(request)
 
-    # --- events in, effects out -------------------------------------------------------------------------------
+    # --- events in, effects out -----------------------------------------------------------------------------
 
     def tell(self, event: str, *args: Any, **options: Any) -> None:
         wanted = self.c.handle(event_of(event, *args, **options))
@@ -123,7 +124,7 @@ class RandomJob:
         if event[0] in ("boundary_reached", "max_watermark_fired", "finished", "snapshot_taken"):
             self.told.append(event)
 
-    # --- the script -------------------------------------------------------------------------------------------
+    # --- the script -----------------------------------------------------------------------------------------
 
     @property
     def script_acts(self) -> bool:
@@ -224,7 +225,10 @@ class RandomJob:
         self.start(task)
 
     def script_waits(self) -> None:
-        """Without end, for a query that does not end by itself. Of a stage of which it has declared shards it has started all."""
+        """Without end, for a query that does not end by itself.
+
+        Of a stage of which it has declared shards it has started all.
+        """
         endless = [
             t for t in self.in_state("Running") if not self.world.shapes[parse_task_id(t)[0]].available
         ]
@@ -237,7 +241,9 @@ class RandomJob:
                 self.tell("script_blocked")
 
     def script_ends(self) -> None:
-        """One that ends before it has done all that it does has failed, and the driver with it: see `crash`."""
+        """One that ends before it has done all that it does has failed, and the driver
+        with it: see `crash`.
+        """
         if self.script_acts and not self.to_start and not self.undeclared and self.random.random() < 0.3:
             self.end_script()
 
@@ -273,7 +279,7 @@ class RandomJob:
     def in_state(self, *states: str) -> list[str]:
         return [t for t, s in self.c.tasks.items() if s.state.value in states]
 
-    # --- the driver's threads, the storage, the index ---------------------------------------------------------
+    # --- the driver's threads, the storage, the index -------------------------------------------------------
 
     def time_passes(self) -> None:
         """Data flows, effects are carried out, answers come, in any order."""
@@ -366,7 +372,7 @@ class RandomJob:
             timer = self.timers.pop(self.random.randrange(len(self.timers)))
             self.tell("timer_fired", timer.timer, timer.number)
 
-    # --- what people and clocks want --------------------------------------------------------------------------
+    # --- what people and clocks want ------------------------------------------------------------------------
 
     def due(self) -> None:
         self.tell("checkpoint_due")
@@ -386,7 +392,9 @@ class RandomJob:
         return self.c.request or self.announced
 
     def request(self, request: Any) -> None:
-        """It may come before the script has started its queries: then it is announced, and taken up when that is done."""
+        """It may come before the script has started its queries: then it is announced, and taken up when that
+        is done.
+        """
         if self.script_acts and self.to_start and self.random.random() < 0.5:
             self.announced = request
             self.tell("termination_announced")
@@ -402,7 +410,7 @@ class RandomJob:
         if self.random.random() < 0.05:
             self.tell("cancel_requested")
 
-    # --- failures ---------------------------------------------------------------------------------------------
+    # --- failures -------------------------------------------------------------------------------------------
 
     def fail(self) -> None:
         live = self.in_state("Running", "WaitingForFinalCheckpoint")
@@ -448,7 +456,7 @@ class RandomJob:
             self.over = True
         return self.over
 
-    # --- always, and in the end -------------------------------------------------------------------------------
+    # --- always, and in the end -----------------------------------------------------------------------------
 
     def act(self, action: str) -> None:
         if not self.over:
@@ -474,7 +482,9 @@ class RandomJob:
             self.world.check_sinks(self.refused)
 
     def wind_up(self, *, last: bool = False) -> None:
-        """The script does what it still has to, and ends; the job is stopped, drained, or left to end by itself."""
+        """The script does what it still has to, and ends; the job is stopped, drained, or left to end by
+        itself.
+        """
         request = DRAIN if last else self.random.choice([STOP, DRAIN, None])
         late = self.random.random() < 0.5
         if not late and request is not None and not self.asked:

@@ -1,4 +1,7 @@
-"""The finishing protocol by name. Each case takes the coordinator module, so that test_mutations can pass another."""
+"""The finishing protocol by name.
+
+Each case takes the coordinator module, so that test_mutations can pass another.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ STOPPING = [
 DRAINING = ["StopAtBoundary", "FireMaxWatermark", "Finish", *STOPPING[1:]]
 
 
-# --- one task: the three scenarios, in order (V4) ---------------------------------------------------------------
+# --- one task: the three scenarios, in order (V4) -----------------------------------------------------------
 
 
 def test_stop(module: ModuleType) -> None:
@@ -95,7 +98,7 @@ def test_steps_are_reported_in_order(module: ModuleType) -> None:
     assert list(dict.fromkeys(seen)) == list(TerminationStep)
 
 
-# --- the order cannot be broken from outside --------------------------------------------------------------------
+# --- the order cannot be broken from outside ----------------------------------------------------------------
 
 
 def test_finish_is_not_done_before_the_max_watermark(module: ModuleType) -> None:
@@ -161,7 +164,7 @@ def test_no_max_watermark_on_a_stop_even_if_one_is_reported(module: ModuleType) 
     assert d.kinds("a") == STOPPING
 
 
-# --- checkpoints ------------------------------------------------------------------------------------------------
+# --- checkpoints --------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_durable_cannot_complete(module: ModuleType) -> None:
@@ -266,7 +269,7 @@ def test_retry_takes_no_second_final_checkpoint(module: ModuleType) -> None:
         assert d.tell("retry_due") == []
 
 
-# --- requests ---------------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------
 
 
 def test_same_request_twice(module: ModuleType) -> None:

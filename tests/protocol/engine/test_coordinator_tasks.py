@@ -29,7 +29,7 @@ STOPPING = [
 DRAINING = ["StopAtBoundary", "FireMaxWatermark", "Finish", *STOPPING[1:]]
 
 
-# --- several tasks (V3) -----------------------------------------------------------------------------------------
+# --- several tasks (V3) -------------------------------------------------------------------------------------
 
 
 def test_the_final_checkpoint_is_one_for_all_and_comes_when_all_have_ended(module: ModuleType) -> None:
@@ -127,7 +127,7 @@ def test_a_query_that_the_script_stopped_may_be_started_again(module: ModuleType
     assert StoreCheckpoint(1, frozenset("ab")) in d.log
 
 
-# --- failures ---------------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------
 
 
 def test_what_a_failed_task_had_on_its_way_changes_nothing(module: ModuleType) -> None:

@@ -1,4 +1,7 @@
-"""Random jobs: some lives that are the same each time, and some that Hypothesis looks for. `plans` runs many more."""
+"""Random jobs: some lives that are the same each time, and some that Hypothesis looks for.
+
+`plans` runs many more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The work for an event does not grow with the number of tasks: counted in calls, so that no clock can make it fail."""
+"""The work for an event does not grow with the number of tasks: counted in calls, so that no clock can make
+it fail.
+"""
 
 from __future__ import annotations
 

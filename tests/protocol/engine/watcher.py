@@ -1,6 +1,7 @@
-"""What a watcher of a job may demand, told from the outside: it sees events and effects, knows the edges that were declared and
-whether the script goes on, and nothing of the engine. It raises AssertionError at the first effect that breaks V2, V3, V4, V6 or
-V8, or the order along the edges; and, when nothing is left to happen, where somebody still waits.
+"""What a watcher of a job may demand, told from the outside: it sees events and effects, knows the edges that
+were declared and whether the script goes on, and nothing of the engine. It raises AssertionError at the first
+effect that breaks V2, V3, V4, V6 or V8, or the order along the edges; and, when nothing is left to happen,
+where somebody still waits.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 
 @dataclass(eq=False)
 class Run:
-    """One run of a query, or the one of the driver's own that flushes it. `why`: None, "stop" or "drain", for as long as its end
-    has not begun None.
+    """One run of a query, or the one of the driver's own that flushes it.
 
-    :param own: it reads sources of its own; `own_over`: they have ended; `rest`: and what they hold is still to be processed.
+    `why`: None, "stop" or "drain", for as long as its end has not begun None.
+
+    :param own: it reads sources of its own; `own_over`: they have ended; `rest`: and what they hold is still
+        to be processed.
     :param exhausted: it has ended by itself, and had taken all there was.
     :param late: what has started upstream of it since a drain has flushed it. It is flagged all the same.
     """
@@ -54,8 +57,9 @@ class Run:
 
 @dataclass
 class Seen:
-    """One checkpoint: when it was triggered, which runs there were, who had ended, failed or finished, of whom an epoch can begin
-    with that (`restorable`), and what became of it."""
+    """One checkpoint: when it was triggered, which runs there were, who had ended, failed or finished, of
+    whom an epoch can begin with that (`restorable`), and what became of it.
+    """
 
     at: int
     runs: dict[str, Run]
@@ -113,11 +117,12 @@ class Watcher:
             name = type(effect).__name__
             if number is not None and number not in self.seen and "Timer" not in name:
                 if name == "AbortCheckpoint":
-                    continue  # every root was being flushed when it was triggered, so nobody has heard of it before
+                    # every root was being flushed when it was triggered, so nobody has heard of it before
+                    continue
                 self._triggered(number)
             getattr(self, "_" + name.lower())(event, args, effect)
 
-    # --- events -----------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------
 
     def _take_task_started(
         self,
@@ -296,7 +301,7 @@ class Watcher:
         if seen and seen.durable and not seen.disowned:
             self._complete(seen)
 
-    # --- what follows from the edges --------------------------------------------------------------------------
+    # --- what follows from the edges ------------------------------------------------------------------------
 
     def _of(self, stage: str) -> list[Run]:
         return [r for r in self.runs.values() if r.stage == stage]
@@ -311,12 +316,16 @@ class Watcher:
         return self.request == "drain" or (self.request is None and self.script_ended)
 
     def _behind_stopped(self, stage: str) -> bool:
-        """Upstream of it is something that the script has stopped, and more may come of it in another epoch."""
+        """Upstream of it is something that the script has stopped, and more may come of
+        it in another epoch.
+        """
         runs = self.before(stage).values()
         return any(r.paused and (not r.exhausted or self._behind_stopped(r.stage)) for r in runs)
 
     def _awaits_flush(self, run: Run) -> bool:
-        """It is exhausted, nothing follows of it, and nothing keeps it from being flushed in the end, or that is still open."""
+        """It is exhausted, nothing follows of it, and nothing keeps it from being flushed in the end, or that
+        is still open.
+        """
         if not (run.paused and run.exhausted and self._no_run_follows()):
             return False
         ends = self.request == "drain" or not self._behind_stopped(run.stage)
@@ -334,7 +343,9 @@ class Watcher:
         return self.request is None and not self.script_ended and any(r.paused for r in runs)
 
     def runs_on_above(self, stage: str) -> bool:
-        """Upstream of it is something that goes on by itself, or that the script has to do something about."""
+        """Upstream of it is something that goes on by itself, or that the script has to
+        do something about.
+        """
         if self._yet_to_start(stage):
             return True
         if not self.before(stage):
@@ -359,7 +370,10 @@ class Watcher:
         return [r for r in self.after(stage) if r.why == "drain" and not r.drained_before and not r.failed]
 
     def _finished_now(self) -> frozenset[str]:
-        """What has finished, and all that is upstream of it. Of what is behind something that has not, nobody could go on."""
+        """What has finished, and all that is upstream of it.
+
+        Of what is behind something that has not, nobody could go on.
+        """
         done = {t for t, r in self.runs.items() if r.finished}
         while True:
             kept = {t for t in done if t in self.flags or self._restorable(t, done)}
@@ -388,7 +402,7 @@ class Watcher:
             return True
         return seen.stored and seen.request_id == "r1" and seen.at >= self.requested_at
 
-    # --- effects: ends ----------------------------------------------------------------------------------------
+    # --- effects: ends --------------------------------------------------------------------------------------
 
     def _step(self, task: str, name: str) -> Run:
         """V4 and V8: in order, once, only what the scenario has."""
@@ -479,7 +493,7 @@ class Watcher:
         else:
             assert run.has_final_checkpoint, "V2: no completed checkpoint has its end"
 
-    # --- effects: checkpoints ---------------------------------------------------------------------------------
+    # --- effects: checkpoints -------------------------------------------------------------------------------
 
     def _snapshot(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         seen, run = self.seen[effect.number], self.runs[effect.task]
@@ -574,7 +588,7 @@ class Watcher:
     def _retrylater(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert event == "checkpoint_failed"
 
-    # --- when nothing is left to happen -----------------------------------------------------------------------
+    # --- when nothing is left to happen ---------------------------------------------------------------------
 
     def over(self) -> bool:
         """The job has come to its end."""
@@ -584,7 +598,9 @@ class Watcher:
         return self.ended if self.fresh else self.script_ended
 
     def nobody_waits_in_vain(self, terminated: bool) -> None:
-        """Everything that was asked for has been carried out, and every answer and every notification has come."""
+        """Everything that was asked for has been carried out, and every answer and every notification has
+        come.
+        """
         runs = self.runs
         if not runs or self.canceled:
             return

@@ -119,7 +119,9 @@ values: st.SearchStrategy[Any] = st.sampled_from(
 
 @st.composite
 def edited(draw: st.DrawFn, text: str) -> str:
-    """A JSON document in which one value, anywhere, has become another, or a field was added or taken away."""
+    """A JSON document in which one value, anywhere, has become another, or a field was
+    added or taken away.
+    """
     document = json.loads(text)
     places: list[tuple[Any, Any]] = []
 

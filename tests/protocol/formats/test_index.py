@@ -78,7 +78,9 @@ def test_other_stages_under_a_known_number_are_refused() -> None:
 
 
 def test_a_report_without_stages_is_the_same_checkpoint() -> None:
-    """A final report is cut to 4 KiB; the controller may have taken the whole record before, or take it after."""
+    """A final report is cut to 4 KiB; the controller may have taken the whole record before, or take it
+    after.
+    """
     full, bare = record(3), record(3, stages=0)
     known = index.add(GOOD, full)
     assert index.add(known, bare) is known
@@ -116,7 +118,9 @@ def test_the_bound_is_below_what_a_config_map_holds() -> None:
 
 
 def test_i1_hundreds_of_checkpoints_of_hundreds_of_operators() -> None:
-    """It fills up, and goes on: each new checkpoint is in it, whole, and every savepoint for which there is room."""
+    """It fills up, and goes on: each new checkpoint is in it, whole, and every savepoint for which there is
+    room.
+    """
     full = index.empty("uid")
     for n in range(1, 13):
         full = index.add(full, record(n, stages=400, savepoint=f"file:/sp/{n}" if n % 5 == 0 else None))
@@ -213,7 +217,9 @@ class TestDeletedSavepoints:
         assert json.loads(index.dumps(index.retire(self.FULL, ["file:/sp/1"])))["version"] == 3
 
     def test_savepoints_outlive_checkpoints_where_there_is_no_room(self) -> None:
-        """A job with a checkpoint a minute and a savepoint a night: its savepoints can still be found, and retired."""
+        """A job with a checkpoint a minute and a savepoint a night: its savepoints can still be found, and
+        retired.
+        """
         nights = [record(n, savepoint=f"file:/sp/{n}") for n in (1, 150, 300)]
         others = [record(n, savepoint=None) for n in range(1, 400) if n not in (1, 150, 300)]
         full = filled(sorted([*nights, *others], key=lambda r: r.checkpoint))

@@ -1,4 +1,6 @@
-"""Splits of a source as list state: Kafka's offsets and the file source's log become entries, and entries what a source reads."""
+"""Splits of a source as list state: Kafka's offsets and the file source's log become entries, and entries
+what a source reads.
+"""
 
 from __future__ import annotations
 

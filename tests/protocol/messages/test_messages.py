@@ -130,7 +130,7 @@ def test_a_command_has_its_own_limit() -> None:
     assert "at most 65536" in refused(lambda d: codec.loads(Completed, d, limit=REQUEST_LIMIT), body)
 
 
-# --- the final report -------------------------------------------------------------------------------------------
+# --- the final report ---------------------------------------------------------------------------------------
 
 
 @given(statuses)

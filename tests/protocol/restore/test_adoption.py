@@ -1,4 +1,6 @@
-"""Row 8: version 1, a bare Structured Streaming checkpoint directory, is read as a record or refused as it is."""
+"""Row 8: version 1, a bare Structured Streaming checkpoint directory, is read as a record or refused as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +54,34 @@ def test_adopted(change: dict[str, Any], batch: int | None) -> None:
 
 
 REFUSED = [
-    pytest.param({"offsets": (42, 43, 44)}, "BatchNotCommitted", "last 2 batches", id="row8-two batches half done"),
+    pytest.param(
+        {"offsets": (42, 43, 44)}, "BatchNotCommitted", "last 2 batches", id="row8-two batches half done"
+    ),
     pytest.param({"commits": ()}, "BatchNotCommitted", "batches up to 42", id="row8-no batch committed"),
-    pytest.param({"commits": (42, 43)}, "MalformedDocument", "batch 43", id="row8-a committed batch without offsets"),
+    pytest.param(
+        {"commits": (42, 43)}, "MalformedDocument", "batch 43", id="row8-a committed batch without offsets"
+    ),
     pytest.param({"offsets": ()}, "MalformedDocument", "offsets are missing", id="row8-no offsets"),
     pytest.param({"offsets": (-1,)}, "MalformedDocument", "negative", id="row8-a negative batch"),
     pytest.param({"metadata": None}, "MalformedDocument", "no file 'metadata'", id="row8-no metadata"),
     pytest.param({"metadata": b"{}"}, "MalformedDocument", "no query id", id="row8-metadata without an id"),
-    pytest.param({"metadata": b'{"id": 3}'}, "MalformedDocument", "no query id", id="row8-an id that is a number"),
-    pytest.param({"metadata": b'{"id": "x"}'}, "MalformedDocument", "no query id", id="row8-an id that is no UUID"),
+    pytest.param(
+        {"metadata": b'{"id": 3}'}, "MalformedDocument", "no query id", id="row8-an id that is a number"
+    ),
+    pytest.param(
+        {"metadata": b'{"id": "x"}'}, "MalformedDocument", "no query id", id="row8-an id that is no UUID"
+    ),
     pytest.param({"metadata": b"["}, "MalformedDocument", "not JSON", id="row8-metadata cut off"),
-    pytest.param({"metadata": b" " * 70000}, "MalformedDocument", "at most", id="row8-metadata of another kind of file"),
-    pytest.param({"log_versions": (1, 3)}, "UnknownFormatVersion", "log version 3", id="row8-logs of a newer Spark"),
-    pytest.param({"uid": ".."}, "MalformedDocument", "stay inside", id="row8-a name that leads out of a savepoint"),
-]  # fmt: skip
+    pytest.param(
+        {"metadata": b" " * 70000}, "MalformedDocument", "at most", id="row8-metadata of another kind of file"
+    ),
+    pytest.param(
+        {"log_versions": (1, 3)}, "UnknownFormatVersion", "log version 3", id="row8-logs of a newer Spark"
+    ),
+    pytest.param(
+        {"uid": ".."}, "MalformedDocument", "stay inside", id="row8-a name that leads out of a savepoint"
+    ),
+]
 
 
 @pytest.mark.parametrize(("change", "reason", "text"), REFUSED)

@@ -160,7 +160,9 @@ class Transactions:
 
 
 def ended_run(loop: Loop) -> Run:
-    """Its script has ended, its input too; its final checkpoint is about to be in the index, and its sink has to commit."""
+    """Its script has ended, its input too; its final checkpoint is about to be in the index, and its sink has
+    to commit.
+    """
     run = start(loop)
     run.transactions = Transactions()  # type: ignore[assignment]
     loop.work.checkpoints._write = lambda effect: periodic(effect.number)  # type: ignore[method-assign]
@@ -222,7 +224,9 @@ def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:
 def test_a_snapshot_reads_the_graph_while_no_query_can_start(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query that starts changes the graph: the walk over it would end with an error, and the job with it."""
+    """A query that starts changes the graph: the walk over it would end with an error,
+    and the job with it.
+    """
     run = start(loop)
     held: list[bool] = []
 
@@ -241,7 +245,9 @@ def test_a_snapshot_reads_the_graph_while_no_query_can_start(
 def test_what_nobody_reports_is_checked_again_after_an_error(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Storage that does not answer for a moment must not end the thread: an early request would wait for ever."""
+    """Storage that does not answer for a moment must not end the thread: an early request would wait for
+    ever.
+    """
     monkeypatch.setattr("streamjob.runtime.driver.event_loop.SAMPLE_SECONDS", 0.01)
     sampled = iter([StorageError("file:/checkpoints", "list", "it does not answer"), None])
     again = threading.Event()

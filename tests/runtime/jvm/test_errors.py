@@ -6,7 +6,8 @@ import pytest
 
 from streamjob.runtime.jvm.errors import LONGEST, first_line, one_line
 
-UDF = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Task 0 in stage 3.0 failed 1 times: \
+UDF = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Task 0 in stage 3.0 failed \
+1 times: \
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/app/orders.py", line 31, in <lambda>
     slow = udf(lambda v: 1 // 0)

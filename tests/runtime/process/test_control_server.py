@@ -251,7 +251,9 @@ def test_the_token_is_compared_in_constant_time_and_by_nothing_else(
 
 
 def test_a_replayed_request_is_one_request(client: Client, recorder: Recorder) -> None:
-    """What was recorded of an earlier attempt is refused by its epoch; of this one it says nothing new (V8: the coordinator)."""
+    """What was recorded of an earlier attempt is refused by its epoch; of this one it says nothing new (V8:
+    the coordinator).
+    """
     for _ in range(3):
         assert client.call("PUT", "/v1/termination", REQUEST)[0] == 202
     assert {r.request_id for r in recorder.requests} == {"stop-1"}
@@ -377,7 +379,10 @@ def test_clients_that_stall_in_the_handshake_hold_up_nobody(patient: None, clien
 
 
 def test_strangers_do_not_keep_the_controller_out(patient: None, client: Client) -> None:
-    """Where no NetworkPolicy is enforced, any pod may connect. As many as are allowed, each replaced when it is hung up on."""
+    """Where no NetworkPolicy is enforced, any pod may connect.
+
+    As many as are allowed, each replaced when it is hung up on.
+    """
     stalled = deque(socket.create_connection(("127.0.0.1", client.port)) for _ in range(MAX_CONNECTIONS))
     over = threading.Event()
 

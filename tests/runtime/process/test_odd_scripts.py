@@ -1,5 +1,6 @@
-"""Scripts without Spark that do what only some do: forks (which have Python's own signals and way out, and are no driver), links,
-hooks, streams that they close or replace."""
+"""Scripts without Spark that do what only some do: forks (which have Python's own signals and way out, and
+are no driver), links, hooks, streams that they close or replace.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def run(*command: str, home: Path, **variables: str) -> tuple[int, list[str], st
         timeout=300,
         check=False,
     )
-    # Ours is one write; where the output is not buffered (PYTHONUNBUFFERED), Python writes the end of a line by itself.
+    # Ours is one write; where the output is not buffered (PYTHONUNBUFFERED), Python writes the end of a line
+    # by itself.
     theirs = re.sub(r"streamjob: .*\n", "", done.stdout)
     return done.returncode, theirs.splitlines(), done.stderr
 
@@ -139,7 +141,10 @@ sys.exit(2)
 def test_modules_are_looked_up_where_python_looks_them_up(
     tmp_path: Path, python: tuple[str, ...], own: str
 ) -> None:
-    """`python -m` puts the working directory first, `python jobs/app.py` puts jobs there. PYTHONPATH stays."""
+    """`python -m` puts the working directory first, `python jobs/app.py` puts jobs there.
+
+    PYTHONPATH stays.
+    """
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/app.py").write_text(PATHS)
     path = os.pathsep.join([str(tmp_path / own), SOURCE])

@@ -65,7 +65,8 @@ def test_more_signals_change_nothing() -> None:
     assert run("seen.wait()", signals=3) == (0, "saved\n")
 
 
-# What the module takes for the time, so that two signals are as far apart as the test says, however slow the machine is.
+# What the module takes for the time, so that two signals are as far apart as the test says, however slow the
+# machine is.
 CLOCK = """
 import time
 from types import SimpleNamespace
@@ -94,7 +95,10 @@ def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> 
 @pytest.mark.parametrize("handler", ["lambda *_: theirs.set()", "signal.SIG_DFL", "signal.SIG_IGN"])
 def test_whatever_handler_the_script_installs_ours_runs_and_so_does_it(handler: str) -> None:
     """Statement 15 of what a script is owed."""
-    install = f"wanted = {handler}; signal.signal(signal.SIGTERM, wanted); assert signal.getsignal(signal.SIGTERM) is wanted"
+    install = (
+        f"wanted = {handler}; signal.signal(signal.SIGTERM, wanted); assert signal.getsignal(signal.SIGTERM) "
+        "is wanted"
+    )
     waits = "seen.wait(); theirs.wait()" if "theirs" in handler else "seen.wait()"
     assert run(waits, before=install) == (0, "saved\n")
 

@@ -1,4 +1,6 @@
-"""Driver-side state and its batches: kept exactly with those that are committed, whatever an attempt has left behind."""
+"""Driver-side state and its batches: kept exactly with those that are committed, whatever an attempt has left
+behind.
+"""
 
 from __future__ import annotations
 

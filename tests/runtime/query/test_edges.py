@@ -113,7 +113,9 @@ def test_a_sink_below_a_source_feeds_it() -> None:
     ],
 )
 def test_what_no_other_query_writes(sinks: list[Channel], source: Channel, *, own: bool) -> None:
-    """A pattern, a further topic and a parent folder hold what nobody in the job writes: a reader of them has not ended."""
+    """A pattern, a further topic and a parent folder hold what nobody in the job writes: a reader of them has
+    not ended.
+    """
     reader = Ends((source,), files("file:/out"))
     assert reader.has_own_sources([Ends((), sink) for sink in sinks], 0) is own
     assert all(reader.read(Ends((), sink)) for sink in sinks if sink.brokers != {"k2:9092"}), (
@@ -158,7 +160,9 @@ def test_where_a_writer_writes() -> None:
 
 
 def test_neighbours_are_found_or_declared() -> None:
-    """`router` chooses the topic by a column, `loader` writes with foreachBatch: neither shows where it writes."""
+    """`router` chooses the topic by a column, `loader` writes with foreachBatch: neither shows where it
+    writes.
+    """
     router = Ends(
         (files("file:/in"),), sink_of(Written("kafka", {"kafka.bootstrap.servers": "k1:9092"}), str)
     )

@@ -1,4 +1,6 @@
-"""Which transactions of a sink are committed and which are aborted, over checkpoints, crashes and another parallelism."""
+"""Which transactions of a sink are committed and which are aborted, over checkpoints, crashes and another
+parallelism.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +169,10 @@ def test_the_owner_is_readable_short_and_of_one_job(place: Place) -> None:
 
 
 class Redistributed:
-    """A stage of three tasks that has two now, whose last checkpoint completed with three. Each task had come to batch 1."""
+    """A stage of three tasks that has two now, whose last checkpoint completed with three.
+
+    Each task had come to batch 1.
+    """
 
     def __init__(self, place: Place, home: Path) -> None:
         self.place, self.home = place, home
@@ -210,7 +215,9 @@ class Redistributed:
 
 
 def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(place: Place, tmp_path: Path) -> None:
-    """After a crash: the old tasks' positions are where the new ones begin, also behind the last checkpoint."""
+    """After a crash: the old tasks' positions are where the new ones begin, also behind
+    the last checkpoint.
+    """
     job = Redistributed(place, tmp_path)
     for index in (1, 0):
         job.begin(index, 1)
@@ -221,7 +228,9 @@ def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(place: P
 def test_r10_a_crash_before_the_first_checkpoint_of_another_parallelism_loses_nothing(
     place: Place, tmp_path: Path
 ) -> None:
-    """The new tasks have the owners of the old ones; what they have written since is not the old ones' to drop."""
+    """The new tasks have the owners of the old ones; what they have written since is not the old ones' to
+    drop.
+    """
     job = Redistributed(place, tmp_path)
     for index in (0, 1):
         new = job.begin(index, 1)

@@ -1,4 +1,6 @@
-"""A driver deletes what it is told to, of its own job's savepoints beside the run, and nothing else whatever it is told."""
+"""A driver deletes what it is told to, of its own job's savepoints beside the run, and nothing else whatever
+it is told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nothing is read through a link that lies in a checkpoint directory or a savepoint. No JVM: a disk is read without one."""
+"""Nothing is read through a link that lies in a checkpoint directory or a savepoint.
+
+No JVM: a disk is read without one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What belongs to a batch while the query runs on, and that a savepoint of it is whole whatever Spark does meanwhile."""
+"""What belongs to a batch while the query runs on, and that a savepoint of it is whole whatever Spark does
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -138,8 +140,10 @@ def test_a_batch_that_was_never_committed_is_no_cut(query: Query) -> None:
 
 
 def test_a_snapshot_that_appears_between_the_listings_is_left_out(query: Query, files: Busy) -> None:
-    """Its SST files may have come after they were listed, so it might not be whole. Nothing needs it: what it is made of is
-    there."""
+    """Its SST files may have come after they were listed, so it might not be whole.
+
+    Nothing needs it: what it is made of is there.
+    """
     seen: list[str] = []
 
     def upload(uri: str) -> None:
@@ -194,7 +198,9 @@ def test_a_check_that_raises_ends_it_before_the_manifest(query: Query) -> None:
 
 
 def test_it_is_written_anew_when_it_is_asked_for_again(query: Query) -> None:
-    """The driver died with the manifest written and nobody told: by now its number may be another checkpoint's."""
+    """The driver died with the manifest written and nobody told: by now its number may be another
+    checkpoint's.
+    """
     first = save(query, 2)
     query.batch()
     assert logs(save(query, 3)) - logs(first) == {"offsets/3", "commits/3"}

@@ -1,4 +1,6 @@
-"""Savepoints that share files: each is whole as long as it is there, whatever happens to the others and when."""
+"""Savepoints that share files: each is whole as long as it is there, whatever happens to
+the others and when.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def used(query: Query, name: str) -> set[str | None]:
 
 
 def test_s1_a_killed_savepoint_leaves_nothing_good_and_is_repeated(tmp_path: Path) -> None:
-    """At every operation: the one before stays whole, none is listed as good, the repeat succeeds and leaves no litter."""
+    """At every operation: the one before stays whole, none is listed as good, the repeat succeeds and leaves
+    no litter.
+    """
 
     def run(at: int) -> bool:
         query, files = two(tmp_path / str(at))
@@ -290,8 +294,11 @@ class DiesAtItsFirstCopy(LocalFiles):
 
 
 def test_an_attempt_whose_place_was_taken_completes_nothing(tmp_path: Path) -> None:
-    """The next epoch begins there, and dies. In the moment between its last look and its manifest the older attempt cannot see
-    that; what it leaves then is not listed as good, and not taken for a savepoint by the repeat."""
+    """The next epoch begins there, and dies.
+
+    In the moment between its last look and its manifest the older attempt cannot see that; what it leaves
+    then is not listed as good, and not taken for a savepoint by the repeat.
+    """
 
     seen: set[bool] = set()
 

@@ -1,4 +1,7 @@
-"""Copies by executors: when, in which portions, and what one of them does. `tests/spark/test_executors.py` has real ones."""
+"""Copies by executors: when, in which portions, and what one of them does.
+
+`tests/spark/test_executors.py` has real ones.
+"""
 
 from __future__ import annotations
 
@@ -128,6 +131,9 @@ def test_one_that_cannot_be_copied_holds_up_no_other(volume: Path) -> None:
 
 def test_what_an_executor_imports_is_small() -> None:
     """Each of its Pythons does, before the first byte."""
-    code = "import sys, streamjob.runtime.storage.executor_task; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+    code = (
+        "import sys, streamjob.runtime.storage.executor_task; sys.exit('pyspark' in sys.modules or 'py4j' in "
+        "sys.modules)"
+    )
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     assert subprocess.run([sys.executable, "-c", code], env=paths, check=False).returncode == 0

@@ -175,7 +175,9 @@ def test_the_folders_of_a_copy_are_made(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_new_file_is_durable_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest whose contents are on the disk and whose name is not would be no savepoint after the machine has lost power."""
+    """A manifest whose contents are on the disk and whose name is not would be no savepoint after the machine
+    has lost power.
+    """
     synced: list[tuple[str, bool]] = []
     fsync = os.fsync
 

@@ -1,5 +1,8 @@
-"""Copies by an S3 server: what is not surely the hash of the copy is not taken for it. `tests/spark/test_s3.py` has a real
-server, which tells the truth; here is one that need not, behind what S3A looks like from Python."""
+"""Copies by an S3 server: what is not surely the hash of the copy is not taken for it.
+
+`tests/spark/test_s3.py` has a real server, which tells the truth; here is one that need not, behind what S3A
+looks like from Python.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ HONEST = base64.b64encode(SHA256.digest()).decode()
 
 
 class Bucket:
-    """Looks like an S3AFileSystem, its builder, client and answers at once. `answer` is what it says of a copy."""
+    """Looks like an S3AFileSystem, its builder, client and answers at once.
+
+    `answer` is what it says of a copy.
+    """
 
     def __init__(self, answer: Callable[[], str | None] = lambda: HONEST) -> None:
         self.objects = {"a": CONTENT}

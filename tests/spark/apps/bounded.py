@@ -1,7 +1,9 @@
-"""Inputs whose end the script declares: windows over files until a marker is there, the ticks of a source of its own that says
-that it is done, and, given a broker, the rows of a topic up to certain offsets. Another query runs on.
+"""Inputs whose end the script declares: windows over files until a marker is there, the ticks of a source of
+its own that says that it is done, and, given a broker, the rows of a topic up to certain offsets. Another
+query runs on.
 
-Arguments: input folder, home, and the broker and the JSON of the topic's end."""
+Arguments: input folder, home, and the broker and the JSON of the topic's end.
+"""
 
 import json
 import sys
@@ -64,8 +66,8 @@ def main(source: str, home: str, broker: str = "", end: str = "{}") -> None:
     ticks = spark.readStream.format("ticks").load().writeStream.queryName("ticks")
     ticks = ticks.format("parquet").trigger(**often)
     started = ticks.start(f"{home}/ticks")
-    # Spark gives the process of a Python source ten seconds to come up: other queries would take its share of a busy machine, and
-    # on a very busy one the query has to be started again.
+    # Spark gives the process of a Python source ten seconds to come up: other queries would take its share of
+    # a busy machine, and on a very busy one the query has to be started again.
     while started.lastProgress is None:
         if not started.isActive:
             started = ticks.start(f"{home}/ticks")

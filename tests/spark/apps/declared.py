@@ -1,6 +1,8 @@
-"""Two queries whose edge Spark does not show: a foreachBatch function writes the files that the other one reads.
+"""Two queries whose edge Spark does not show: a foreachBatch function writes the files that the other one
+reads.
 
-The other one looks for them once an hour. Arguments: input folder, home, when the edge is declared: `before` or `after`.
+The other one looks for them once an hour. Arguments: input folder, home, when the edge is declared: `before`
+or `after`.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Savepoints copied by real executors: `local-cluster`, which has a JVM for each. Prints what came of it, a line of JSON each.
+"""Savepoints copied by real executors: `local-cluster`, which has a JVM for each.
+
+Prints what came of it, a line of JSON each.
 
 Arguments: a folder.
 """
@@ -82,7 +84,9 @@ def given_up(spark: SparkSession, home: Path) -> Any:
 
 
 def killed(spark: SparkSession, home: Path) -> Any:
-    """An executor, in the middle of its task; the next one that is given the task gets what the file holds."""
+    """An executor, in the middle of its task; the next one that is given the task gets
+    what the file holds.
+    """
 
     def kill_and_feed() -> None:
         first = wait_for(lambda: readers(pipe))

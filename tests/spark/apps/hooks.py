@@ -1,4 +1,7 @@
-"""A job whose hooks write down that they were called. Arguments: input folder, folder for output and notes."""
+"""A job whose hooks write down that they were called.
+
+Arguments: input folder, folder for output and notes.
+"""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,8 @@
-"""Kills its own process, JVM included, at a point that the environment names: `KILL="before NotifyComplete"`, `KILL="after
-StoreCheckpoint 2"` (the second time); in a hook: `KILL="in finish"`; in a batch, between the write and the commit:
-`KILL="in batch"`, or, an error instead, `KILL="throw in the last batch"`. For scripts of tests: they import it before they
-start a query."""
+"""Kills its own process, JVM included, at a point that the environment names: `KILL="before NotifyComplete"`,
+`KILL="after StoreCheckpoint 2"` (the second time); in a hook: `KILL="in finish"`; in a batch, between the
+write and the commit: `KILL="in batch"`, or, an error instead, `KILL="throw in the last batch"`. For scripts
+of tests: they import it before they start a query.
+"""
 
 import os
 import signal

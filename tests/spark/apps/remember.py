@@ -1,6 +1,9 @@
-"""A job whose foreachBatch function remembers what it has seen. Arguments: input folder, home, what it does with its state.
+"""A job whose foreachBatch function remembers what it has seen.
 
-Each batch notes in HOME/notes/BATCH what it remembered when it began. While HOME/obstacle exists it changes the state and hangs.
+Arguments: input folder, home, what it does with its state.
+
+Each batch notes in HOME/notes/BATCH what it remembered when it began. While HOME/obstacle exists it changes
+the state and hangs.
 """
 
 import json

@@ -1,6 +1,9 @@
-"""A job whose stage `copy` has several shards: each copies its files. Arguments: input folder, output folder, parallelism,
-seconds for a row of all shards but the first, and where a query `all/0` (if any) writes what they have written. With SINK set in
-the environment all shards write to one folder, through transactional sinks."""
+"""A job whose stage `copy` has several shards: each copies its files.
+
+Arguments: input folder, output folder, parallelism, seconds for a row of all shards but the first, and where
+a query `all/0` (if any) writes what they have written. With SINK set in the environment all shards write to
+one folder, through transactional sinks.
+"""
 
 import functools
 import os
@@ -28,7 +31,8 @@ def main(source: str, out: str, parallelism: str, seconds: str = "0", total: str
         else:
             writer.format("json").start(f"{out}/{shard.index}")
     if total:
-        # Each folder by itself: a pattern for all of them would also find files that a batch is still writing.
+        # Each folder by itself: a pattern for all of them would also find files that a batch is still
+        # writing.
         parts = [spark.readStream.schema("v long").json(f"{out}/{n}") for n in range(int(parallelism))]
         functools.reduce(DataFrame.union, parts).writeStream.queryName("all/0").format("json").start(total)
     spark.streams.awaitAnyTermination()

@@ -1,5 +1,7 @@
-"""Windows written by two queries to transactional sinks, files and a table. Arguments: input folder, home, JDBC URL,
-and the table."""
+"""Windows written by two queries to transactional sinks, files and a table.
+
+Arguments: input folder, home, JDBC URL, and the table.
+"""
 
 import sys
 

@@ -1,5 +1,8 @@
-"""A plain PySpark job of three queries: clean writes files that windows and totals read. Arguments: input folder, home,
-and what clean is: `endless`, or `bounded` (its input is what is there when it starts; then totals reads the input itself)."""
+"""A plain PySpark job of three queries: clean writes files that windows and totals read.
+
+Arguments: input folder, home, and what clean is: `endless`, or `bounded` (its input is what is there when it
+starts; then totals reads the input itself).
+"""
 
 import sys
 from typing import Any

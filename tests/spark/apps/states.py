@@ -1,5 +1,8 @@
-"""Plain PySpark jobs with each kind of state that Spark has, in its stores: a query for each. Arguments: which job;
-folders of the input (it has the folders a and b) and of the output; names that are put before the queries', all once for each."""
+"""Plain PySpark jobs with each kind of state that Spark has, in its stores: a query for each.
+
+Arguments: which job; folders of the input (it has the folders a and b) and of the output; names that are put
+before the queries', all once for each.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +45,9 @@ def deduplicated(source: Source) -> DataFrame:
 
 
 class Sums(StatefulProcessor):
-    """What `window` sums, by hand: a map and a timer for each five minutes of a key, and in a value how many are open."""
+    """What `window` sums, by hand: a map and a timer for each five minutes of a key, and in a value how many
+    are open.
+    """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -83,9 +88,9 @@ def timers(source: Source) -> DataFrame:
     return keyed.transformWithStateInPandas(Sums(), "until long, k string, s long", "append", "eventTime")
 
 
-# Which format of checkpoints a job has, its own settings say: Spark 4.0 has one for all queries of a driver. Spark has no
-# transformWithState in the HDFS-backed store. Its queries begin with a Python process for which Spark waits ten seconds: first,
-# while nothing else runs.
+# Which format of checkpoints a job has, its own settings say: Spark 4.0 has one for all queries of a driver.
+# Spark has no transformWithState in the HDFS-backed store. Its queries begin with a Python process for which
+# Spark waits ten seconds: first, while nothing else runs.
 ALL: tuple[Query, ...] = (timers, window, session, left_join, deduplicated)
 JOBS: dict[str, dict[str, tuple[Query, ...]]] = {
     "format 1": {"RocksDB": (timers, left_join), "HDFSBacked": ALL[1:]},
@@ -101,7 +106,10 @@ def queries(job: str) -> Iterator[tuple[str, str, Query]]:
 
 
 def configure(spark: SparkSession, store: str) -> None:
-    """Of the queries that start from now on. Each store also has another manager of its files; None is Spark's default."""
+    """Of the queries that start from now on.
+
+    Each store also has another manager of its files; None is Spark's default.
+    """
     manager = {"RocksDB": "FileSystemBased", "RocksDB with changelog": "FileContextBased"}.get(store)
     provider, _, changelog = store.partition(" with ")
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE}.{provider}StateStoreProvider")

@@ -1,5 +1,6 @@
-"""Three stages and two branches: readings of a Kafka topic → files → totals of two shards in a PostgreSQL table, and hours
-in files, by a query that runs out of input. Arguments: broker, home, JDBC URL."""
+"""Three stages and two branches: readings of a Kafka topic → files → totals of two shards in a PostgreSQL
+table, and hours in files, by a query that runs out of input. Arguments: broker, home, JDBC URL.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""A plain PySpark job: counts events per window and key. Arguments: input folder, output folder, how it waits."""
+"""A plain PySpark job: counts events per window and key.
+
+Arguments: input folder, output folder, how it waits.
+"""
 
 import sys
 import time

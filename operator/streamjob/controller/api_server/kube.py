@@ -53,7 +53,7 @@ class Kube:
         if self._api is not None:
             await self._api.close()
 
-    # --- StreamJobs: get, list, patch; status: update ------------------------------------------------------------
+    # --- StreamJobs: get, list, patch; status: update -------------------------------------------------------
 
     async def get_job(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.job(namespace, name)))
@@ -92,7 +92,7 @@ class Kube:
         body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
         await self._call("PATCH", paths.job(namespace, name), body, content="application/merge-patch+json")
 
-    # --- pods: get, list, create, delete ------------------------------------------------------------------------
+    # --- pods: get, list, create, delete --------------------------------------------------------------------
 
     async def get_pod(self, namespace: str, name: str) -> Obj | None:
         """Answers at once, where `list_pods` takes up to a tenth of a second: see `reconciler.observe`."""
@@ -107,8 +107,10 @@ class Kube:
         return await self._list_metadata("/api/v1", f"pods?labelSelector={quote(selector)}")
 
     async def create_pod(self, namespace: str, pod: Obj) -> None:
-        """Create the pod. Strictly: a field that Kubernetes does not know would be dropped in silence otherwise, and
-        parts of a pod are the user's own.
+        """Create the pod.
+
+        Strictly: a field that Kubernetes does not know would be dropped in silence otherwise, and parts of a
+        pod are the user's own.
 
         :raises AlreadyExists:
         :raises Refused: the pod has an unknown or invalid field.
@@ -130,7 +132,7 @@ class Kube:
             body["gracePeriodSeconds"] = grace
         await self._call("DELETE", paths.core(namespace, "pods", name), body)
 
-    # --- ConfigMaps: get, create, update ------------------------------------------------------------------------
+    # --- ConfigMaps: get, create, update --------------------------------------------------------------------
 
     async def get_config_map(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.core(namespace, "configmaps", name)))
@@ -159,7 +161,7 @@ class Kube:
         """
         await self._call("PUT", paths.core(namespace, "configmaps", body["metadata"]["name"]), body)
 
-    # --- Secrets: get, create -----------------------------------------------------------------------------------
+    # --- Secrets: get, create -------------------------------------------------------------------------------
 
     async def get_secret(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.core(namespace, "secrets", name)))
@@ -168,7 +170,7 @@ class Kube:
         """:raises AlreadyExists:"""
         await self._call("POST", paths.core(namespace, "secrets"), body)
 
-    # --- Events: create, patch ----------------------------------------------------------------------------------
+    # --- Events: create, patch ------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, body: Obj) -> None:
         await self._call("POST", paths.event(namespace), body)
@@ -177,7 +179,7 @@ class Kube:
         """:raises ObjectNotFound:"""
         await self._call("PATCH", paths.event(namespace, name), body, content="application/merge-patch+json")
 
-    # --- the Lease: get, create, update -------------------------------------------------------------------------
+    # --- the Lease: get, create, update ---------------------------------------------------------------------
 
     async def get_lease(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.lease(namespace, name)))
@@ -194,7 +196,7 @@ class Kube:
         """
         return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
-    # --- the call -----------------------------------------------------------------------------------------------
+    # --- the call -------------------------------------------------------------------------------------------
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:
         """List objects, and keep only the metadata that is used.

@@ -8,4 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 Obj = dict[str, Any]
-"""A Kubernetes object, as JSON. Generated models cost memory and time, and would be converted back at once."""
+"""A Kubernetes object, as JSON.
+
+Generated models cost memory and time, and would be converted back at once.
+"""

@@ -122,7 +122,10 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
 
 
 def _env_from(template: Obj) -> list[Obj]:
-    """The template's own sources of variables. They have no names to merge by, so a later list replaces them."""
+    """The template's own sources of variables.
+
+    They have no names to merge by, so a later list replaces them.
+    """
     containers = template["spec"].get("containers") or ()
     return [e for c in containers if c.get("name") == names.CONTAINER for e in c.get("envFrom") or ()]
 

@@ -1,8 +1,8 @@
 """The controller's log: each record is a line of text or a JSON object and names the job that it is about.
 
 No secret is logged: types that hold one do not print it (`Material`, `DriverCredentials`), bodies and headers
-are not logged, and `--verbose` affects our own records only, because nobody knows what a library logs at debug
-level.
+are not logged, and `--verbose` affects our own records only, because nobody knows what a library logs at
+debug level.
 """
 
 from __future__ import annotations

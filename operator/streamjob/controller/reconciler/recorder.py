@@ -1,4 +1,7 @@
-"""Posts Events. One that repeats itself is counted in its series, as `kubectl describe` shows it: `x3 over 2m`."""
+"""Posts Events.
+
+One that repeats itself is counted in its series, as `kubectl describe` shows it: `x3 over 2m`.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,10 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         found.append(KubernetesEvent(False, "CheckpointCompleted", text))
     aborted = new.aborted_checkpoint
     if aborted is not None and aborted != old.aborted_checkpoint:
-        text = f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was aborted, the job continues: {aborted.reason}"
+        text = (
+            f"Checkpoint {aborted.checkpoint} of epoch {aborted.epoch} was aborted, the job continues: "
+            f"{aborted.reason}"
+        )
         found.append(KubernetesEvent(True, "CheckpointAborted", text))
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))

@@ -52,5 +52,8 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
         case UpgradeStep.ROLLED_BACK:
             error = u.error
             why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
-            text = f"The new specification did not start ({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
+            text = (
+                f"The new specification did not start ({error.reason if error else 'unknown'}): {why} "
+                f"{ROLLED_BACK_REMEDY}"
+            )
             return KubernetesEvent(True, ROLLED_BACK, text)

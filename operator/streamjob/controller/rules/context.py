@@ -1,4 +1,6 @@
-"""The context of a rule of `decide`: the observation, the desired state, and what the rules ask about them."""
+"""The context of a rule of `decide`: the observation, the desired state, and what the
+rules ask about them.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ class Context:
 
     @property
     def open_termination(self) -> TerminationInfo | None:
-        """The recorded termination, while its checkpoint is not in the index or not committed by the sinks."""
+        """The recorded termination, while its checkpoint is not in the index or not
+        committed by the sinks.
+        """
         t = self.status.termination
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 

@@ -74,7 +74,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     raise AssertionError("the last rule decides always")
 
 
-# --- the rules ---------------------------------------------------------------------------------------------------
+# --- the rules ----------------------------------------------------------------------------------------------
 
 
 def leave_a_deleted_job_alone(c: Context) -> Decision | None:
@@ -164,7 +164,8 @@ def follow_the_driver(c: Context) -> Decision | None:
     ours = c.open_termination
     acknowledged = ours is not None and ours.request_id in c.observed.acknowledged
     if ours is None or (not acknowledged and driver is not None and not c.fits(ours)):
-        # Nothing has been requested, or the request has not reached the driver and is no longer the right one.
+        # Nothing has been requested, or the request has not reached the driver and is no longer the right
+        # one.
         ours = c.new_termination(c.status.epoch)
         c = upgrade.asked_to_stop(c.with_termination(ours))
     if ours is None:
@@ -266,7 +267,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
     return min((seconds for seconds in times if seconds is not None), default=None)
 
 
-# --- parts of the rules ------------------------------------------------------------------------------------------
+# --- parts of the rules -------------------------------------------------------------------------------------
 
 
 def _running(c: Context) -> Decision:

@@ -29,12 +29,16 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             return Problem(
                 "ImagePullBackOff",
                 f"the image {job.spec.image!r} cannot be pulled",
-                "Correct spec.image, push the image, or give the driver's service account the registry's credentials",
+                "Correct spec.image, push the image, or give the driver's service account the registry's "
+                "credentials",
             )
         if reason == "InvalidImageName":
             return Problem(reason, f"{job.spec.image!r} is no image name", "Correct spec.image")
         if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
-            remedy = "Correct spec.application.env, spec.storage.volumes or spec.driver.template, or make what is missing"
+            remedy = (
+                "Correct spec.application.env, spec.storage.volumes or spec.driver.template, or make what is "
+                "missing"
+            )
             return Problem(reason, f"the driver's container cannot be created: {message}", remedy)
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
         remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
@@ -54,7 +58,8 @@ def death(observed: Observed) -> Problem:
     if pod is None or not pod.terminated or given_up:
         return Problem(
             "DriverLost",
-            f"the pod {observed.job.status.driver.pod if observed.job.status.driver else ''} is gone before it could report",
+            f"the pod {observed.job.status.driver.pod if observed.job.status.driver else ''} is gone before "
+            "it could report",
             "Nothing has to be done; see what deleted it (kubectl, an eviction, a lost node)",
             retryable=True,
         )
@@ -66,7 +71,10 @@ def death(observed: Observed) -> Problem:
         return report.problem
     if report is not None and report.evicted:
         message = "the driver was evicted and its savepoint was not done within the grace period"
-        remedy = "Raise spec.termination.gracePeriod; nothing is lost, the job continues from its checkpoint directories"
+        remedy = (
+            "Raise spec.termination.gracePeriod; nothing is lost, the job continues from its checkpoint "
+            "directories"
+        )
         return Problem("Evicted", message, remedy, retryable=True)
     return _exited(pod.exit)
 

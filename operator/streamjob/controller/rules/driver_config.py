@@ -77,7 +77,8 @@ def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore
         checkpoints=source.checkpoints or {} if source and begins else {},
         recorded=recorded,
         allow_non_restored_state=source.allow_non_restored_state if source else False,
-        # A job that has come to its end gets no driver: if nothing is left to resume, a driver has failed since.
+        # A job that has come to its end gets no driver: if nothing is left to resume, a driver has failed
+        # since.
         again=(latest is not None or recorded is not None) and not exact,
     )
 

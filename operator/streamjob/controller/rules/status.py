@@ -307,8 +307,9 @@ def fail(s: Status, problem: Problem, now: datetime) -> Status:
 
 
 def not_made(s: Status) -> Status:
-    """The status with its driver marked as not created, unless a pod of it has been seen. Only for a driver that
-    the API server refused: it has certainly not run.
+    """The status with its driver marked as not created, unless a pod of it has been seen.
+
+    Only for a driver that the API server refused: it has certainly not run.
     """
     if s.driver is None or s.driver.uid is not None:
         return s

@@ -150,7 +150,7 @@ class Coordinator(CheckpointEvents):
         """The uids of all stages, each after the stages that read from it."""
         return self._job.graph.downstream_first()
 
-    # --- tasks and the script -----------------------------------------------------------------------------------
+    # --- tasks and the script -------------------------------------------------------------------------------
 
     def _task_started(
         self,
@@ -280,7 +280,7 @@ class Coordinator(CheckpointEvents):
         effects = self._checkpoints.abort_all(f"task {task} failed", again=True)
         return effects + self._job.after_failure(task) + self._checkpoints.trigger()
 
-    # --- requests ---------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------
 
     def _termination_requested(self, request: TerminationRequest) -> list[Effect]:
         if self.request is not None and self.request.request_id == request.request_id:

@@ -25,16 +25,17 @@ class Task:
     :param consumed: the same, and it stays true when the task can no longer be flushed.
     :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
-    :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only the final
-        checkpoint flags it as finished: from any other checkpoint an epoch could begin in which that stage
-        continues.
+    :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only
+        the final checkpoint flags it as finished: from any other checkpoint an epoch could begin in which
+        that stage continues.
     :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
     :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything
         upstream has ended.
     :param catching_up: its termination has begun with `CatchUp`, and it has not reached the boundary.
     :param finishing: the max watermark has fired, and finish() is requested.
     :param commits: its sink has something to commit when a checkpoint completes.
-    :param has_final_checkpoint: it has its final checkpoint: one that was triggered after its end has completed.
+    :param has_final_checkpoint: it has its final checkpoint: one that was triggered after its end has
+        completed.
     :param closing: close() is requested.
     :param last_transaction: the number of the first checkpoint that was triggered after its end. What its
         sink still holds is pre-committed for that number, so that whichever later checkpoint completes first

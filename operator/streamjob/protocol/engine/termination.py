@@ -38,7 +38,8 @@ class TaskTermination(Closing):
 
     :param reopened: tasks that run again to be flushed. A checkpoint triggered before that has them at a
         position that they have left.
-    :param termination_announced: a termination request is announced. No termination begins before the request is known.
+    :param termination_announced: a termination request is announced. No termination begins before the request
+        is known.
     """
 
     reopened: list[str] = field(default_factory=list)

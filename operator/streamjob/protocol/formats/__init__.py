@@ -1,1 +1,4 @@
-"""What is stored: in the index, in a savepoint's manifest, in a checkpoint directory. Plain data and its JSON."""
+"""What is stored: in the index, in a savepoint's manifest, in a checkpoint directory.
+
+Plain data and its JSON.
+"""

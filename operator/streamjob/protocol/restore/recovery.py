@@ -116,8 +116,8 @@ def plan(
     if record.drained:
         if not allow_drained:
             raise AlreadyDrained(
-                f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it would drop "
-                "every row as late",
+                f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it "
+                "would drop every row as late",
                 remedy="Restore another one, or set restoreFrom.allowDrained to true",
             )
         record = replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
@@ -125,8 +125,10 @@ def plan(
     dropped = tuple(uid for uid in known if uid not in graph.stages)
     if dropped and not allow_non_restored_state:
         raise NonRestoredState(
-            f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the job has not",
-            remedy="Give the stage its name back, or set restoreFrom.allowNonRestoredState to true and lose its state",
+            f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the "
+            "job has not",
+            remedy="Give the stage its name back, or set restoreFrom.allowNonRestoredState to true and lose "
+            "its state",
         )
     done = {uid for uid, s in known.items() if s.status is FinishedStatus.FULLY}
     _refuse_unfinished_before_finished(graph, known, done)
@@ -142,8 +144,8 @@ def _refuse_unfinished_before_finished(graph: Graph, known: dict[str, StageRecor
 
 def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> UnfinishedBeforeFinished:
     return UnfinishedBeforeFinished(
-        f"stage {uid!r} has finished, and stage {source!r} before it is {'new' if new else 'not finished'}: what it "
-        "produces would never be read",
+        f"stage {uid!r} has finished, and stage {source!r} before it is {'new' if new else 'not finished'}: "
+        "what it produces would never be read",
         remedy=f"Let a stage with another name than {uid!r} read from {source!r}, "
         "or restore a checkpoint from before the end",
     )
@@ -188,8 +190,8 @@ def _redistributed(names: tuple[str, ...], record: StageRecord) -> tuple[TaskPla
     if keyed or not lists:
         why = f"the state of {', '.join(keyed)} is" if keyed else "its position in the input is"
         raise StateCannotMove(
-            f"stage {record.uid!r} had {len(record.tasks)} tasks and has {len(names)} now, and {why} in Spark's own "
-            "files, one directory for each task",
+            f"stage {record.uid!r} had {len(record.tasks)} tasks and has {len(names)} now, and {why} in "
+            "Spark's own files, one directory for each task",
             remedy=f"Give it parallelism {len(record.tasks)} again",
         )
     states: list[State] = [{} for _ in names]

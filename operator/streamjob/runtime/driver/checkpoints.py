@@ -1,4 +1,6 @@
-"""Takes checkpoints and writes savepoints: the effects of a checkpoint from its snapshots to its announcement."""
+"""Takes checkpoints and writes savepoints: the effects of a checkpoint from its snapshots to its
+announcement.
+"""
 
 from __future__ import annotations
 

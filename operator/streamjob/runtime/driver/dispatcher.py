@@ -1,4 +1,6 @@
-"""Decides which effect is carried out when, for which run, and what follows when it fails. No threads, no clock.
+"""Decides which effect is carried out when, for which run, and what follows when it fails.
+
+No threads, no clock.
 
 `event_loop` carries the effects out in threads. The simulated world of the tests carries them out on models,
 in virtual time.
@@ -95,8 +97,9 @@ class Shell(Protocol[R]):
     """What waits and carries out, for a dispatcher that does neither."""
 
     def work_on(self, queue: EffectQueue[R]) -> None:
-        """Carry out what `Dispatcher.next` returns for the queue, until it returns None. Report each result with
-        `Dispatcher.done` or `failed`. Returns at once.
+        """Carry out what `Dispatcher.next` returns for the queue, until it returns None.
+
+        Report each result with `Dispatcher.done` or `failed`. Returns at once.
         """
 
     def call_later(self, seconds: float, event: Event) -> None:
@@ -139,7 +142,7 @@ class Dispatcher(Generic[R]):
         request = self.coordinator.request
         return request is not None and request.mode is Mode.STOP
 
-    # --- events -----------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------
 
     def take(self, event: Event) -> None:
         """Give the coordinator an event and have the resulting effects carried out.
@@ -191,7 +194,7 @@ class Dispatcher(Generic[R]):
         if self.runs.get(run.task) is run:
             self.take(event)
 
-    # --- effects ----------------------------------------------------------------------------------------------
+    # --- effects --------------------------------------------------------------------------------------------
 
     def next(self, queue: EffectQueue[R]) -> QueuedEffect[R] | None:
         """The next effect of the queue to carry out.
@@ -225,8 +228,10 @@ class Dispatcher(Generic[R]):
             queue.waiting.clear()
 
     def failed(self, queue: EffectQueue[R], step: QueuedEffect[R], error: Exception) -> None:
-        """The effect has failed. What depends on it is dropped: a close, after a failed commit. The effects of a run
-        that has followed meanwhile stay.
+        """The effect has failed.
+
+        What depends on it is dropped: a close, after a failed commit. The effects of a run that has followed
+        meanwhile stay.
 
         Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
@@ -260,7 +265,7 @@ class Dispatcher(Generic[R]):
         run = self.runs.get(step.effect.task)
         return run is None or step.run is None or not run.continues(step.run)
 
-    # --- failures ---------------------------------------------------------------------------------------------
+    # --- failures -------------------------------------------------------------------------------------------
 
     def fail(self, run: R, error: Exception) -> None:
         """The run has failed, and with it all runs that edges connect with it.
@@ -303,7 +308,7 @@ class Dispatcher(Generic[R]):
         for run in live:
             self._shell.interrupt(run)
 
-    # --- the status -------------------------------------------------------------------------------------------
+    # --- the status -----------------------------------------------------------------------------------------
 
     def is_over(self, run: R) -> bool:
         """Whether the script's wait for the run is over.

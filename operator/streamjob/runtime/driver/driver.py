@@ -67,10 +67,11 @@ class Driver:
         self._script_ended = False
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
         self.requested_at: float | None = None  # on the clock of time.monotonic()
-        # Ends the script's main thread where it is, after a stop that another thread of the script waited for.
+        # Ends the script's main thread where it is, after a stop that another thread of the script waited
+        # for.
         self.end_main_thread: Callable[[], None] = lambda: None
 
-    # --- commands: from the control endpoint and from SIGTERM -------------------------------------------------
+    # --- commands: from the control endpoint and from SIGTERM -----------------------------------------------
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin a termination. Returns at once; the status shows the progress.
@@ -132,7 +133,7 @@ class Driver:
         except TerminationConflict as e:
             log.info("SIGTERM: %s", e.message)
 
-    # --- what the start of a query tells ----------------------------------------------------------------------
+    # --- what the start of a query tells --------------------------------------------------------------------
 
     @property
     def has_begun(self) -> bool:
@@ -187,7 +188,7 @@ class Driver:
         """The last run of each task."""
         return list(self.stages.values())  # at once: other threads start queries
 
-    # --- when the script has started all its queries ----------------------------------------------------------
+    # --- when the script has started all its queries --------------------------------------------------------
 
     def settle(self) -> None:
         """The script has started all its queries: carry out the requests that came early."""
@@ -214,7 +215,7 @@ class Driver:
             awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
         )
 
-    # --- the end ----------------------------------------------------------------------------------------------
+    # --- the end --------------------------------------------------------------------------------------------
 
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""

@@ -98,7 +98,7 @@ class Work:
             return self._of_run[type(effect)](effect, run)
         return self._of_job[type(effect)](effect)
 
-    # --- the end of a task ------------------------------------------------------------------------------------
+    # --- the end of a task ----------------------------------------------------------------------------------
 
     def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
         batch = run.stop_at_boundary(self._say(effect.task))
@@ -156,7 +156,7 @@ class Work:
     def _cancel(self, _: fx.Cancel, run: Stage) -> None:
         run.interrupt()
 
-    # --- transactions -----------------------------------------------------------------------------------------
+    # --- transactions ---------------------------------------------------------------------------------------
 
     def _commit(self, effect: fx.NotifyComplete) -> None:
         if (transactions := self._stages[effect.task].transactions) is not None:
@@ -189,7 +189,7 @@ class Work:
                 return
         step()
 
-    # --- savepoints of earlier checkpoints --------------------------------------------------------------------
+    # --- savepoints of earlier checkpoints ------------------------------------------------------------------
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Delete expired savepoints and list the deleted ones in the status.

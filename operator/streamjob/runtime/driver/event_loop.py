@@ -60,7 +60,7 @@ class Loop:
         self._board = board
         self._last_start = time.monotonic()
 
-    # --- events: each of these may be called from any thread -------------------------------------------------
+    # --- events: each of these may be called from any thread ------------------------------------------------
 
     def take(self, event: Event) -> None:
         """Give the coordinator an event and have the resulting effects carried out."""
@@ -106,7 +106,7 @@ class Loop:
         with self.lock:
             self.dispatcher.take_of(stage, event)
 
-    # --- what the dispatcher asks for: called under the lock --------------------------------------------------
+    # --- what the dispatcher asks for: called under the lock ------------------------------------------------
 
     def work_on(self, queue: EffectQueue[Stage]) -> None:
         if not queue.task:
@@ -151,7 +151,7 @@ class Loop:
                 with self.lock:
                     self.dispatcher.done(queue, step, event)
 
-    # --- clocks -----------------------------------------------------------------------------------------------
+    # --- clocks ---------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the clocks: the first query is about to start."""

@@ -68,7 +68,7 @@ class LiveSavepoints:
         known = self._of(request_id)
         return known is None or known.over
 
-    # --- attempts ---------------------------------------------------------------------------------------------
+    # --- attempts -------------------------------------------------------------------------------------------
 
     def refuse_unwanted(self, number: int) -> None:
         """Check that the attempt is still wanted.

@@ -1,4 +1,7 @@
-"""Requests to end the job or to write a savepoint. Those that come early wait until the queries have started."""
+"""Requests to end the job or to write a savepoint.
+
+Those that come early wait until the queries have started.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class ScriptSide:
     def runs(self) -> list[Stage]:
         return self._job.runs()
 
-    # --- start and stop ---------------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------------------
 
     def start_query(
         self,
@@ -118,8 +118,8 @@ class ScriptSide:
     def is_over(self, stage: Stage) -> bool:
         """Whether the run is over, for a script that does not wait for its end but asks.
 
-        :raises BatchEndedByStop: a batch asks for a query that it runs to the end of its input, and a stop has
-            ended that query before.
+        :raises BatchEndedByStop: a batch asks for a query that it runs to the end of its input, and a stop
+            has ended that query before.
         """
         if running_batch_function() is None:
             return stage.over.is_set()
@@ -162,7 +162,7 @@ class ScriptSide:
             self._loop.take(ev.SessionEnded())
             self.sessions.end_put_off()
 
-    # --- wait -------------------------------------------------------------------------------------------------
+    # --- wait -----------------------------------------------------------------------------------------------
 
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
         """Wait for a run.

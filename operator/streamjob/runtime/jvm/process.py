@@ -1,4 +1,6 @@
-"""The process of the driver's JVM, and its death: a crash in native code, ExitOnOutOfMemoryError, the OOM killer."""
+"""The process of the driver's JVM, and its death: a crash in native code, ExitOnOutOfMemoryError, the OOM
+killer.
+"""
 
 from __future__ import annotations
 
@@ -52,5 +54,6 @@ def _died(code: int) -> JvmDied | None:
         how += " (out of memory)"
     return JvmDied(
         f"the driver's JVM {how}",
-        remedy="See the end of the driver's log. If it was out of memory, raise the driver's memory (spec.driver.memory)",
+        remedy="See the end of the driver's log. If it was out of memory, raise the driver's memory "
+        "(spec.driver.memory)",
     )

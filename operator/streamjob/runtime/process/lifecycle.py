@@ -78,8 +78,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
         handled = {run.task: run.failure for run in driver.runs() if run.failure is not None}
         _uninterrupted(driver.await_queries)
         if not driver.terminated.is_set():
-            # The script has handled the failures before its end. What failed after it, the flush for instance,
-            # nobody could handle.
+            # The script has handled the failures before its end. What failed after it, the flush for
+            # instance, nobody could handle.
             unhandled = not handled or any(run.failure is not handled.get(run.task) for run in driver.runs())
             failed = alive or unhandled or driver.jvm_died_at is not None
             problem, code = driver.failure or problem, code or int(failed)

@@ -42,8 +42,12 @@ log = logging.getLogger("streamjob")
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
 # Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
 OPTIONS = {
-    r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "Start with another --state and --restore",
-    r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": "start with another --state and --restore",
+    r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": (
+        "Start with another --state and --restore"
+    ),
+    r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": (
+        "start with another --state and --restore"
+    ),
     r"\bset (spec\.)?restoreFrom\.allowNonRestoredState to true": "use --allow-non-restored-state",
     r"\bset (spec\.)?restoreFrom\.allowDrained to true": "use --allow-drained",
     r"\b(spec\.)?restoreFrom\.allowDrained": "--allow-drained",

@@ -85,7 +85,8 @@ def _wrap_start(name: str, driver: Driver) -> None:
     def start(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> StreamingQuery:
         if os.getpid() != process:
             raise QueryInFork(
-                "a query is started in a process that the script has forked: nobody could stop it, or resume it",
+                "a query is started in a process that the script has forked: nobody could stop it, or resume "
+                "it",
                 remedy="Start it in the script's own process; it may be in a thread",
             )
         return driver.script.start_query(writer, original, args, kwargs)
@@ -99,7 +100,8 @@ def _check_trigger() -> None:
             for kind in ("continuous", "realTime"):
                 if kwargs.get(kind) is not None:
                     raise UnsupportedTrigger(
-                        f"trigger({kind}={kwargs[kind]!r}) runs no micro-batches, so the query has no boundary to stop at",
+                        f"trigger({kind}={kwargs[kind]!r}) runs no micro-batches, so the query has no "
+                        "boundary to stop at",
                         remedy="Use processingTime, availableNow or once",
                     )
             return original(writer, **kwargs)
@@ -147,7 +149,8 @@ def _wrap_new_context(driver: Driver) -> None:
 def _refuse_connect() -> None:
     def refuse(where: str) -> ConnectUnsupported:
         return ConnectUnsupported(
-            f"{where} asks for Spark Connect: the driver's JVM is elsewhere, and a boundary can only be held inside it",
+            f"{where} asks for Spark Connect: the driver's JVM is elsewhere, and a boundary can only be held "
+            "inside it",
             remedy="Use a classic session: remove it, the operator gives the driver its master",
         )
 

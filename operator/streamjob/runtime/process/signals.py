@@ -34,7 +34,8 @@ class Signals:
         self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
         self._exit_code: int | None = None
         self._once: Callable[[], BaseException | None] | None = None
-        # A queue, whose put() may be interrupted by a signal whose handler puts, too. An Event would block itself.
+        # A queue, whose put() may be interrupted by a signal whose handler puts, too. An Event would block
+        # itself.
         self._raised: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._knocks = 0  # signals that we have sent to ourselves and whose handler has not run yet
         self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
@@ -76,7 +77,8 @@ class Signals:
     def _knock(self) -> bool:
         """Send the main thread a signal of our own until its handler has run.
 
-        Python misses a signal that arrives just before the thread blocks in C: it notices it with the next one.
+        Python misses a signal that arrives just before the thread blocks in C: it notices it with the next
+        one.
 
         :returns: False if the handler has not run within `RAISED` seconds.
         """
@@ -100,7 +102,8 @@ class Signals:
     def ignore(self) -> None:
         """Ignore our signals from now on: the exit code is decided, and the process is about to end.
 
-        While Python ends it restores the default actions, so a signal that comes too late would kill the process.
+        While Python ends it restores the default actions, so a signal that comes too late would kill the
+        process.
         """
         for number in self._callbacks:
             self._original(number, signal.SIG_IGN)

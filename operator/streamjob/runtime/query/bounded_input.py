@@ -57,8 +57,10 @@ class InputEnd:
             raise
         except Exception as e:
             raise BadBound(
-                f"the end of query {self._query!r} is not known: its function raised {type(e).__name__}: {one_line(e)}",
-                remedy="Fix the function given to job.bounded(); it gets the end offsets of the query's sources",
+                f"the end of query {self._query!r} is not known: its function raised {type(e).__name__}: "
+                f"{one_line(e)}",
+                remedy="Fix the function given to job.bounded(); it gets the end offsets of the query's "
+                "sources",
             ) from e
 
 

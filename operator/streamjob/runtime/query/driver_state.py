@@ -51,7 +51,8 @@ def keep(
 
     Called again for the same writer, it replaces the steps of the earlier call.
 
-    :param assigned: initial state in a new directory, which replaces the script's (`recovery.TaskPlan.state`).
+    :param assigned: initial state in a new directory, which replaces the script's
+        (`recovery.TaskPlan.state`).
     :returns: None if the script declares no state for the query.
     :raises StateNotKept: the query has no foreachBatch function.
     :raises StorageError: the state cannot be read.
@@ -62,8 +63,8 @@ def keep(
         return None
     if each_batch is None:
         raise StateNotKept(
-            f"state {states[0].name!r} is declared for query {query!r}, which does not write with foreachBatch: nothing would "
-            "change it together with a batch",
+            f"state {states[0].name!r} is declared for query {query!r}, which does not write with "
+            "foreachBatch: nothing would change it together with a batch",
             remedy="Declare it for a query that writes with foreachBatch, or not at all",
         )
     retained = int(directory.files.spark.conf.get(RETAINED) or 100)
@@ -162,9 +163,11 @@ class StateManager:
         total = sum(self.sizes.values())
         if total > formats.SIZE_LIMIT:
             raise StateTooLarge(
-                f"the driver-side state of query {self._query!r} has grown to {self.sizes[self._query]} bytes, that of the whole "
-                f"job to {total}: more than the {formats.SIZE_LIMIT} bytes that a job may keep",
-                remedy="Keep only small things in it; what grows with the data belongs in Spark's state or in a store",
+                f"the driver-side state of query {self._query!r} has grown to {self.sizes[self._query]} "
+                f"bytes, that of the whole job to {total}: more than the {formats.SIZE_LIMIT} bytes that a "
+                "job may keep",
+                remedy="Keep only small things in it; what grows with the data belongs in Spark's state or "
+                "in a store",
             )
 
     def _write(self, batch: int, entries: Entries) -> None:

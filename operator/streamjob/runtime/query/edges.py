@@ -1,10 +1,9 @@
 """Which stage reads what another one writes, found from the queries: same folder, topic or table.
 
-Edges that the queries do not show (a topic taken from a column) are declared by the script. What a foreachBatch
-function writes is observed (`foreach_batch.writes`).
-Sinks are known from the options that the script set on the writer (`stream_writer`), tables from the catalog
-as well. Sources are known from the leaves of the query's logical plan (StreamingRelation and
-StreamingRelationV2 of org.apache.spark.sql).
+Edges that the queries do not show (a topic taken from a column) are declared by the script. What a
+foreachBatch function writes is observed (`foreach_batch.writes`). Sinks are known from the options that the
+script set on the writer (`stream_writer`), tables from the catalog as well. Sources are known from the leaves
+of the query's logical plan (StreamingRelation and StreamingRelationV2 of org.apache.spark.sql).
 
 Two questions are asked, and in doubt they are answered differently. "Does the reader read any of it?" is an
 edge, by which a drain goes: in doubt, yes. "Is all that the reader reads written by these queries?" decides
@@ -181,7 +180,10 @@ def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None
 
 
 def writes_of(written: Written, table: Table | None, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
-    """Where a foreachBatch function writes, as far as `foreach_batch.writes` has seen it. Empty if that is not known."""
+    """Where a foreachBatch function writes, as far as `foreach_batch.writes` has seen it.
+
+    Empty if that is not known.
+    """
     sink = sink_of(written, qualify, table)
     if sink is None:
         return ()
@@ -210,7 +212,9 @@ def _is_below(source: Channel, written: Channel | None) -> bool:
 
 
 def _parent(channel: Channel) -> str | None:
-    """The folder that holds the folder of a channel; None if there is none, or only the root of a file system."""
+    """The folder that holds the folder of a channel; None if there is none, or only the root of a file
+    system.
+    """
     if channel.kind != "files":
         return None
     (folder,) = channel.names
@@ -253,9 +257,9 @@ def _subscribes(pattern: str, topic: str) -> bool:
 def _reads_of(source: str, folder: str, nested: bool) -> bool:
     """Whether a source reads files that are written to a folder.
 
-    It reads the files of its own folder, and those of partition folders (`day=1`) at any depth. Of other folders
-    below its own, Spark reads nothing unless the source is `nested`. A source may also be a part of what is
-    written: `folder/day=1` or `folder/*.json`.
+    It reads the files of its own folder, and those of partition folders (`day=1`) at any depth. Of other
+    folders below its own, Spark reads nothing unless the source is `nested`. A source may also be a part of
+    what is written: `folder/day=1` or `folder/*.json`.
 
     :param source: a URI or a glob without braces.
     :param nested: files in any folder below the source's count.

@@ -1,8 +1,8 @@
 """Whether two queries of a script are the same query, as far as that can be told without a name.
 
 A script that starts an unnamed query again, after a stop or a failure, means the same query; one that starts
-another unnamed query after it does not. If they were confused, the second would begin behind the data that the
-first has read. So they count as the same only if everything that can be compared is equal.
+another unnamed query after it does not. If they were confused, the second would begin behind the data that
+the first has read. So they count as the same only if everything that can be compared is equal.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Likeness:
 
 
 def same(one: Any, other: Any, depth: int = 8) -> bool:
-    """Whether two values certainly are the same: one object, equal plain values, or functions of the same code
-    over the same values. Objects of other kinds are compared by identity.
+    """Whether two values certainly are the same: one object, equal plain values, or functions of the same
+    code over the same values. Objects of other kinds are compared by identity.
     """
     if one is other:
         return True

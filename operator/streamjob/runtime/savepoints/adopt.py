@@ -52,9 +52,10 @@ def adopt_directories(
     for directory in directories.values():
         if directory.latest_offset() != directory.latest_commit():
             raise NotAtBoundary(
-                f"{directory.uri} has batch {directory.latest_offset()} half done, and a savepoint has whole ones",
-                remedy="Let its job run that batch and end, or begin a StreamJob with the directory itself, which runs it first: "
-                f"restoreFrom.checkpoints {directory.uri}",
+                f"{directory.uri} has batch {directory.latest_offset()} half done, and a savepoint has whole "
+                "ones",
+                remedy="Let its job run that batch and end, or begin a StreamJob with the directory itself, "
+                f"which runs it first: restoreFrom.checkpoints {directory.uri}",
             )
     return write_savepoint(
         files, NOBODY, record, directories, target, spark=pyspark.__version__, progress=progress

@@ -247,7 +247,10 @@ def _lines_of_task(task: TaskDescription) -> Iterator[str]:
     if task.max_watermark:
         yield "    watermark  the maximum: every timer has fired"
     elif task.watermark is not None:
-        yield f"    watermark  {datetime.fromtimestamp(task.watermark / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+        yield (
+            f"    watermark  {datetime.fromtimestamp(task.watermark / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} "
+            "UTC"
+        )
     if task.sources is None and task.batch is not None:
         yield "    sources    the offset log cannot be read: see verify"
     for i, place in enumerate(task.reads):

@@ -93,6 +93,7 @@ def refuse_without(directory: CheckpointDir, batch: int | None, there: set[str])
     if batch is None or all(f"{log}/{batch}" in there for log in LOGS):
         return
     raise SavepointOutrun(
-        f"{directory.uri} does not have batch {batch} of the savepoint any more: the query was faster than the copy",
+        f"{directory.uri} does not have batch {batch} of the savepoint any more: the query was faster than "
+        "the copy",
         remedy="Raise spark.sql.streaming.minBatchesToRetain, or the trigger's interval",
     )

@@ -141,7 +141,8 @@ def _standing(
     same = same_request or (found.job == job and found.checkpoint.checkpoint == checkpoint.checkpoint)
     if not same:
         raise SavepointExists(
-            f"{target} holds savepoint {found.checkpoint.checkpoint} of {found.job.namespace}/{found.job.name}",
+            f"{target} holds savepoint {found.checkpoint.checkpoint} of "
+            f"{found.job.namespace}/{found.job.name}",
             remedy="Choose another location",
         )
     # If an attempt lost the target at the moment it wrote its manifest, the attempt that took over deleted

@@ -142,8 +142,8 @@ def stop_at_boundary(
 
     :param deadline: a time of `time.monotonic()`.
     :param on_wait: called with a text when the stop must wait for a batch.
-    :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is pending, because
-        that trigger would otherwise read all new data.
+    :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is
+        pending, because that trigger would otherwise read all new data.
     :raises QueryFailed: the query failed with its own error, or the pending batch did when it was run again.
     :raises BoundaryTimeout: the batch did not end in time; the query keeps running, unchanged.
     :raises NoBoundary: the query runs no micro-batches; nothing was done to it.
@@ -212,7 +212,8 @@ def raise_failure(query: StreamingQuery) -> None:
     if error is not None:
         raise QueryFailed(
             f"query {query.name or query.id} failed: {one_line(error)}",
-            remedy="See the driver's log for the cause; the next attempt continues from the last committed batch",
+            remedy="See the driver's log for the cause; the next attempt continues from the last "
+            "committed batch",
         )
 
 

@@ -7,7 +7,8 @@
     state/I/P/…                 partition P of stateful operator I
     state/I/_metadata/…         describes that operator
 
-From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of org.apache.spark.sql.execution.streaming.
+From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of
+org.apache.spark.sql.execution.streaming.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ def fire_timers(
 
     May be called again after a crash at any point, and after it has completed.
 
-    :param start_once: starts the stage's writer with `trigger(once=True)`, which runs a planned batch and nothing else.
+    :param start_once: starts the stage's writer with `trigger(once=True)`, which runs a planned batch and
+        nothing else.
     :returns: None if nothing can fire.
     :raises NotAtBoundary: as `write_max_watermark`.
     :raises StorageError: as `write_max_watermark`.
@@ -135,8 +136,9 @@ def run_max_watermark_batch(
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned != batch or committed != batch:
         raise QueryFailed(
-            f"{directory.uri}: batch {batch} should have fired all timers, but batch {planned} is planned and "
-            f"batch {committed} committed: the query read this directory with another trigger or writes elsewhere"
+            f"{directory.uri}: batch {batch} should have fired all timers, but batch {planned} is planned "
+            f"and batch {committed} committed: the query read this directory with another trigger or writes "
+            "elsewhere"
         )
     seconds = time.monotonic() - begun
     operators = _operators(query, batch)

@@ -55,8 +55,8 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
         return
     begins = "begins with batch 0" if planned is None else f"goes on after batch {planned}"
     raise SinkAhead(
-        f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the batches "
-        f"up to {latest} for written and drop their rows",
+        f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the "
+        f"batches up to {latest} for written and drop their rows",
         remedy="Let the query write into a new folder",
     )
 

@@ -60,8 +60,8 @@ class Entry:
     :param finished: the restored checkpoint marks the task as finished, so it is not started (row 10).
     :param description: where the task starts, for the log.
     :param transactions: those of the restored checkpoint, to be committed if they are not.
-    :param state_manager: manages the driver-side state that the script declared for the query, None if it declared
-        none.
+    :param state_manager: manages the driver-side state that the script declared for the query, None if it
+        declared none.
     :param told: warnings for the user; the query starts all the same.
     :param ends: what the query reads and writes, None if that is not fully known.
     :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
@@ -105,7 +105,8 @@ def enter(
     """
     if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
         raise AsyncProgress(
-            f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of each batch",
+            f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of "
+            "each batch",
             remedy="Remove the option asyncProgressTrackingEnabled",
         )
     sockets = [s.name for s in sources_of_plan(analyzed_plan(writer)) or () if not s.replayable]
@@ -115,9 +116,10 @@ def enter(
     location, said_by = written.location, "the script's checkpointLocation"
     if stage is not None and location is not None:
         raise ShardLocation(
-            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move when its "
-            "parallelism changes",
-            remedy="Remove the option; for runs without the runtime set spark.sql.streaming.checkpointLocation",
+            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move "
+            "when its parallelism changes",
+            remedy="Remove the option; for runs without the runtime set "
+            "spark.sql.streaming.checkpointLocation",
         )
     if afresh:
         location = f"{point.folder}/volatile-{points.config.epoch}-{uuid.uuid4().hex[:8]}"
@@ -189,8 +191,8 @@ def _writes_to_memory(written: Written) -> bool:
 
 def _not_replayable(name: str) -> Problem:
     text = (
-        f"query {name!r} reads from a socket, which nobody can read again: without a checkpointLocation of its own it begins "
-        "from nothing at each start, and a drain does not emit its last windows"
+        f"query {name!r} reads from a socket, which nobody can read again: without a checkpointLocation of "
+        "its own it begins from nothing at each start, and a drain does not emit its last windows"
     )
     log.warning("%s", text)
     return Problem("SourceNotReplayable", text, "Use a socket for tests only; read files or Kafka instead")

@@ -18,8 +18,8 @@ def plan_of_only_task(point: RestorePoint) -> TaskPlan:
     plan = stage_plan(point.uid, 1, point.record).tasks[0]
     if plan.start is Start.REDISTRIBUTED and point.record is not None:
         raise StateCannotMove(
-            f"stage {point.uid!r} had {len(point.record.tasks)} tasks and is one query now, which would read all of its input "
-            "again",
+            f"stage {point.uid!r} had {len(point.record.tasks)} tasks and is one query now, which would read "
+            "all of its input again",
             remedy=f"Declare it with job.shards({point.uid!r}, 1), or give the query another name",
         )
     return plan
@@ -63,8 +63,8 @@ def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected:
     """Resume in the directory of the latest checkpoint, which has its batch or, after a crash, a later one.
 
     If the directory is lost and the job ended with that checkpoint, restore it from the checkpoint's
-    savepoint, if there is one. A query that the script starts in several directories one after another has only
-    the last of them in the checkpoint, which says nothing about the others.
+    savepoint, if there is one. A query that the script starts in several directories one after another has
+    only the last of them in the checkpoint, which says nothing about the others.
     """
     record, found = point.checkpoint, directory.latest_commit()
     assert record is not None

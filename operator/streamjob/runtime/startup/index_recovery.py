@@ -50,7 +50,8 @@ def with_record(config: DriverConfig) -> DriverConfig:
     if found.job != config.job:
         raise SavepointForeign(
             f"{savepoint} is of {found.job.namespace}/{found.job.name} ({found.job.uid}), not of this job",
-            remedy="Restore the job's index from a backup, or make a new StreamJob with restoreFrom.savepoint",
+            remedy="Restore the job's index from a backup, or make a new StreamJob with "
+            "restoreFrom.savepoint",
         )
     record = found.checkpoint
     log.warning(

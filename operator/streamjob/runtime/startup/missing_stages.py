@@ -15,8 +15,8 @@ from ..storage.hadoop import HadoopFiles
 from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (
-    "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the state of the "
-    "one that is gone"
+    "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the "
+    "state of the one that is gone"
 )
 
 
@@ -121,8 +121,8 @@ def refuse_renamed(
         before = [endpoints.noted(point.directory(task)) for task in tasks]
         if any(theirs is not None and theirs.same_as(ends) for theirs in before):
             raise NonRestoredState(
-                f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the checkpoint has state "
-                f"of {other!r} only: it would begin from nothing",
+                f"the script starts query {uid!r}, which reads and writes what query {other!r} did, and the "
+                f"checkpoint has state of {other!r} only: it would begin from nothing",
                 remedy=f"{REMEDY}. If it is another query, let the script start it after {other!r}",
             )
 
@@ -166,6 +166,7 @@ def warning(missing: Collection[str]) -> Problem:
     names = ", ".join(map(repr, missing))
     return Problem(
         "StateWithoutStage",
-        f"the script has not started {names}, of which the checkpoint has state; each checkpoint keeps it as it is",
+        f"the script has not started {names}, of which the checkpoint has state; each checkpoint keeps it as "
+        "it is",
         "Nothing has to be done if the script starts them later",
     )

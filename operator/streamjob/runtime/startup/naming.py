@@ -82,7 +82,8 @@ def task_name(
     alike = location is None and any(_reads_as(found, s) and s.is_active for s in by_uid.values())
     if alike or (run is not None and run.is_active):
         raise UnnamedStage(
-            "the script starts several queries and two without a name cannot be told apart: a savepoint could not, either",
+            "the script starts several queries and two without a name cannot be told apart: a savepoint "
+            "could not, either",
             remedy="Give each query a queryName",
         )
     return TaskName(uid, uid)
@@ -143,11 +144,13 @@ def _refuse_active(runs: Mapping[str, Stage], name: str, engine: Engine) -> None
     active = [stage for stage in runs.values() if stage.name.name == name and stage.is_active]
     if any(stage.engine is engine for stage in active):
         raise NameIsActive(
-            f"Cannot start query with name {name} as a query with that name is already active in this SparkSession",
+            f"Cannot start query with name {name} as a query with that name is already active in this "
+            "SparkSession",
             remedy=REMEDY,
         )
     if active:
         raise DuplicateStage(
-            f"a query {name!r} is active in another session of the script: a savepoint could not tell the two apart",
+            f"a query {name!r} is active in another session of the script: a savepoint could not tell the "
+            "two apart",
             remedy=REMEDY,
         )

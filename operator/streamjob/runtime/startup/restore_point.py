@@ -166,7 +166,8 @@ class RestorePoints:
         over = latest is not None and latest.drained and not latest.uncommitted and not restore.again
         if latest is not None and over and not restore.allow_drained:
             raise AlreadyDrained(
-                f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would drop every row",
+                f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it "
+                "would drop every row",
                 remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
             )
         if self.savepoint is None:
@@ -204,7 +205,8 @@ class RestorePoints:
             return record
         if not self.config.restore.allow_drained:
             raise AlreadyDrained(
-                f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row as late",
+                f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row "
+                "as late",
                 remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
             )
         # Clear the finished flags: every stage resumes, with empty windows.
@@ -222,7 +224,8 @@ class RestorePoints:
             return None
         if uid not in directories:
             raise NothingToAdopt(
-                f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has {', '.join(directories)}",
+                f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has "
+                f"{', '.join(directories)}",
                 remedy="Name its checkpoint directory there, or start without restoreFrom",
             )
         return CheckpointDir(files, files.qualify(directories[uid]))
@@ -230,7 +233,8 @@ class RestorePoints:
     def _adopted_record(self, directory: CheckpointDir, uid: str) -> StageRecord:
         if directory.is_drained() and not self.config.restore.allow_drained:
             raise AlreadyDrained(
-                f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every row as late",
+                f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every "
+                "row as late",
                 remedy="Adopt another one, or set spec.restoreFrom.allowDrained to true",
             )
         return adopted_stage(bare_directory(directory, uid))
@@ -251,7 +255,10 @@ def as_exhausted(directory: CheckpointDir, task: TaskRecord) -> bool:
 
 
 def unfinished_tasks(config: DriverConfig) -> list[str]:
-    """Unfinished tasks of the job's latest checkpoint. What reads from them does not end before they start."""
+    """Unfinished tasks of the job's latest checkpoint.
+
+    What reads from them does not end before they start.
+    """
     latest = config.restore.latest
     if latest is None:
         return []

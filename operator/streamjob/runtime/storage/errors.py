@@ -119,7 +119,8 @@ _KINDS = (
             "CredentialInitializationException",
         ),
         ("permission denied", "operation not permitted", "read-only file system"),
-        "Give the driver's user the right to it; of an object store, see that its keys or the pod's identity are right",
+        "Give the driver's user the right to it; of an object store, see that its keys or the pod's identity "
+        "are right",
     ),
 )
 

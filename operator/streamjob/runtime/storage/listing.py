@@ -16,7 +16,8 @@ from .local_disk import path_of
 # file.
 _STATUS = re.compile(
     r"\w*\{path=(.+?); isDirectory="
-    r"(?:(true); modification_time|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
+    r"(?:(true); modification_time"
+    r"|false; length=(\d+); replication=\d+; blocksize=\d+; modification_time=(\d+))"
 )
 
 

@@ -1,4 +1,6 @@
-"""Who reads what when a stage with several shards starts, starts again, and starts with another parallelism."""
+"""Who reads what when a stage with several shards starts, starts again, and starts with
+another parallelism.
+"""
 
 from __future__ import annotations
 

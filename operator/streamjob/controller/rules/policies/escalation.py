@@ -115,7 +115,10 @@ def outcome(c: Context, s: Status) -> Decision | None:
     if e is None or c.observed.job.deleting:
         return None
     if not c.settled or latest is None:
-        text = f"{why(e)} The driver was killed, there is no savepoint. Running continues from the latest checkpoint"
+        text = (
+            f"{why(e)} The driver was killed, there is no savepoint. Running continues from the latest "
+            "checkpoint"
+        )
         return c.decide(Phase.CANCELLED, ESCALATED, text, stalled=True, status=s)
     taken = f"checkpoint {latest.checkpoint}" + (
         f", savepoint {latest.savepoint}" if latest.savepoint else ""
@@ -133,7 +136,10 @@ def why(e: EscalationStatus) -> str:
     """Say in one sentence what was escalated and why."""
     kind = "drain" if e.state is State.DRAINED else "stop"
     becomes = "a stop" if e.mode is Escalation.STOP else "a cancel"
-    return f"The {kind} waited for {e.waited_for} until its timeout, and becomes {becomes}, as spec.termination.escalation says."
+    return (
+        f"The {kind} waited for {e.waited_for} until its timeout, and becomes {becomes}, as "
+        "spec.termination.escalation says."
+    )
 
 
 def requeue_after(c: Context, s: Status) -> float | None:

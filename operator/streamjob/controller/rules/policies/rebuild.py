@@ -48,7 +48,8 @@ def rebuild(c: Context) -> Decision | None:
         return None
     rebuilt = Problem(
         "IndexRebuilt",
-        f"{problem.message}: it was rebuilt from {len(index.checkpoints)} checkpoints that the driver and the savepoints know",
+        f"{problem.message}: it was rebuilt from {len(index.checkpoints)} checkpoints that the driver and "
+        "the savepoints know",
         "Nothing has to be done; see who changes the ConfigMap, it is the operator's own",
     )
     s = fail(c.status, rebuilt, c.now)

@@ -81,7 +81,7 @@ def requeue_for(decision: Decision, c: Context) -> Decision:
     return replace(decision, requeue_after=min(delays)) if delays else decision
 
 
-# --- parts -------------------------------------------------------------------------------------------------------
+# --- parts --------------------------------------------------------------------------------------------------
 
 
 def _come_to(c: Context) -> Status:

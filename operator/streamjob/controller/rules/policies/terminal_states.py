@@ -32,7 +32,10 @@ def rest(c: Context) -> Decision | None:
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
     if c.desired is DesiredState.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
-        text = "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to continue"
+        text = (
+            "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to "
+            "continue"
+        )
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
     return None
 
@@ -54,7 +57,8 @@ def at_its_end(c: Context, s: Status) -> Decision:
     savepoint = latest.savepoint or "its savepoint"
     problem = Problem(
         "AlreadyDrained",
-        "the job has been drained, which is its end: rows older than its last watermark would be dropped as late",
+        "the job has been drained, which is its end: rows older than its last watermark would be dropped as "
+        "late",
         f"Make a new StreamJob with restoreFrom.savepoint: {savepoint} and restoreFrom.allowDrained: true",
     )
     s = fail(s, problem, c.now)

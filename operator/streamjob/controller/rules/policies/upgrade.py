@@ -54,7 +54,9 @@ def rolled_back(c: Context) -> bool:
 
 
 def resolve(c: Context) -> Context:
-    """The context with the upgrade's progress; its desired state is `UPGRADE` if the driver has to be replaced."""
+    """The context with the upgrade's progress; its desired state is `UPGRADE` if the driver has to be
+    replaced.
+    """
     c = _settled(c)
     pod, driver = c.observed.pod, c.observed.driver
     if (

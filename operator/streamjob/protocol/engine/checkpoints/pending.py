@@ -1,4 +1,6 @@
-"""The pending checkpoints of a job, triggered and not completed: how one becomes durable, completes, or is aborted."""
+"""The pending checkpoints of a job, triggered and not completed: how one becomes durable, completes, or is
+aborted.
+"""
 
 from __future__ import annotations
 

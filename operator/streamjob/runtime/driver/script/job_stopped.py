@@ -138,7 +138,9 @@ class _Stopped:
 
 
 class _Tasks(SimpleQueue[Any]):
-    """The tasks of a ThreadPool: (job, index, function, arguments, keyword arguments), None to end a worker."""
+    """The tasks of a ThreadPool: (job, index, function, arguments, keyword arguments),
+    None to end a worker.
+    """
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         if item is not None:
@@ -148,7 +150,9 @@ class _Tasks(SimpleQueue[Any]):
 
 
 class _Results(SimpleQueue[Any]):
-    """The results of a ThreadPool: (job, index, (whether it succeeded, its value or its exception)), or None."""
+    """The results of a ThreadPool: (job, index, (whether it succeeded, its value or its
+    exception)), or None.
+    """
 
     stopped = False  # whether JobStopped was raised in a task
 

@@ -35,7 +35,7 @@ class Waits:
                 if milliseconds is None:
                     self._endless.pop(me, None)
 
-    # --- awaitAnyTermination ----------------------------------------------------------------------------------
+    # --- awaitAnyTermination --------------------------------------------------------------------------------
 
     def over(self, stage: Stage) -> None:
         """A run is over. The caller holds the lock."""
@@ -52,7 +52,7 @@ class Waits:
         with self._changed:
             self._terminated = [stage for stage in self._terminated if not mine(stage)]
 
-    # --- can the script start anything? -----------------------------------------------------------------------
+    # --- can the script start anything? ---------------------------------------------------------------------
 
     def script_is_blocked(self) -> bool:
         """Whether the script's only thread waits without a timeout, and what it waits for has not ended."""

@@ -145,8 +145,9 @@ class Starter:
     def _drained(self, name: TaskName) -> Stage | None:
         """The last run of the stage, if the job drains and has finished it. None: the stage may start.
 
-        :raises SystemExit: otherwise a script that starts its query in a loop would never end. Not in a callback
-            of the JVM: it would end py4j's thread, and the callback's batch would wait for its answer for ever.
+        :raises SystemExit: otherwise a script that starts its query in a loop would never end. Not in a
+            callback of the JVM: it would end py4j's thread, and the callback's batch would wait for its
+            answer for ever.
         """
         before = self._stages.get(name.task)
         if before is None or not self._job.drains or not self._coordinator.has_finished(name.task):
@@ -238,8 +239,8 @@ class Starter:
     def _may_read(self, said: Written) -> bool:
         """Whether a query may read new data: no termination is requested.
 
-        In a drain a batch may still run another query to the end of its input: that is part of the batch, which
-        would be committed without it.
+        In a drain a batch may still run another query to the end of its input: that is part of the batch,
+        which would be committed without it.
         """
         return not self._job.asked_to_end or (nested.inside_batch(said) and not self._job.stops)
 
@@ -279,7 +280,7 @@ class Starter:
             return None
         return tuple(sorted({s.uid for s in list(self._stages.values()) if not s.over.is_set()}))
 
-    # --- which stage it is ------------------------------------------------------------------------------------
+    # --- which stage it is ----------------------------------------------------------------------------------
 
     def _first_engine(self, engine: Engine) -> None:
         signals.ignore_sigterm(engine.jvm)
@@ -318,7 +319,7 @@ class Starter:
         """As `Connections.edge_declared`."""
         return self.connections.edge_declared(writer, reader)
 
-    # --- transactions -----------------------------------------------------------------------------------------
+    # --- transactions ---------------------------------------------------------------------------------------
 
     def _await_commit(self, task: str) -> None:
         """Wait until what the previous run pre-committed for durable checkpoints is committed.
@@ -331,8 +332,8 @@ class Starter:
 
 def _finished_for_good(stage: Stage) -> Problem:
     text = (
-        f"query {stage.name.name!r} has finished: its input had ended, and its windows are out. It is started again and reads "
-        "nothing"
+        f"query {stage.name.name!r} has finished: its input had ended, and its windows are out. It is "
+        "started again and reads nothing"
     )
     log.warning("%s", text)
     return Problem(

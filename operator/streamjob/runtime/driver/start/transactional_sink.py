@@ -38,8 +38,8 @@ def transactions_of(
     said.each_batch.function = sink.write_batch
     if not config.checkpointing.interval:
         text = (
-            f"stage {name.task}: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows become visible "
-            "only when it ends"
+            f"stage {name.task}: its sink commits at checkpoints and spec.checkpoint.interval is 0: its rows "
+            "become visible only when it ends"
         )
         log.warning("%s", text)
         warn(Problem("NoCheckpoints", text, "Set spec.checkpoint.interval"))

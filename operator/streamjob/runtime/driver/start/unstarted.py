@@ -1,4 +1,6 @@
-"""What the script has to start and has not: queries that it declared, and stages of the restored checkpoint."""
+"""What the script has to start and has not: queries that it declared, and stages of the
+restored checkpoint.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Tells which threads run a batch of a foreachBatch function: the one that the JVM calls, and those that it starts.
+"""Tells which threads run a batch of a foreachBatch function: the one that the JVM calls, and those that it
+starts.
 
-A function may hand work to threads of its own, to a ThreadPoolExecutor, or to a ThreadPool that it makes. What
-these do belongs to the batch, which waits for them.
+A function may hand work to threads of its own, to a ThreadPoolExecutor, or to a ThreadPool that it makes.
+What these do belongs to the batch, which waits for them.
 """
 
 from __future__ import annotations

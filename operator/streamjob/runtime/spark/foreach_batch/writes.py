@@ -1,8 +1,8 @@
 """Observes what a foreachBatch function writes through Spark's batch writers.
 
 A query with a foreachBatch function does not show where its output goes. What the function itself writes with
-`DataFrameWriter` or `DataFrameWriterV2` does. Not observed: what it writes by other means (`MERGE` in SQL, the
-API of a table format, a client library), or in another process.
+`DataFrameWriter` or `DataFrameWriterV2` does. Not observed: what it writes by other means (`MERGE` in SQL,
+the API of a table format, a client library), or in another process.
 """
 
 from __future__ import annotations

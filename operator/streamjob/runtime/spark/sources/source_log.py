@@ -79,7 +79,8 @@ def _entries(directory: CheckpointDir, log: str, latest: int) -> list[str]:
         wanted = sorted(n for n in compacted if n > latest)[:1]
         if not wanted:
             raise MalformedCheckpoint(
-                f"{directory.uri}/{log} should say what was read up to entry {latest}, and entries are missing"
+                f"{directory.uri}/{log} should say what was read up to entry {latest}, and entries are "
+                "missing"
             )
     files = [line for n in wanted for line in _lines(directory, f"{log}/{names[n]}")]
     return [str(f["path"]) for f in files if int(f["batchId"]) <= latest]

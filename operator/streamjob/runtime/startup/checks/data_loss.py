@@ -86,11 +86,12 @@ def _kafka(
     log.info("Kafka's offsets of %d partitions looked up in %.3f s", len(wanted), time.monotonic() - began)
     lost = [text for p in sorted(wanted) if (text := _lost(p, wanted[p], end.get(p), there))]
     return _refuse_or_tell(
-        f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: {_named(lost)}",
+        f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: "
+        f"{_named(lost)}",
         lost,
         allowed=not source.flag("failondataloss", default=True),
-        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to false: it then "
-        "continues with what is left, and with a re-created topic from its end",
+        how="Restore a savepoint whose offsets Kafka still has; or set the source's option failOnDataLoss to "
+        "false: it then continues with what is left, and with a re-created topic from its end",
     )
 
 
@@ -105,7 +106,10 @@ def _lost(
         return f"offsets {start} to {found.earliest - 1} of {topic}-{number}, which were purged"
     if found.latest < max(start, end or 0):
         last = max(start, end or 0)
-        return f"offset {last} of {topic}-{number}, which ends at {found.latest}: it was re-created, or has lost records"
+        return (
+            f"offset {last} of {topic}-{number}, which ends at {found.latest}: it was re-created, or has "
+            "lost records"
+        )
     return None
 
 
@@ -122,8 +126,8 @@ def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int |
         there = each(directory.files.exists, paths, THREADS)
         lost = [path for path, found in zip(paths, there, strict=True) if not found]
         told += _refuse_or_tell(
-            f"{directory.uri} goes on with {len(paths)} files that Spark has listed, and of these {len(lost)} are gone: "
-            f"{_named(lost)}",
+            f"{directory.uri} goes on with {len(paths)} files that Spark has listed, and of these "
+            f"{len(lost)} are gone: {_named(lost)}",
             lost,
             allowed=source.flag("ignoremissingfiles", default=session),
             how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in spec.sparkConf",

@@ -40,7 +40,8 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
             if name not in stages:
                 raise QueryNotStarted(
                     f"job.edge{pair!r} names {name!r}, which is no query of the job: {have}",
-                    remedy="Correct the name; an edge to a query that starts later is declared when it starts",
+                    remedy="Correct the name; an edge to a query that starts later is declared when it "
+                    "starts",
                 )
     for name in bounds.queries():
         if name not in queries:
@@ -51,7 +52,8 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
     for one in state.every():
         if one.query not in queries:
             raise QueryNotStarted(
-                f"state {one.name!r} is declared for query {one.query!r}, which is no query of the job: {have}",
+                f"state {one.name!r} is declared for query {one.query!r}, which is no query of the job: "
+                f"{have}",
                 remedy="Declare it with query=NAME, the query's queryName",
             )
         if not one.held:
@@ -71,5 +73,6 @@ def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> Non
         if shard.name not in started:
             raise ShardMissing(
                 f"shard {shard.index} of stage {shard.uid!r} was not started: nobody would read its share",
-                remedy=f"Start a query with the name {shard.name!r}, as for each shard that job.shards() gives",
+                remedy=f"Start a query with the name {shard.name!r}, as for each shard that job.shards() "
+                "gives",
             )

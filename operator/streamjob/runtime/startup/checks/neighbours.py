@@ -1,4 +1,6 @@
-"""Checks of a query against the job's other queries: what it reads from them, and what it shares with them."""
+"""Checks of a query against the job's other queries: what it reads from them, and what it
+shares with them.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,11 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
         if source.transactions is not None:
             raise TransactionalUpstream(
-                f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its last rows become "
-                f"visible with the checkpoint that ends both, and {reader.uid!r} would never read them",
-                remedy=f"Give {source.uid!r} a sink that makes each batch durable, such as Spark's own for files or Kafka",
+                f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its "
+                f"last rows become visible with the checkpoint that ends both, and {reader.uid!r} would "
+                "never read them",
+                remedy=f"Give {source.uid!r} a sink that makes each batch durable, such as Spark's own for "
+                "files or Kafka",
             )
 
 
@@ -59,7 +63,7 @@ def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stag
     for other in stages:
         if other.transactions is not None and other.transactions.sink is sink and other.task != task.task:
             raise SinkShared(
-                f"queries {other.name.name!r} and {task.name!r} write to one {type(sink).__name__} object, which keeps the "
-                "transactions of one query",
+                f"queries {other.name.name!r} and {task.name!r} write to one {type(sink).__name__} object, "
+                "which keeps the transactions of one query",
                 remedy="Make a sink for each query; several may write to the same place",
             )

@@ -83,8 +83,8 @@ class Going:
         if before is None or before.sink is None or now is None or now.sink in (None, before.sink):
             return None
         text = (
-            f"{self.directory.uri}: the output up to batch {self.directory.latest_commit()} is in {before.sink}, from now on it "
-            f"comes to {now.sink}"
+            f"{self.directory.uri}: the output up to batch {self.directory.latest_commit()} is in "
+            f"{before.sink}, from now on it comes to {now.sink}"
         )
         log.warning("%s", text)
         return Problem("SinkMoved", text, "Nothing has to be done if that is meant")

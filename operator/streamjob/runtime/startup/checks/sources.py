@@ -84,7 +84,10 @@ def _topics(directory: CheckpointDir, index: int, source: Source, position: str)
     names = ", ".join(dict.fromkeys(f"{t}-{n}" if "assign" in source.options else t for t, n in missing))
     problem = f"source {index} had read from {names} and does not subscribe to it any more"
     if source.flag("failondataloss", default=True):
-        how = "Or subscribe to it as before; or set the source's option failOnDataLoss to false: what is left there is not read"
+        how = (
+            "Or subscribe to it as before; or set the source's option failOnDataLoss to false: what is left "
+            "there is not read"
+        )
         raise changed(directory, problem, how)
     return [_told(directory, f"{problem}; what is left there is not read (failOnDataLoss is false)")]
 
@@ -94,8 +97,8 @@ def _brokers(directory: CheckpointDir, index: int, source: Source, place: Place 
     if place is None or not place.brokers or not source.brokers or set(place.brokers) & set(source.brokers):
         return []
     problem = (
-        f"source {index} asked {','.join(place.brokers)} and asks {','.join(source.brokers)} now: if that is another "
-        "cluster, its offsets mean other records"
+        f"source {index} asked {','.join(place.brokers)} and asks {','.join(source.brokers)} now: if that is "
+        "another cluster, its offsets mean other records"
     )
     return [_told(directory, problem)]
 
@@ -119,13 +122,17 @@ def _folder(
     was = place.at if place is not None else files[-1].rpartition("/")[0]
     problem = f"source {index} had read files of {was} and reads {path} now"
     if fed(was):
-        moved = f"{problem}, with the query that writes there; what it has not read of the old one it will not read"
+        moved = (
+            f"{problem}, with the query that writes there; what it has not read of the old one it will not "
+            "read"
+        )
         return [_told(directory, moved)]
     if source.flag("filenameonly", default=False):
         return [_told(directory, f"{problem}; it knows files by their names alone (fileNameOnly)")]
     how = (
-        f"Or name both folders in a pattern, such as {_both(was, path)}; or, if the same files lie in the other folder now, set "
-        "the source's option fileNameOnly to true, by which it does not read them again"
+        f"Or name both folders in a pattern, such as {_both(was, path)}; or, if the same files lie in the "
+        "other folder now, set the source's option fileNameOnly to true, by which it does not read them "
+        "again"
     )
     raise changed(
         directory, f"{problem}: it would read all that lies there, and nothing more of the other", how

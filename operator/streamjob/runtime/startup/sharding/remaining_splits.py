@@ -37,9 +37,10 @@ def as_of_now(point: RestorePoint, stage: StageRecord) -> tuple[StageRecord, Che
             point.refuse_other(directory, task, batch)
         if planned != batch and not task.finished:
             raise StateCannotMove(
-                f"stage {stage.uid!r} has batch {planned} of its task {task.index} half done, and a task of another "
-                "parallelism could not do the same again",
-                remedy=f"Give it parallelism {len(stage.tasks)} again, and stop it before it gets another one",
+                f"stage {stage.uid!r} has batch {planned} of its task {task.index} half done, and a task of "
+                "another parallelism could not do the same again",
+                remedy=f"Give it parallelism {len(stage.tasks)} again, and stop it before it gets "
+                "another one",
             )
         if batch is not None and (highest is None or batch > highest[0]):
             highest = batch, directory

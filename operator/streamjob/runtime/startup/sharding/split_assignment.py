@@ -69,7 +69,7 @@ class ShardedStage:
         self._prepared = False
         self._preparing = threading.Lock()  # shards may start at the same time
 
-    # --- where the tasks start --------------------------------------------------------------------------------
+    # --- where the tasks start ------------------------------------------------------------------------------
 
     @cached_property
     def point(self) -> RestorePoint:
@@ -162,8 +162,8 @@ class ShardedStage:
             return before
         if any(self._has_run(self._directory(index, before)) for index in range(before)):
             raise StateCannotMove(
-                f"stage {self.uid!r} has {self.parallelism} tasks now and ran with {before}, and no checkpoint has "
-                "completed since then that says how far",
+                f"stage {self.uid!r} has {self.parallelism} tasks now and ran with {before}, and no "
+                "checkpoint has completed since then that says how far",
                 remedy=f"Give it parallelism {before} until a checkpoint has completed",
             )
         return before
@@ -178,7 +178,7 @@ class ShardedStage:
         batch = directory.latest_offset() if self._from == "start" else directory.latest_commit()
         return batch is not None and any(line != "-" for line in directory.source_offsets(batch))
 
-    # --- shares -----------------------------------------------------------------------------------------------
+    # --- shares ---------------------------------------------------------------------------------------------
 
     def assign(self, index: int, key: str, all_of: Callable[[], Entries]) -> Entries:
         """As `shards.SplitAssigner.assign`.
@@ -219,14 +219,15 @@ class ShardedStage:
         missing = sorted({splits.key(e) for e in self._everything()} - set(self._assigned))
         if missing or not set(self._assigned) - {NAMES}:
             raise StateCannotMove(
-                f"stage {self.uid!r} has another parallelism, and its tasks take nothing of what is left to read"
-                + (f" of {', '.join(missing)}" if missing else ""),
+                f"stage {self.uid!r} has another parallelism, and its tasks take nothing of what is left to "
+                "read" + (f" of {', '.join(missing)}" if missing else ""),
                 remedy="Read it with shard.kafka() or shard.files(), as before",
             )
 
     def _not_taken(self, index: int, key: str) -> BadShards:
         return BadShards(
-            f"shard {index} of stage {self.uid!r} does not read {key} and others do: nobody would read its share",
+            f"shard {index} of stage {self.uid!r} does not read {key} and others do: nobody would read its "
+            "share",
             remedy="Let all shards of a stage read the same",
         )
 
@@ -288,7 +289,8 @@ class ShardedStage:
     def _changed(self, what: str) -> BadShards:
         return BadShards(
             f"stage {self.uid!r} has {what} than its tasks were given, so nobody would read them",
-            remedy="Name those that it had; after a stop, another parallelism of a stage with shard.kafka() takes in all",
+            remedy="Name those that it had; after a stop, another parallelism of a stage with shard.kafka() "
+            "takes in all",
         )
 
 
