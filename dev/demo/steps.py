@@ -53,7 +53,7 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
             job, executors = start(site, feed, console)
         with console.chapter("Stop", "kubectl patch streamjob flights … spec.state: Stopped"):
             stopped = stop(job, console)
-        with console.chapter("Meanwhile", "the job is stopped, its input goes on"):
+        with console.chapter("Meanwhile", "the job is stopped, its input continues"):
             arrived = wait_for_arrivals(feed, console)
         with console.chapter("Resume", "kubectl patch streamjob flights … spec.state: Running"):
             resumed = resume(job, feed, stopped, console)
@@ -119,7 +119,7 @@ def resume(job: Job, feed: Feed, stopped: View, console: Console) -> View:
     job.reach("Running", PATIENCE, console.saw)
     until(lambda: read(job, after_batch=stopped.batch), "a batch after the resume", PATIENCE, every=1)
     view = job.view()
-    console.did(f"epoch {view.epoch} goes on with batch {stopped.batch + 1}")
+    console.did(f"epoch {view.epoch} continues with batch {stopped.batch + 1}")
     return view
 
 

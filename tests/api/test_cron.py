@@ -80,7 +80,7 @@ def test_a_rare_day_is_found() -> None:
         ("30 9 * * *", "Europe/Berlin", "2026-07-02 03:04", "2026-07-02 07:30"),
         ("30 9 * * *", "Asia/Kolkata", "2026-01-02 03:04", "2026-01-02 04:00"),
         ("0 0 1 1 *", "Pacific/Auckland", "2026-06-01 00:00", "2026-12-31 11:00"),
-        # 29 March: 02:00 becomes 03:00. 02:30 is left out; each quarter of an hour goes on.
+        # 29 March: 02:00 becomes 03:00. 02:30 is left out; each quarter of an hour continues.
         ("30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", "2026-03-30 00:30"),
         ("*/15 * * * *", "Europe/Berlin", "2026-03-29 00:45", "2026-03-29 01:00"),
         # 25 October: 03:00 becomes 02:00. 02:30 comes twice, as for a CronJob.

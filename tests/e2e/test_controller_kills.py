@@ -143,7 +143,7 @@ def test_killing_the_controller_changes_nothing(
 
 def check_outcome(job: Job, view: View, storage: Storage, pods: Pods) -> None:
     found = storage.look(job.name)
-    assert found.offsets == found.commits, "a batch is half done"
+    assert found.offsets == found.commits, "a batch is uncommitted"
     assert found.output == expected(found.numbers)
     records = index(job)
     requests = [record["request_id"] for record in records if record["scenario"]]

@@ -1,4 +1,4 @@
-"""Savepoints beside the run on a real cluster: by trigger and by schedule, across the death of a driver."""
+"""Live savepoints on a real cluster: by trigger and by schedule, across the death of a driver."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """D10.
 
-The node that a driver is on is drained with `kubectl drain`, or lost: the job goes on on another one.
+The node that a driver is on is drained with `kubectl drain`, or lost: the job continues on another one.
 """
 
 from __future__ import annotations

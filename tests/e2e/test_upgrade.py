@@ -1,5 +1,5 @@
-"""The specification of a running job changes: the new one goes on where the old one stopped, or the job goes
-back.
+"""The specification of a running job changes: the new one continues where the old one stopped, or the job
+goes back.
 """
 
 from __future__ import annotations

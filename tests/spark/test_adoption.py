@@ -1,5 +1,5 @@
-"""Row 8, version 1: a PySpark job that was killed as such jobs are today goes on as a StreamJob, from a copy
-of its directory.
+"""Row 8, version 1: a PySpark job that was killed as such jobs are today continues as a StreamJob, from a
+copy of its directory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every kind of state, in every store, goes on from a savepoint as the job that it was taken of does: that is
-stopped, restored twice in one driver and in two, fed and drained.
+"""Every kind of state, in every store, continues from a savepoint as the job that it was taken of does: that
+is stopped, restored twice in one driver and in two, fed and drained.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Timers that set timers while they fire, and chains of stateful operators: a drain goes on until nothing is
-left, or says so.
+"""Timers that set timers while they fire, and chains of stateful operators: a drain continues until nothing
+is left, or says so.
 """
 
 from __future__ import annotations

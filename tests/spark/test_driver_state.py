@@ -51,14 +51,14 @@ def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Pa
     kinds = {o.uid: o.kind for o in stopped.stages[0].operators}
     assert (kinds["seen"], kinds["limits"]) == (OperatorKind.LIST, OperatorKind.BROADCAST)
 
-    # Batch 4 dies half done: its function had changed the state. An attempt that died a little later left a
+    # Batch 4 dies uncommitted: its function had changed the state. An attempt that died a little later left a
     # file.
     feed.add(1)
     with first.next_epoch(APP, *arguments) as second:
         eventually(lambda: committed(second, 3), "the batch after the resume")
         (home / "obstacle").touch()
         feed.add(1)
-        eventually((home / "hangs").exists, "a batch that is half done")
+        eventually((home / "hangs").exists, "a batch that is uncommitted")
         second.kill()
     assert note(home, 3) == [entries(3), ["changed"]]
     assert (home / "hangs").read_text() == "4"

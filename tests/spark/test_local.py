@@ -1,4 +1,4 @@
-"""The runtime without Kubernetes: Ctrl-C stops with a savepoint, the next start goes on, --drain ends for
+"""The runtime without Kubernetes: Ctrl-C stops with a savepoint, the next start continues, --drain ends for
 good.
 """
 

@@ -1,4 +1,4 @@
-"""Stops at random moments, of every trigger with every kind of sink: no batch is half done, no row lost or
+"""Stops at random moments, of every trigger with every kind of sink: no batch is uncommitted, no row lost or
 there twice.
 """
 

@@ -81,7 +81,9 @@ def test_r19_and_r20_questions_are_answered_as_by_spark(tmp_path: Path) -> None:
 
 
 def test_r22_a_memory_sink_is_started_again(tmp_path: Path) -> None:
-    """It goes on nowhere: each start has a checkpoint location of its own, and the table all of the input."""
+    """It continues nowhere: each start has a checkpoint location of its own, and the
+    table all of the input.
+    """
     script = Script(
         tmp_path,
         """

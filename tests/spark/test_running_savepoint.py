@@ -1,4 +1,4 @@
-"""Savepoints beside the run on real Spark: the queries go on, and a job restored from one continues exactly
+"""Live savepoints on real Spark: the queries go on, and a job restored from one continues exactly
 there.
 """
 
@@ -159,7 +159,7 @@ def test_row13_storage_that_refuses_does_not_harm_the_job(
         assert status.savepoint is not None
         assert status.savepoint.completed is None
         assert status.savepoint.problem is not None
-        assert status.savepoint.problem.reason == "SavepointGivenUp"
+        assert status.savepoint.problem.reason == "SavepointAborted"
         assert "was not done after 3 s" in status.savepoint.problem.message
         assert status.problem is None
         home.unlink()

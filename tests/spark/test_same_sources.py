@@ -1,4 +1,4 @@
-"""A query goes on in positions of other sources: refused by name, told, or meant, as
+"""A query continues in positions of other sources: refused by name, told, or meant, as
 Spark's own options say.
 """
 

@@ -41,7 +41,7 @@ PROVIDERS = {
     "rocksdb, format 2": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
 # Spark's checkpoint files come about by a rename, which copies on S3; or, with spark-hadoop-cloud, by an
-# upload that can be given up.
+# upload that can be aborted.
 ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 WITHOUT_RENAME = "S3 without rename"
 JOB = JobRef("shop", "orders", "uid-1")

@@ -1,5 +1,5 @@
-"""Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half done
-listed as good, and a repeat that succeeds once the cause is gone.
+"""Storage faults S1 to S8 on a local volume and on S3: a clear error that names the file, nothing half
+written listed as good, and a repeat that succeeds once the cause is gone.
 `tests/runtime/savepoints/test_shared_files.py` has S1 and S7 at every operation, without a JVM.
 """
 

@@ -164,7 +164,7 @@ def test_adopt_refuses_what_is_no_whole_checkpoint(
     query.write("offsets/2", (query.folder / "offsets" / "1").read_text())
     assert ask(files, "adopt", target, f"{STAGE}={query.folder}") == 2
     said = capsys.readouterr().err
-    assert "has batch 2 half done" in said
+    assert "has batch 2 uncommitted" in said
     assert "restoreFrom.checkpoints" in said
     assert ask(files, "adopt", target, f"{STAGE}={query.root}") == 2
     assert "no file 'metadata'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The file sink's log where a query goes on in another folder than the one it came from."""
+"""The file sink's log where a query continues in another folder than the one it came from."""
 
 from __future__ import annotations
 

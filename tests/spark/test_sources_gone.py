@@ -255,7 +255,7 @@ def test_offsets_that_retention_has_purged(topic: Topic) -> None:
         with pytest.raises(StreamingQueryException):
             topic.run()
         assert (topic.directory.latest_offset(), topic.directory.latest_commit()) == (1, 0)
-    with pytest.raises(SourceGone, match="offsets 10 to 14"):  # also of the batch that is half done
+    with pytest.raises(SourceGone, match="offsets 10 to 14"):  # also of the batch that is uncommitted
         gone(topic.directory, topic.writer(), reads=False)
     topic.run(failOnDataLoss="false")
     assert topic.rows() == [*range(10), *range(15, 20)]

@@ -66,7 +66,7 @@ class Jobs(Ledger):
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
 
     def _asked(self, asked: Obj, truth: Truth) -> None:
-        """A savepoint beside the run: what is said of it is what the index and the storage have."""
+        """A live savepoint: what is said of it is what the index and the storage have."""
         truth.asked.setdefault(asked["requestId"], self.world.now())
         number = asked.get("checkpoint")
         if number is None:

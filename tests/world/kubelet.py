@@ -148,7 +148,7 @@ class Kubelet:
             pod = self._pod(key, uid)
             if pod is None:
                 return None
-            if _has_a_sidecar(pod):  # goes on as if nothing had happened, until its own grace is over
+            if _has_a_sidecar(pod):  # continues as if nothing had happened, until its own grace is over
                 return self._say(key, "Running", {"terminated": ended})
             self._say(key, "Failed" if code else "Succeeded", {"terminated": ended})
             if "deletionTimestamp" in pod["metadata"]:

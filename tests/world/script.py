@@ -70,7 +70,7 @@ class Script:
         self.look()
 
     def look(self) -> None:
-        """Something has changed: it goes on, if what it waits for is over."""
+        """Something has changed: it continues, if what it waits for is over."""
         if not self.waits or self.ended or self._busy or self.driver.failed:
             return
         driver, c = self.driver, self.driver.coordinator
@@ -82,7 +82,7 @@ class Script:
             return self._next_line(0.1, 5.0, self._start_failed)
         if failed:
             # It sleeps, and looks for nothing. A drain needs what is dead: see
-            # `Driver._give_up_a_drain_of_the_dead`.
+            # `Driver._fail_waiting_drain_of_the_dead`.
             if driver.requests.drains and not runs:
                 self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].failure or Exception()))
             return None

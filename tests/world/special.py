@@ -52,7 +52,7 @@ _SPECIAL: dict[str, Plan] = {
     "deaf": Plan(
         13, steps=(APPLY, Step("Stopped", 500.0, "Running")), mishaps=(("Running", 0, Mishap.HANGS),)
     ),
-    # A savepoint is under way when the job is asked to stop: it is given up, or the index has it.
+    # A savepoint is in progress when the job is asked to stop: it is aborted, or the index has it.
     "savepoint-stop": Plan(
         16, Shape(interval="5s"), (APPLY, Step("savepoint", 3.0, "Running"), Step("Stopped", 1.0))
     ),
@@ -79,7 +79,8 @@ _SPECIAL: dict[str, Plan] = {
         Shape(schedule="*/2 * * * *", retained=1),
         (APPLY, Step("Stopped", 300.0, "Running"), Step("Running", 600.0, "Stopped"), Step("edit", 400.0)),
     ),
-    # The index is deleted by hand while nothing runs: the job goes on by the savepoint that its status names.
+    # The index is deleted by hand while nothing runs: the job continues by the savepoint that its status
+    # names.
     "lost-index": Plan(
         12,
         Shape(transactional=True),
@@ -256,7 +257,7 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # It is started again; then nobody says so any more.
     "retry": Plan(43, Shape(TWO, script=Scripted.RETRY), mishaps=(DIES,)),
-    # Backfill first: the driver dies while the second query runs, which goes on behind a stage that has
+    # Backfill first: the driver dies while the second query runs, which continues behind a stage that has
     # ended.
     "in-turn": Plan(
         44,
@@ -318,7 +319,8 @@ _SPECIAL: dict[str, Plan] = {
         steps=(APPLY, Step("Drained", 3.0, "Running"), Step("delete namespace", 3.0, "Draining")),
         mishaps=(("StopAtBoundary", 0, Mishap.HANGS),),
     ),
-    # The controller's rights are objects in it, too: nothing goes on until a person takes the finalizer away.
+    # The controller's rights are objects in it, too: nothing continues until a person takes the finalizer
+    # away.
     "revoked-namespace": Plan(
         31,
         steps=(

@@ -1,7 +1,7 @@
 """The production controller in simulated clusters: reference scenarios with every fault at every effect, and
 random plans.
 
-With CI set it is the same each time: a gate has to be repeatable. Elsewhere it goes on searching.
+With CI set it is the same each time: a gate has to be repeatable. Elsewhere it continues searching.
 """
 
 from __future__ import annotations

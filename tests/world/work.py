@@ -16,7 +16,7 @@ from streamjob.protocol.engine.events import Event
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.driver.dispatcher import QueuedEffect
-from streamjob.runtime.driver.live_savepoints import LiveSavepoints, SavepointGivenUp
+from streamjob.runtime.driver.live_savepoints import LiveSavepoints, SavepointAborted
 
 from .query import BATCH, Query
 
@@ -51,7 +51,7 @@ class Work:
         self.numbers: dict[int, int] = {}
         self._newest = 0  # number of the newest announced checkpoint
         self._records: dict[int, CheckpointRecord] = {}
-        self._targets: dict[int, str] = {}  # of savepoints beside the run
+        self._targets: dict[int, str] = {}  # of live savepoints
 
     def carry_out(
         self,
@@ -121,7 +121,7 @@ class Work:
         if beside is not None:
             try:
                 self._live_savepoints.refuse_unwanted(effect.number)
-            except SavepointGivenUp:
+            except SavepointAborted:
                 return None
         for task, number in effect.pre_commit.items():
             self._pre_commit(driver.queries[task], number)

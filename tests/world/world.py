@@ -290,7 +290,7 @@ class World:
 
     def _unhandled(self, loop: Any, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        # What a dead controller had under way is never finished, and swept up at some time.
+        # What a dead controller had in progress is never finished, and swept up at some time.
         if error is not None and not isinstance(error, Violation):
             self.fail(Violation(f"an error that nobody handles: {context['message']} {error!r}"))
 

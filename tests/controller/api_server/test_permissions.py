@@ -1,6 +1,6 @@
 """The chart's Roles on a real API server: the controller under its own account, with kopf's requests.
 
-tests/world/test_rights.py has each permission, and what the controller itself requests.
+tests/world/test_rbac.py has each permission, and what the controller itself requests.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ PENDING = requested("Stop")
     [
         ({"termination": {**PENDING, "finalCheckpoint": 1}}, 0, "Completed"),
         ({"termination": {**PENDING, "finalCheckpoint": 1}}, 3600, "Late"),
-        ({"phase": "Cancelling"}, 0, "GivenUp"),
-        ({"termination": requested("Drain", 2)}, 0, "GivenUp"),
+        ({"phase": "Cancelling"}, 0, "Aborted"),
+        ({"termination": requested("Drain", 2)}, 0, "Aborted"),
     ],
 )
 def test_a_termination_is_counted_when_it_has_ended(later: Any, now: float, outcome: str) -> None:
@@ -81,7 +81,7 @@ REQUESTED = {
 
 
 @pytest.mark.parametrize(
-    ("ended", "outcome"), [({"checkpoint": 3}, "Completed"), ({"failure": "no space"}, "GivenUp")]
+    ("ended", "outcome"), [({"checkpoint": 3}, "Completed"), ({"failure": "no space"}, "Aborted")]
 )
 @pytest.mark.parametrize("before", [{}, {"savepointRequest": REQUESTED}])
 def test_an_on_demand_savepoint_is_counted_when_it_has_ended(ended: Any, outcome: str, before: Any) -> None:
@@ -127,11 +127,11 @@ ESCALATED = {
 @pytest.mark.parametrize(
     ("of", "escalation", "cause"),
     [
-        ({"state": "Cancelled"}, None, "Asked"),
+        ({"state": "Cancelled"}, None, "Requested"),
         ({"state": "Drained"}, ESCALATED, "Escalation"),
         ({"state": "Stopped", "deleted": 60 * MINUTE}, None, "Deletion"),
-        ({"state": "Cancelled", "deleted": MINUTE}, None, "Asked"),
-        ({"termination": {"onDelete": "Cancel"}, "deleted": MINUTE}, None, "Asked"),
+        ({"state": "Cancelled", "deleted": MINUTE}, None, "Requested"),
+        ({"termination": {"onDelete": "Cancel"}, "deleted": MINUTE}, None, "Requested"),
         (
             {"state": "Stopped", "termination": {"onDelete": "Cancel"}, "deleted": 60 * MINUTE},
             None,
@@ -170,9 +170,9 @@ def test_an_upgrade_starts_with_its_first_driver(before: Any) -> None:
     [
         (upgrade("Completed"), "Completed"),
         (upgrade("RolledBack"), "RolledBack"),
-        (None, "GivenUp"),
-        (upgrade("Stopping", "newer"), "GivenUp"),
-        (upgrade("Starting", "newer"), "GivenUp"),
+        (None, "Aborted"),
+        (upgrade("Stopping", "newer"), "Aborted"),
+        (upgrade("Starting", "newer"), "Aborted"),
     ],
 )
 def test_an_upgrade_is_counted_when_it_has_ended(after: Any, outcome: str) -> None:

@@ -41,7 +41,7 @@ def machine(coordinator: ModuleType, examples: int, steps: int) -> Any:
         stateful_step_count=steps,
         deadline=None,
         # With CI set, Hypothesis draws the same examples each time: a gate has to be repeatable. Elsewhere it
-        # goes on searching.
+        # continues searching.
         derandomize=settings().derandomize,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -6,7 +6,7 @@ make numbered items; what comes from upstream is taken by the tasks whose share 
 no two items are ever equal; a task that is flushed adds one more. V1 is then: what the sinks have committed
 is what was made, each item once.
 
-A crash takes what was in memory. Batches that were committed stay, as with Spark: a task goes on behind its
+A crash takes what was in memory. Batches that were committed stay, as with Spark: a task continues behind its
 last one, the transactions of the newest record of the index are committed, and what others held belongs to
 the next one. Or the record is restored as a savepoint is, somewhere else: everything is cut back to it.
 """
@@ -338,7 +338,7 @@ class World:
             actor.cuts, actor.running, actor.stopped, actor.left, actor.until = {}, False, False, None, None
         for (
             actor
-        ) in self.actors.values():  # what a drain has flushed reads no more of what goes on upstream of it
+        ) in self.actors.values():  # what a drain has flushed reads no more of what continues upstream of it
             actor.read_at_flush = tuple(t for t in actor.read_at_flush if self.actors[t].flushed)
         self.stored, self.dead, self.edges, self.epoch = {}, set(), {}, set()
 

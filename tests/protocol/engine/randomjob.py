@@ -128,7 +128,7 @@ class RandomJob:
 
     @property
     def script_acts(self) -> bool:
-        """It goes on: it has not ended, and what it waits for is over."""
+        """It continues: it has not ended, and what it waits for is over."""
         if self.awaited is not None and self.c.tasks[self.awaited].state.value in ("Closed", "Failed"):
             self.awaited = None
         return self.script_runs and self.awaited is None and not self.c.canceled
@@ -329,7 +329,7 @@ class RandomJob:
             if not (self.lanes or self.mail) and self.states() == before:
                 break
         else:
-            raise AssertionError("it goes on for ever")
+            raise AssertionError("it continues for ever")
         self.watcher.nobody_waits_in_vain(self.c.terminated)
         self.awaited_in_vain()
 
@@ -437,7 +437,7 @@ class RandomJob:
             self.over = True
             return
         except UnfinishedBeforeFinished:
-            # A drain had flushed a stage before one upstream of it has started. It is under way still.
+            # A drain had flushed a stage before one upstream of it has started. It is in progress still.
             assert self.c.request is DRAIN, "a checkpoint that no epoch can begin with"
             self.over = True
             return

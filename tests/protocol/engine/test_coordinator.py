@@ -282,7 +282,7 @@ def test_another_request_is_refused(module: ModuleType) -> None:
     d = Driver(module, "a")
     d.tell("termination_requested", STOP)
     other = TerminationRequest("r2", 1, Mode.DRAIN)
-    for _ in range(2):  # while it is under way and when it is done
+    for _ in range(2):  # while it is in progress and when it is done
         with pytest.raises(module.TerminationConflict, match="r1") as e:
             d.tell("termination_requested", other)
         assert e.value.reason == "TerminationInProgress"

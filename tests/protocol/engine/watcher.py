@@ -1,7 +1,7 @@
 """What a watcher of a job may demand, told from the outside: it sees events and effects, knows the edges that
-were declared and whether the script goes on, and nothing of the engine. It raises AssertionError at the first
-effect that breaks V2, V3, V4, V6 or V8, or the order along the edges; and, when nothing is left to happen,
-where somebody still waits.
+were declared and whether the script continues, and nothing of the engine. It raises AssertionError at the
+first effect that breaks V2, V3, V4, V6 or V8, or the order along the edges; and, when nothing is left to
+happen, where somebody still waits.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class Watcher:
         return self.request is None and not self.script_ended and any(r.paused for r in runs)
 
     def runs_on_above(self, stage: str) -> bool:
-        """Upstream of it is something that goes on by itself, or that the script has to
+        """Upstream of it is something that continues by itself, or that the script has to
         do something about.
         """
         if self._yet_to_start(stage):
@@ -521,7 +521,7 @@ class Watcher:
         self._flags(seen, effect)
         if seen.final:
             assert not seen.taken, "the job ends when a task runs"
-            assert self.request == "stop" or (self.script_ended and not seen.failed), "the script goes on"
+            assert self.request == "stop" or (self.script_ended and not seen.failed), "the script continues"
             assert effect.request_id == ("r1" if self.request else None)
         elif self.request and seen.at >= self.requested_at:
             assert self.request == "drain", "a stop has one checkpoint"

@@ -118,7 +118,7 @@ def test_the_bound_is_below_what_a_config_map_holds() -> None:
 
 
 def test_i1_hundreds_of_checkpoints_of_hundreds_of_operators() -> None:
-    """It fills up, and goes on: each new checkpoint is in it, whole, and every savepoint for which there is
+    """It fills up, and continues: each new checkpoint is in it, whole, and every savepoint for which there is
     room.
     """
     full = index.empty("uid")

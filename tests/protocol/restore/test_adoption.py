@@ -55,7 +55,7 @@ def test_adopted(change: dict[str, Any], batch: int | None) -> None:
 
 REFUSED = [
     pytest.param(
-        {"offsets": (42, 43, 44)}, "BatchNotCommitted", "last 2 batches", id="row8-two batches half done"
+        {"offsets": (42, 43, 44)}, "BatchNotCommitted", "last 2 batches", id="row8-two batches uncommitted"
     ),
     pytest.param({"commits": ()}, "BatchNotCommitted", "batches up to 42", id="row8-no batch committed"),
     pytest.param(

@@ -121,7 +121,7 @@ PLANS = [
 
 @pytest.mark.parametrize(("declared", "saved", "expected"), PLANS)
 def test_plan(declared: str, saved: str, expected: str) -> None:
-    # A stage that goes on, so that the record is not that of a drain.
+    # A stage that continues, so that the record is not that of a drain.
     plan = recovery.plan(graph(declared), _record(saved + " Z::."), allow_non_restored_state=True)
     assert starts(plan) == dict(p.split("=") for p in expected.split())
     assert {t.task for t in plan.finished} == {p.split("=")[0] for p in expected.split() if "Finished" in p}

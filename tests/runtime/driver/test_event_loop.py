@@ -182,7 +182,7 @@ def test_a_commit_that_is_lost_at_the_end_is_the_jobs_failure(loop: Loop) -> Non
     """It was said to have ended well, with rows that nobody ever saw."""
     run = ended_run(loop)
     loop.take(ev.CheckpointCompleted(1))
-    assert run.over.wait(PATIENCE), "whoever waits for it goes on"
+    assert run.over.wait(PATIENCE), "whoever waits for it continues"
     assert run.transactions.committed == 1  # type: ignore[attr-defined]
     assert loop.notes.failure is not None
     assert loop.notes.failure.reason == "TransactionLost"

@@ -53,7 +53,7 @@ class Recorder:
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
-            raise TerminationConflict("termination stop-1 is under way")
+            raise TerminationConflict("termination stop-1 is in progress")
         self.requests.append(request)
 
     def savepoint(self, request: SavepointRequest) -> None:
@@ -431,6 +431,6 @@ def test_connections_are_bounded_and_come_back(patient: None, client: Client) ->
         try:
             assert client.call("GET", "/v1/status")[0] == 200
             return
-        except OSError:  # the handshakes that were given up are still being torn down
+        except OSError:  # the handshakes that were aborted are still being torn down
             continue
     pytest.fail("no connection was let in again")

@@ -116,7 +116,7 @@ def test_a_child_has_signals_of_its_own() -> None:
 
 
 def test_a_signal_to_a_child_that_has_just_been_forked_is_the_childs() -> None:
-    """A pool terminates a worker that has hardly begun: the parent's job goes on."""
+    """A pool terminates a worker that has hardly begun: the parent's job continues."""
     program = """
 import os, signal, threading
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))  # is called before ours

@@ -207,7 +207,7 @@ class Redistributed:
             self.files.write_new(f"{directory}/commits/{batch}", b"v1\n{}")
 
     def begin(self, index: int, batch: int) -> Transactions:
-        """A task, which goes on after a batch."""
+        """A task, which continues after a batch."""
         new = Transactions(Sink(self.place), owner_of(JOB, f"in/{index}"))
         inherit(JOB, TaskName("in", f"in/{index}", index, 2), self.stage, new.sink)
         new.recover(batch, ())

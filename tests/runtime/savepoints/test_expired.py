@@ -1,4 +1,4 @@
-"""A driver deletes what it is told to, of its own job's savepoints beside the run, and nothing else whatever
+"""A driver deletes what it is told to, of its own job's live savepoints, and nothing else whatever
 it is told.
 """
 

@@ -87,7 +87,7 @@ def test_what_is_copied_is_told_with_its_hash(volume: Path) -> None:
 
 
 def test_the_same_files_at_once_and_again(volume: Path) -> None:
-    """Spark runs a task again, also while the first attempt, on an executor that it has lost, goes on."""
+    """Spark runs a task again, also while the first attempt, on an executor that it has lost, continues."""
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: list(copy_batches(witness(volume), batch(volume))), range(8)))
     assert all(one == found[0] for one in found)

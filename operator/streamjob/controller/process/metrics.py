@@ -88,7 +88,7 @@ FAILURES = Counter(
 )
 SAVEPOINTS = Counter(
     "streamjob_savepoints_total",
-    "Savepoints beside the run, asked for by nonce or schedule, that are over",
+    "Live savepoints, requested by nonce or schedule, that have ended",
     ["cause", "outcome"],
     registry=REGISTRY,
 )
@@ -108,14 +108,14 @@ class OutcomeLabel:
 
     COMPLETED = "Completed"
     LATE = "Late"  # completed after its deadline
-    GIVEN_UP = "GivenUp"  # aborted: cancelled or superseded; a savepoint: also failed
+    ABORTED = "Aborted"  # aborted: cancelled or superseded; a savepoint: also failed
     ROLLED_BACK = "RolledBack"
 
 
 class KillCause:
     """Why a driver was killed: a label's value."""
 
-    ASKED = "Asked"  # spec.state is Cancelled, or termination.onDelete is Cancel
+    REQUESTED = "Requested"  # spec.state is Cancelled, or termination.onDelete is Cancel
     ESCALATION = "Escalation"
     DELETION = "Deletion"  # a deletion has timed out
 
@@ -144,13 +144,13 @@ def _cause(job: StreamJob, new: Status) -> str:
         return KillCause.ESCALATION
     state, on_delete = job.spec.state, job.spec.termination.on_delete
     asked = state is State.CANCELLED or (state is State.RUNNING and on_delete is OnDelete.CANCEL)
-    return KillCause.DELETION if job.deleting and not asked else KillCause.ASKED
+    return KillCause.DELETION if job.deleting and not asked else KillCause.REQUESTED
 
 
 def _count_savepoint(old: SavepointRequestStatus | None, new: SavepointRequestStatus | None) -> None:
     known = old is not None and new is not None and old.request_id == new.request_id and old.over
     if new is not None and new.over and not known:
-        outcome = OutcomeLabel.GIVEN_UP if new.checkpoint is None else OutcomeLabel.COMPLETED
+        outcome = OutcomeLabel.ABORTED if new.checkpoint is None else OutcomeLabel.COMPLETED
         SAVEPOINTS.labels(new.cause.value, outcome).inc()
 
 
@@ -163,7 +163,7 @@ def _count_upgrade(old: UpgradeStatus | None, new: UpgradeStatus | None) -> None
         return
     ends = {UpgradeStep.COMPLETED: OutcomeLabel.COMPLETED, UpgradeStep.ROLLED_BACK: OutcomeLabel.ROLLED_BACK}
     outcome = ends.get(new.step) if new is not None and new.target == before else None
-    UPGRADES.labels(outcome or OutcomeLabel.GIVEN_UP).inc()
+    UPGRADES.labels(outcome or OutcomeLabel.ABORTED).inc()
 
 
 def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | None, now: float) -> None:
@@ -173,7 +173,7 @@ def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | No
     if same and is_now is not None and is_now.final_checkpoint is None:
         return
     late = now > moment(was.deadline).timestamp()
-    outcome = (OutcomeLabel.LATE if late else OutcomeLabel.COMPLETED) if same else OutcomeLabel.GIVEN_UP
+    outcome = (OutcomeLabel.LATE if late else OutcomeLabel.COMPLETED) if same else OutcomeLabel.ABORTED
     # requestedAt may come from another replica's clock.
     took = max(now - moment(was.requested_at).timestamp(), 0.0)
     TERMINATION_SECONDS.labels(was.mode, outcome).observe(took)

@@ -54,7 +54,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         and (before is None or before.failure != request.failure)
     ):
         text = f"Savepoint {request.request_id} was aborted, the job continues: {request.failure}"
-        found.append(KubernetesEvent(True, "SavepointGivenUp", text))
+        found.append(KubernetesEvent(True, "SavepointAborted", text))
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)
     if new.phase is not None and new.phase != old.phase:

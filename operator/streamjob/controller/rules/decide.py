@@ -238,7 +238,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     indexing.need_a_readable_index,
     escalation.escalate,
     escalation.break_off,
-    upgrade.give_up_what_does_not_start,
+    upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
     restarts.account_for_a_failure,

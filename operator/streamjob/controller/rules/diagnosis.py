@@ -54,8 +54,8 @@ def death(observed: Observed) -> Problem:
     """Say why the newest epoch's driver is gone without a final checkpoint in the index."""
     pod = observed.pod
     # The pods of a lost node are marked as failed for a moment, then deleted; nobody has seen how they ended.
-    given_up = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
-    if pod is None or not pod.terminated or given_up:
+    lost = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
+    if pod is None or not pod.terminated or lost:
         return Problem(
             "DriverLost",
             f"the pod {observed.job.status.driver.pod if observed.job.status.driver else ''} is gone before "

@@ -40,7 +40,7 @@ S = TypeVar("S")
 
 # The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
 REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
-UNDER_WAY = {
+IN_PROGRESS = {
     Phase.PENDING,
     Phase.STARTING,
     Phase.STOPPING,
@@ -271,7 +271,7 @@ def settle(
     stalled = stalled or phase is Phase.FAILED
     flags = {
         ConditionType.READY: phase in REACHED and not stalled,
-        ConditionType.RECONCILING: phase in UNDER_WAY and not stalled,
+        ConditionType.RECONCILING: phase in IN_PROGRESS and not stalled,
         ConditionType.STALLED: stalled,
     }
     conditions = tuple(

@@ -287,7 +287,7 @@ class Coordinator(CheckpointEvents):
             return []
         if self.request is not None:
             raise TerminationConflict(
-                f"termination {self.request.request_id} ({self.request.mode.value}) is under way",
+                f"termination {self.request.request_id} ({self.request.mode.value}) is in progress",
                 remedy="Wait for it, or cancel the job",
             )
         if self.canceled:

@@ -22,7 +22,7 @@ LOG_VERSIONS = (1, 2)  # of Spark's offset and commit logs
 METADATA_LIMIT = 64 << 10  # bytes
 
 
-class HalfDoneBatches(StreamJobError):
+class UncommittedBatches(StreamJobError):
     """Several batches are uncommitted: asynchronous progress tracking was on, or files are missing."""
 
     reason = "BatchNotCommitted"
@@ -60,7 +60,7 @@ def adopt(
 ) -> CheckpointRecord:
     """Make a job's checkpoint directories its checkpoint `number`. Writes nothing.
 
-    :raises HalfDoneBatches: a directory has more than one uncommitted batch.
+    :raises UncommittedBatches: a directory has more than one uncommitted batch.
     :raises UnknownVersion: a newer Spark wrote a directory's logs.
     :raises FormatError: a directory is not a checkpoint directory, is incomplete, or has the same uid as
         another one.
@@ -124,7 +124,7 @@ def _batch(found: BareDirectory) -> int | None:
         )
     pending = offset - (-1 if commit is None else commit)
     if pending > 1:
-        raise HalfDoneBatches(
+        raise UncommittedBatches(
             f"{found.location}: the last {pending} batches up to {offset} were begun and are not committed",
             remedy="Start the query once more without asynchronous progress tracking, and let it commit",
         )

@@ -141,7 +141,7 @@ class Checkpoints:
                 batch = stage.directory.latest_commit() if failed else effect.batches[task]
                 stage.transactions.pre_commit(of, batch)
 
-    def _give_up(self, number: int, request_id: str, reason: str) -> None:
+    def _abort_savepoint(self, number: int, request_id: str, reason: str) -> None:
         self.live_savepoints.abort(request_id, reason[:1000])
         if self.live_savepoints.drop(number):
             self._discard(number)
@@ -177,7 +177,7 @@ class Checkpoints:
         else:
             log.warning("checkpoint %d is aborted: %s", effect.number, reason)
             if effect.request_id is not None:
-                self._give_up(effect.number, effect.request_id, reason)
+                self._abort_savepoint(effect.number, effect.request_id, reason)
             else:
                 self._board.update(aborted=AbortedCheckpoint(effect.number, reason[:1000], now()))
 
@@ -254,8 +254,8 @@ class Checkpoints:
         if record.scenario is None and record.savepoint is not None:
             # It has its own field in the status: no later checkpoint replaces it before the index has it.
             return
-        told = self._board.status.completed
-        if told is None or told.checkpoint < number:
+        known = self._board.status.completed
+        if known is None or known.checkpoint < number:
             self._board.update(completed=record)
         if record.scenario is not None:
             self._say("")("waiting for the checkpoint index")

@@ -36,7 +36,7 @@ class DeadQueries:
             return all(s.over.is_set() for s in self._loop.stages.values())
         return bool(self._loop.coordinator.failed) and not stops
 
-    def give_up_a_drain(self, *, awaited: bool) -> None:
+    def fail_waiting_drain(self, *, awaited: bool) -> None:
         """Fail the job if a drain waits for a failed query that the script does not start again.
 
         A drain needs every query. When all others have ended, wait HURRY seconds, then leave it to the next

@@ -211,7 +211,7 @@ class Driver:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
             if not ends_by_itself and not self._unstarted.calls_back and self._waits.script_is_blocked():
                 self._loop.take(ev.ScriptBlocked())
-        self._dead.give_up_a_drain(
+        self._dead.fail_waiting_drain(
             awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
         )
 

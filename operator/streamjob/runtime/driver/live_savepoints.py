@@ -17,13 +17,13 @@ from ...protocol.messages.driver_status import DriverStatus, Problem, SavepointS
 from .status_board import StatusBoard
 
 
-class SavepointGivenUp(StreamJobError):
+class SavepointAborted(StreamJobError):
     """A savepoint of a running job was aborted: it took too long, or the job was asked to end.
 
     The job itself does not fail.
     """
 
-    reason: ClassVar[str] = "SavepointGivenUp"
+    reason: ClassVar[str] = "SavepointAborted"
 
 
 class LiveSavepoints:
@@ -33,7 +33,7 @@ class LiveSavepoints:
         self._board = board
         self._lock = threading.Lock()
         self._writing: set[int] = set()
-        self._given_up: set[int] = set()
+        self._aborted: set[int] = set()
 
     def begin(self, request_id: str) -> None:
         """A savepoint is requested. A repeated request changes nothing."""
@@ -61,7 +61,7 @@ class LiveSavepoints:
         known = self._of(request_id)
         why = f": {known.problem.message}" if known is not None and known.problem is not None else ""
         remedy = known.problem.remedy if known is not None and known.problem is not None else ""
-        problem = Problem("SavepointGivenUp", f"savepoint {request_id}: {reason}{why}", remedy)
+        problem = Problem("SavepointAborted", f"savepoint {request_id}: {reason}{why}", remedy)
         self._update(request_id, progress="", problem=problem, over=True)
 
     def is_over(self, request_id: str) -> bool:
@@ -73,17 +73,17 @@ class LiveSavepoints:
     def refuse_unwanted(self, number: int) -> None:
         """Check that the attempt is still wanted.
 
-        :raises SavepointGivenUp: it was aborted.
+        :raises SavepointAborted: it was aborted.
         """
         with self._lock:
-            given_up = number in self._given_up
-        if given_up:
-            raise SavepointGivenUp(f"checkpoint {number} is not wanted any more")
+            aborted = number in self._aborted
+        if aborted:
+            raise SavepointAborted(f"checkpoint {number} is not wanted any more")
 
     def enter(self, number: int) -> None:
         """A thread begins to write the attempt.
 
-        :raises SavepointGivenUp: it was aborted.
+        :raises SavepointAborted: it was aborted.
         """
         self.refuse_unwanted(number)
         with self._lock:
@@ -96,7 +96,7 @@ class LiveSavepoints:
         """
         with self._lock:
             self._writing.discard(number)
-            return number in self._given_up
+            return number in self._aborted
 
     def drop(self, number: int) -> bool:
         """The attempt is aborted.
@@ -105,7 +105,7 @@ class LiveSavepoints:
             thread does.
         """
         with self._lock:
-            self._given_up.add(number)
+            self._aborted.add(number)
             return number not in self._writing
 
     def _of(self, request_id: str) -> SavepointStatus | None:

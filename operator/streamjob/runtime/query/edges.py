@@ -7,7 +7,7 @@ of the query's logical plan (StreamingRelation and StreamingRelationV2 of org.ap
 
 Two questions are asked, and in doubt they are answered differently. "Does the reader read any of it?" is an
 edge, by which a drain goes: in doubt, yes. "Is all that the reader reads written by these queries?" decides
-whether the reader ends with them: in doubt, no. It then goes on, as under Spark.
+whether the reader ends with them: in doubt, no. It then continues, as under Spark.
 """
 
 from __future__ import annotations

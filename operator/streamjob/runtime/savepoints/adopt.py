@@ -37,7 +37,7 @@ def adopt_directories(
     :raises NotAtBoundary: a directory has an uncommitted batch, or a query runs from it.
     :raises SavepointExists: `target` holds another savepoint.
     :raises FormatError: a directory is not a checkpoint directory, or part of it is missing.
-    :raises HalfDoneBatches: a directory has more than one uncommitted batch.
+    :raises UncommittedBatches: a directory has more than one uncommitted batch.
     :raises UnknownVersion: a directory was written by a newer Spark.
     """
     directories = {(uid, 0): CheckpointDir(files, uri) for uid, uri in found.items()}
@@ -52,8 +52,8 @@ def adopt_directories(
     for directory in directories.values():
         if directory.latest_offset() != directory.latest_commit():
             raise NotAtBoundary(
-                f"{directory.uri} has batch {directory.latest_offset()} half done, and a savepoint has whole "
-                "ones",
+                f"{directory.uri} has batch {directory.latest_offset()} uncommitted, and a savepoint has "
+                "only committed batches",
                 remedy="Let its job run that batch and end, or begin a StreamJob with the directory itself, "
                 f"which runs it first: restoreFrom.checkpoints {directory.uri}",
             )

@@ -30,24 +30,24 @@ class _Starts:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._under_way = 0
+        self._running = 0
         self._closed_by: int | None = None  # the thread that is changing the settings
 
     def __enter__(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed_by in (None, threading.get_ident()))
-            self._under_way += 1
+            self._running += 1
 
     def __exit__(self, *error: object) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._running -= 1
             self._changed.notify_all()
 
     @contextmanager
     def none(self) -> Iterator[None]:
         """No other thread starts a query while the block runs."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._under_way and self._closed_by is None)
+            self._changed.wait_for(lambda: not self._running and self._closed_by is None)
             self._closed_by = threading.get_ident()
         try:
             yield

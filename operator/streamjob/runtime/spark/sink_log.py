@@ -53,7 +53,7 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
     latest = max(_entries(files, folder), default=None)
     if latest is None or latest <= (-1 if planned is None else planned):
         return
-    begins = "begins with batch 0" if planned is None else f"goes on after batch {planned}"
+    begins = "begins with batch 0" if planned is None else f"continues after batch {planned}"
     raise SinkAhead(
         f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the "
         f"batches up to {latest} for written and drop their rows",

@@ -62,7 +62,7 @@ class Entry:
     :param transactions: those of the restored checkpoint, to be committed if they are not.
     :param state_manager: manages the driver-side state that the script declared for the query, None if it
         declared none.
-    :param told: warnings for the user; the query starts all the same.
+    :param warnings: warnings for the user; the query starts all the same.
     :param ends: what the query reads and writes, None if that is not fully known.
     :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
         it to flush it. Without a checkpointLocation of its own, each run starts from nothing.
@@ -74,7 +74,7 @@ class Entry:
     description: str
     transactions: tuple[str, ...] = ()
     state_manager: StateManager | None = None
-    told: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     ends: NotedEnds | None = None
     volatile: bool = False
 
@@ -144,11 +144,11 @@ def enter(
     description = begin_from(point, task.index, plan, directory)
     begins = before is None and point.is_foreign
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
-    told: list[Problem] = []
+    warnings: list[Problem] = []
     if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, points, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
-        told += going.refuse(reads=reads)
+        warnings += going.refuse(reads=reads)
     moved = None if begins else going.moved_sink()
     _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED or moved is not None)
     going.note()
@@ -163,7 +163,7 @@ def enter(
         description,
         transactions,
         state_manager,
-        (*told, *([moved] if moved else []), *([_not_replayable(task.name)] if sockets else [])),
+        (*warnings, *([moved] if moved else []), *([_not_replayable(task.name)] if sockets else [])),
         going.ends,
         volatile,
     )

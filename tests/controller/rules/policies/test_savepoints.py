@@ -219,13 +219,13 @@ class TestOutcome:
 
     def test_aborted_by_the_driver_it_is_reported_and_the_job_runs_on(self) -> None:
         why = Problem(
-            "SavepointGivenUp", f"savepoint {ID}: it was not done after 60 s: no space", "Make room"
+            "SavepointAborted", f"savepoint {ID}: it was not done after 60 s: no space", "Make room"
         )
         o = runs(status=ran(**requested()), reported=reported(problem=why, over=True))
         phase, reason, do, d = look(o)
         assert (phase, reason, do) == (Phase.RUNNING, "Running", [])
         assert book(d).failure == f"{why.message}. Make room"
-        (event,) = [e for e in events(o.job.status, d.status) if e.reason == "SavepointGivenUp"]
+        (event,) = [e for e in events(o.job.status, d.status) if e.reason == "SavepointAborted"]
         assert event.warning
         assert "the job continues" in event.message
 
@@ -314,7 +314,7 @@ class TestEnds:
         d = decide(o, NOW)
         assert (book(d).request_id, d.status.savepoint_nonce) == ("savepoint-manual-4", 8)
         assert "savepoint of its own" in str(book(d).failure)
-        assert [e.reason for e in events(o.job.status, d.status)] == ["SavepointGivenUp"]
+        assert [e.reason for e in events(o.job.status, d.status)] == ["SavepointAborted"]
 
     @pytest.mark.parametrize("phase", ["Finished", "Drained"])
     def test_requested_of_a_job_that_has_ended_it_is_answered(self, phase: str) -> None:

@@ -139,7 +139,7 @@ def test_row9_after_a_crash_what_was_committed_since_is_not_dealt_again(job: Job
     with pytest.raises(CheckpointMoved):
         job.stage(2).plan  # noqa: B018
     job.runs(stage, 0, 2, '{"t":{"0":7,"1":7}}', committed=False)
-    with pytest.raises(StateCannotMove, match="batch 2 of its task 0 half done"):
+    with pytest.raises(StateCannotMove, match="batch 2 of its task 0 uncommitted"):
         job.stage(2, exact=False).plan  # noqa: B018
     assert starts(job.stage(1, exact=False)) == [Start.RESUME]
     job.files.delete(stage.location(0))
@@ -189,7 +189,7 @@ def test_row9_keyed_state_and_unknown_positions_keep_the_parallelism(job: Job) -
         job.stage(3).plan  # noqa: B018
     same = job.stage(2)
     assert list(same.assign(1, "names", lambda: ["asia", "us", "eu"])) == ["asia"], (
-        "as they were dealt before"
+        "as they were assigned before"
     )
     with pytest.raises(BadShards, match="africa"):
         job.stage(2).assign(0, "names", lambda: ["eu", "us", "asia", "africa"])

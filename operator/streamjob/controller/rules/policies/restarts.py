@@ -45,7 +45,7 @@ def account_for_a_failure(c: Context) -> Decision | None:
     gone = c.status.model_copy(update={"started_epoch": started})
     if (decision := escalation.go_on(c, gone)) is not None:
         return decision
-    if (back := upgrade.give_up_what_fails(c, s, problem, count)) is not None:
+    if (back := upgrade.roll_back_failed(c, s, problem, count)) is not None:
         return back
     if delay is not None:
         text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"

@@ -93,7 +93,7 @@ def _come_to(c: Context) -> Status:
     record = next((r for r in records if r.request_id == request.request_id), None)
     reported = report.savepoint if report is not None and report.savepoint is not None else None
     if record is not None:
-        # Also one that was given up: late, but there.
+        # Also one that was aborted: late, but there.
         return _with(c.status, request, checkpoint=record.checkpoint, progress=None, failure=None)
     if request.failure is not None:
         return c.status

@@ -177,7 +177,7 @@ def at_its_end(s: Status) -> Status:
 # --- rollback -----------------------------------------------------------------------------------------------
 
 
-def give_up_what_does_not_start(c: Context) -> Decision | None:
+def roll_back_unstarted(c: Context) -> Decision | None:
     """A rule: roll back if the new driver does not start within `upgrade.startTimeout`, or at once if it
     never can. Its container has not run and holds nothing, so the pod is deleted.
 
@@ -185,7 +185,13 @@ def give_up_what_does_not_start(c: Context) -> Decision | None:
     to stop.
     """
     pod, u = c.observed.pod, c.status.upgrade
-    if pod is not None and not pod.started and not pod.terminated and not pod.deleting and _given_up(c, pod):
+    if (
+        pod is not None
+        and not pod.started
+        and not pod.terminated
+        and not pod.deleting
+        and _is_replaced(c, pod)
+    ):
         s = c.status.model_copy(update={"driver": None})
         return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
     if not _trying(c) or u is None or u.deadline is None:
@@ -219,7 +225,7 @@ def give_up_what_does_not_start(c: Context) -> Decision | None:
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _outcome_of(s), do=do, status=s)
 
 
-def give_up_what_fails(c: Context, s: Status, problem: Problem, count: int) -> Decision | None:
+def roll_back_failed(c: Context, s: Status, problem: Problem, count: int) -> Decision | None:
     """Roll back after the new driver's failure number `count`.
 
     :returns: None if it is tried again, as after any failure.
@@ -232,7 +238,7 @@ def give_up_what_fails(c: Context, s: Status, problem: Problem, count: int) -> D
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _outcome_of(s), status=s, requeue_after=0.0)
 
 
-def _given_up(c: Context, pod: Pod) -> bool:
+def _is_replaced(c: Context, pod: Pod) -> bool:
     """Whether the rollback is recorded and the pod has a specification other than the effective one."""
     made_from = pod.specification
     return rolled_back(c) and made_from not in (None, effective(c))

@@ -14,7 +14,9 @@ from typing import Any
 
 from ....protocol.errors import StreamJobError
 
-_told: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # threads in which JobStopped has been raised
+_raised_in: weakref.WeakSet[threading.Thread] = (
+    weakref.WeakSet()
+)  # threads in which JobStopped has been raised
 
 
 class BatchEndedByStop(StreamJobError):
@@ -41,12 +43,12 @@ class JobStopped(SystemExit):
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
-        _told.add(threading.current_thread())
+        _raised_in.add(threading.current_thread())
 
 
 def has_met(thread: threading.Thread) -> bool:
     """Whether JobStopped has been raised in the thread."""
-    return thread in _told
+    return thread in _raised_in
 
 
 def end_joiners() -> None:
@@ -69,7 +71,7 @@ def end_joiners() -> None:
     @functools.wraps(join)
     def joined(thread: threading.Thread, timeout: float | None = None) -> None:
         join(thread, timeout)
-        if thread in ended and threading.current_thread() not in _told:
+        if thread in ended and threading.current_thread() not in _raised_in:
             raise JobStopped
 
     def stopped(future: Future[Any]) -> bool:
@@ -78,16 +80,16 @@ def end_joiners() -> None:
     @functools.wraps(futures.wait)
     def waited(fs: Iterable[Future[Any]], *args: Any, **kwargs: Any) -> Any:
         result = wait(fs, *args, **kwargs)
-        if any(map(stopped, result.done)) and threading.current_thread() not in _told:
+        if any(map(stopped, result.done)) and threading.current_thread() not in _raised_in:
             raise JobStopped
         return result
 
     @functools.wraps(shutdown)
     def shut_down(pool: ThreadPoolExecutor, wait: bool = True, **kwargs: Any) -> None:
         shutdown(pool, wait, **kwargs)
-        if not wait or threading.current_thread() in _told or _of_asyncio(threading.current_thread()):
+        if not wait or threading.current_thread() in _raised_in or _of_asyncio(threading.current_thread()):
             return
-        if any(thread in _told for thread in pool._threads):
+        if any(thread in _raised_in for thread in pool._threads):
             raise JobStopped
 
     threading.excepthook = note
@@ -115,14 +117,14 @@ def _end_waiters_of_thread_pools() -> None:
     @functools.wraps(join)
     def joined(pool: Any) -> None:
         join(pool)
-        if getattr(pool._outqueue, "stopped", False) and threading.current_thread() not in _told:
+        if getattr(pool._outqueue, "stopped", False) and threading.current_thread() not in _raised_in:
             raise JobStopped
 
     @functools.wraps(wait)
     def waited(result: Any, timeout: float | None = None) -> None:
         wait(result, timeout)
         stopped = result.ready() and not result._success and isinstance(result._value, JobStopped)
-        if stopped and threading.current_thread() not in _told:
+        if stopped and threading.current_thread() not in _raised_in:
             raise JobStopped
 
     setattr(ThreadPool, "_setup_queues", set_up_ours)  # noqa: B010

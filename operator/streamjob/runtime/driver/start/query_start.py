@@ -202,7 +202,7 @@ class Starter:
             )
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
-        self._job.warn(*entry.told)
+        self._job.warn(*entry.warnings)
         transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
             name,

@@ -61,12 +61,12 @@ def refuse_gone(
     before = lines if planned == committed else ["-"] * len(lines)
     if committed is not None and planned != committed:
         before = directory.source_offsets(committed)
-    told = _files(directory, sources, committed)
+    warnings = _files(directory, sources, committed)
     for source, start, end in zip(sources, before, lines, strict=False):
         if source.kind == "Kafka":
             pending = kafka_positions(end) if planned != committed else {}
-            told += _kafka(directory, source, {**pending, **kafka_positions(start)}, pending, jvm)
-    return told
+            warnings += _kafka(directory, source, {**pending, **kafka_positions(start)}, pending, jvm)
+    return warnings
 
 
 def _kafka(
@@ -86,7 +86,7 @@ def _kafka(
     log.info("Kafka's offsets of %d partitions looked up in %.3f s", len(wanted), time.monotonic() - began)
     lost = [text for p in sorted(wanted) if (text := _lost(p, wanted[p], end.get(p), there))]
     return _refuse_or_tell(
-        f"{directory.uri} goes on where Kafka ({', '.join(source.brokers)}) has nothing more to read: "
+        f"{directory.uri} continues where Kafka ({', '.join(source.brokers)}) has nothing more to read: "
         f"{_named(lost)}",
         lost,
         allowed=not source.flag("failondataloss", default=True),
@@ -120,19 +120,19 @@ def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int |
     """
     wanted = [(i, s) for i, s in enumerate(sources) if s.kind == "files"]
     session = directory.files.spark.conf.get(IGNORE_MISSING, "false") == "true"
-    told = []
+    warnings = []
     for index, source in wanted:
         paths = [unquote(path) for path in files_ahead(directory, index, committed)]
         there = each(directory.files.exists, paths, THREADS)
         lost = [path for path, found in zip(paths, there, strict=True) if not found]
-        told += _refuse_or_tell(
-            f"{directory.uri} goes on with {len(paths)} files that Spark has listed, and of these "
+        warnings += _refuse_or_tell(
+            f"{directory.uri} continues with {len(paths)} files that Spark has listed, and of these "
             f"{len(lost)} are gone: {_named(lost)}",
             lost,
             allowed=source.flag("ignoremissingfiles", default=session),
             how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in spec.sparkConf",
         )
-    return told
+    return warnings
 
 
 def _refuse_or_tell(message: str, lost: Sequence[str], *, allowed: bool, how: str) -> list[Problem]:

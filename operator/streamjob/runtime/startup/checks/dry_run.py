@@ -60,17 +60,17 @@ def refuse_changed(
         return []
     plan = analyzed_plan(writer)
     version, metadata, positions = directory.entry(latest)
-    told: list[Problem] = []
+    warnings: list[Problem] = []
     if (sources := sources_of_plan(plan)) is not None:
         known = positions if version == "v1" else ["-"] * len(positions)
-        told = refuse_other_sources(directory, sources, known, jvm(session_of(writer)), fed=fed)
+        warnings = refuse_other_sources(directory, sources, known, jvm(session_of(writer)), fed=fed)
     if internals is None:
-        return told
+        return warnings
     batch = latest if committed != latest else latest + 1
-    with tempfile.TemporaryDirectory(prefix="streamjob-rehearsal-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="streamjob-dry-run-") as scratch:
         described = directory.describes_state()
         if directory.has_state() and not described:
-            return told  # written by Spark before 3.5, which stored no operator metadata
+            return warnings  # written by Spark before 3.5, which stored no operator metadata
         for path in described:
             directory.files.copy(f"{directory.uri}/{path}", f"file:{scratch}/{path}")
         problem = _planned(
@@ -81,7 +81,7 @@ def refuse_changed(
             problem = "the query has a stateful operator, and had none"
     if problem is not None:
         raise changed(directory, problem)
-    return told
+    return warnings
 
 
 def _planned(internals: Internals, plan: Any, mode: str, state: str, batch: int, metadata: str) -> str | None:

@@ -70,8 +70,10 @@ class Going:
         :raises SourceGone: input that the query reads next is lost.
         """
         fed = None if self.is_shard else self._moved_along
-        told = refuse_changed(self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed)
-        return told + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
+        warnings = refuse_changed(
+            self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed
+        )
+        return warnings + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
     def moved_sink(self) -> Problem | None:
         """A warning if the query now writes to another place, which may be intended.

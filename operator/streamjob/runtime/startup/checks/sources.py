@@ -62,7 +62,7 @@ def refuse_other_sources(
     if len(sources) != len(positions):
         raise changed(directory, f"it had {len(positions)} sources and has {len(sources)}")
     before = noted(directory)
-    told: list[Problem] = []
+    warnings: list[Problem] = []
     for index, (source, position) in enumerate(zip(sources, positions, strict=True)):
         was = kind_of_position(position)
         if was and source.kind and was != source.kind:
@@ -70,10 +70,12 @@ def refuse_other_sources(
             raise changed(directory, text)
         place = before.sources[index] if before and len(before.sources) == len(sources) else None
         if was == "Kafka" and source.kind == "Kafka":
-            told += _topics(directory, index, source, position) + _brokers(directory, index, source, place)
+            warnings += _topics(directory, index, source, position) + _brokers(
+                directory, index, source, place
+            )
         elif was == "files" and source.path is not None and fed is not None:
-            told += _folder(directory, index, source, place, jvm, fed=fed)
-    return told
+            warnings += _folder(directory, index, source, place, jvm, fed=fed)
+    return warnings
 
 
 def _topics(directory: CheckpointDir, index: int, source: Source, position: str) -> list[Problem]:
@@ -89,7 +91,7 @@ def _topics(directory: CheckpointDir, index: int, source: Source, position: str)
             "there is not read"
         )
         raise changed(directory, problem, how)
-    return [_told(directory, f"{problem}; what is left there is not read (failOnDataLoss is false)")]
+    return [_warning(directory, f"{problem}; what is left there is not read (failOnDataLoss is false)")]
 
 
 def _brokers(directory: CheckpointDir, index: int, source: Source, place: Place | None) -> list[Problem]:
@@ -100,7 +102,7 @@ def _brokers(directory: CheckpointDir, index: int, source: Source, place: Place 
         f"source {index} asked {','.join(place.brokers)} and asks {','.join(source.brokers)} now: if that is "
         "another cluster, its offsets mean other records"
     )
-    return [_told(directory, problem)]
+    return [_warning(directory, problem)]
 
 
 def _folder(
@@ -126,9 +128,9 @@ def _folder(
             f"{problem}, with the query that writes there; what it has not read of the old one it will not "
             "read"
         )
-        return [_told(directory, moved)]
+        return [_warning(directory, moved)]
     if source.flag("filenameonly", default=False):
-        return [_told(directory, f"{problem}; it knows files by their names alone (fileNameOnly)")]
+        return [_warning(directory, f"{problem}; it knows files by their names alone (fileNameOnly)")]
     how = (
         f"Or name both folders in a pattern, such as {_both(was, path)}; or, if the same files lie in the "
         "other folder now, set the source's option fileNameOnly to true, by which it does not read them "
@@ -155,6 +157,6 @@ def _both(was: str, now: str) -> str:
     return "/".join([*parts[0][:same], f"{{{old},{new}}}"])
 
 
-def _told(directory: CheckpointDir, problem: str) -> Problem:
+def _warning(directory: CheckpointDir, problem: str) -> Problem:
     log.warning("%s: %s", directory.uri, problem)
     return Problem("SourceMoved", f"{directory.uri}: {problem}", "Nothing has to be done if that is meant")

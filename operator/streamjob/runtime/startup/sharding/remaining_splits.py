@@ -37,8 +37,8 @@ def as_of_now(point: RestorePoint, stage: StageRecord) -> tuple[StageRecord, Che
             point.refuse_other(directory, task, batch)
         if planned != batch and not task.finished:
             raise StateCannotMove(
-                f"stage {stage.uid!r} has batch {planned} of its task {task.index} half done, and a task of "
-                "another parallelism could not do the same again",
+                f"stage {stage.uid!r} has batch {planned} of its task {task.index} uncommitted, and a task "
+                "of another parallelism could not run the same batch again",
                 remedy=f"Give it parallelism {len(stage.tasks)} again, and stop it before it gets "
                 "another one",
             )

@@ -97,7 +97,7 @@ def test_a_refusal_for_a_moment_is_told_nobody() -> None:
 
 
 def stalled(world: World) -> list[Obj]:
-    """What keeps the job from going on, as its status says it on the way."""
+    """What keeps the job from continuing, as its status says it on the way."""
     said: list[Obj] = []
     look = world._look
 
