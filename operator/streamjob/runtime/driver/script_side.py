@@ -14,7 +14,7 @@ from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
-from ..spark.foreach_batch.threads import running_batch_function
+from ..spark.foreach_batch.function import running_batch_function
 from .event_loop import Loop
 from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback

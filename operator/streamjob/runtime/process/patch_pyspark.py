@@ -28,7 +28,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ... import shards
 from ...protocol.errors import StreamJobError
 from ..driver.script.managed_query import ManagedJvmManager
-from ..spark.foreach_batch.threads import follow
+from ..spark.foreach_batch.function import follow
 from ..spark.foreach_batch.writes import observe
 from ..spark.stream_writer import remember
 

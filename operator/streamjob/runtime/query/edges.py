@@ -26,6 +26,7 @@ from ...sinks.files import FileSink
 from ..spark.handles import Table, analyzed_plan, table_of
 from ..spark.sources.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
+from ..spark.target import Target
 
 MANY = 8  # folders below one folder: a function that writes so many will write others
 GLOB = re.compile(r"[*?\[\]{}\\]")  # as SparkHadoopUtil.isGlobPath
@@ -165,26 +166,30 @@ def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None
             if isinstance(function, FileSink)
             else None
         )
-    if written.table:
+    return _channel_of(written, qualify, table)
+
+
+def _channel_of(target: Target, qualify: Callable[[str], str], table: Table | None) -> Channel | None:
+    if target.table:
         if table is None:
             return None
         folder = qualify(table.folder) if table.folder is not None else None
-        return Channel("table", frozenset({table.name}), folder=folder, nested=written.partitioned)
-    options = written.options
-    if written.format == "kafka":
+        return Channel("table", frozenset({table.name}), folder=folder, nested=target.partitioned)
+    options = target.options
+    if target.format == "kafka":
         topic = options.get("topic")
         return _kafka(options, {topic}) if topic else None
     if "path" not in options:
         return None
-    return Channel("files", frozenset({qualify(options["path"])}), nested=written.partitioned)
+    return Channel("files", frozenset({qualify(options["path"])}), nested=target.partitioned)
 
 
-def writes_of(written: Written, table: Table | None, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
+def writes_of(target: Target, table: Table | None, qualify: Callable[[str], str]) -> tuple[Channel, ...]:
     """Where a foreachBatch function writes, as far as `foreach_batch.writes` has seen it.
 
     Empty if that is not known.
     """
-    sink = sink_of(written, qualify, table)
+    sink = _channel_of(target, qualify, table)
     if sink is None:
         return ()
     # The source of a reader may name the table or its folder.

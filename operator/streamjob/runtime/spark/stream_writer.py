@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from .foreach_batch.function import BatchFunction
+from .target import Target, with_options
 
 LOCATION_OPTION = "checkpointLocation"
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
@@ -22,26 +23,19 @@ _ATTRIBUTE = "_streamjob_written"
 
 
 @dataclass(frozen=True)
-class Written:
-    """What the script set on a writer.
+class Written(Target):
+    """What the script set on a query's writer.
 
-    :param options: keys in lower case.
     :param mode: from outputMode().
-    :param table: from toTable().
     :param each_batch: from foreachBatch().
     :param each_row: from foreach().
-    :param partitioned: from partitionBy(): the sink writes folders such as `day=1` below its own.
     :param exhausts: the trigger makes the query end when it has read the available input.
     """
 
-    format: str | None = None
-    options: dict[str, str] = field(default_factory=dict)
     name: str | None = None
     mode: str | None = None
-    table: str | None = None
     each_batch: BatchFunction | None = None
     each_row: object = None
-    partitioned: bool = False
     exhausts: bool = False
 
     @property
@@ -144,8 +138,3 @@ def _remember_batch_function() -> None:
         return result
 
     DataStreamWriter.foreachBatch = foreachBatch  # type: ignore[assignment,method-assign]
-
-
-def with_options(said: Written, options: Mapping[str, Any] | None = None) -> Written:
-    texts = {key.lower(): str(value) for key, value in (options or {}).items() if value is not None}
-    return replace(said, options={**said.options, **texts})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...query.task import Stage
-from ...spark.foreach_batch.threads import running_batch_function
+from ...spark.foreach_batch.function import running_batch_function
 
 FOREVER = None
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from ....protocol.engine.coordinator import Coordinator
 from ....protocol.graph import GraphCycle
 from ...query.task import Stage
-from ...spark.foreach_batch.threads import running_batch_function
+from ...spark.foreach_batch.function import running_batch_function
 from ...spark.stream_writer import Written
 
 

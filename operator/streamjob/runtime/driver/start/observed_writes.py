@@ -10,7 +10,7 @@ from ....protocol.errors import StreamJobError
 from ...query import edges
 from ...query.task import Stage
 from ...spark.handles import Table
-from ...spark.stream_writer import Written
+from ...spark.target import Target
 from ..event_loop import Loop
 from .connections import Connections
 
@@ -40,10 +40,10 @@ class ObservedWrites:
                     self._declared.add((reader, stage.uid))
                     self._declare_to(stage, reader)
 
-    def _wrote(self, stage: Stage, written: Written, table: Table | None) -> None:
+    def _wrote(self, stage: Stage, target: Target, table: Table | None) -> None:
         """The function is about to write. Called in the thread of its batch."""
         try:
-            seen = edges.writes_of(written, table, stage.files.qualify)
+            seen = edges.writes_of(target, table, stage.files.qualify)
         except StreamJobError as e:  # Spark refuses the write with an error of its own
             log.debug("stage %s: %s", stage.task, e)
             return

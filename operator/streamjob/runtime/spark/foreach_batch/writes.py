@@ -18,19 +18,18 @@ from typing import Any
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from ..handles import table_of
-from ..stream_writer import Written, with_options
-from .function import BatchFunction
-from .threads import running_batch_function, running_batch_functions
+from ..target import Target, with_options
+from .function import BatchFunction, running_batch_function, running_batch_functions
 
 Arguments = Mapping[str, Any]
 _ATTRIBUTE = "_streamjob_written"
-_SETTINGS: dict[str, Callable[[Written, Arguments], Written]] = {
+_SETTINGS: dict[str, Callable[[Target, Arguments], Target]] = {
     "format": lambda given, call: replace(given, format=call["source"]),
     "option": lambda given, call: with_options(given, {call["key"]: call["value"]}),
     "options": lambda given, call: with_options(given, call.get("options")),
     "partitionBy": lambda given, call: replace(given, partitioned=True),
 }
-_WRITES: dict[str, Callable[[Written, Arguments], Written]] = {
+_WRITES: dict[str, Callable[[Target, Arguments], Target]] = {
     **dict.fromkeys(
         ("json", "parquet", "text", "csv", "orc", "xml"),  # xml: from Spark 4.0 on
         lambda given, call: _partitioned(with_options(given, {"path": call["path"]}), call),
@@ -73,16 +72,16 @@ def _writing() -> BatchFunction | None:
     return found
 
 
-def _partitioned(given: Written, call: Arguments) -> Written:
+def _partitioned(given: Target, call: Arguments) -> Target:
     return replace(given, partitioned=True) if call.get("partitionBy") else given
 
 
-def _given(writer: object) -> Written:
-    found: Written = getattr(writer, _ATTRIBUTE, Written())
+def _given(writer: object) -> Target:
+    found: Target = getattr(writer, _ATTRIBUTE, Target())
     return found
 
 
-def _after(owner: type, name: str, change: Callable[[Written, Arguments], Written]) -> None:
+def _after(owner: type, name: str, change: Callable[[Target, Arguments], Target]) -> None:
     """Remember what the method sets, if it does not refuse it."""
     original, process = getattr(owner, name), os.getpid()
     signature = inspect.signature(original)
@@ -98,7 +97,7 @@ def _after(owner: type, name: str, change: Callable[[Written, Arguments], Writte
     setattr(owner, name, wrapped)
 
 
-def _report(owner: type, name: str, complete: Callable[[Written, Arguments], Written]) -> None:
+def _report(owner: type, name: str, complete: Callable[[Target, Arguments], Target]) -> None:
     """Report a write before it happens, because its reader may already run.
 
     :param complete: adds what the arguments of the call say.

@@ -7,7 +7,7 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
-from streamjob.runtime.spark.foreach_batch import threads
+from streamjob.runtime.spark.foreach_batch import function as functions
 from streamjob.runtime.spark.foreach_batch.function import BatchFunction
 
 
@@ -15,7 +15,7 @@ from streamjob.runtime.spark.foreach_batch.function import BatchFunction
 def following(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
     monkeypatch.setattr(ThreadPoolExecutor, "submit", ThreadPoolExecutor.submit)
-    threads.follow()
+    functions.follow()
     yield
     monkeypatch.undo()
 
@@ -23,20 +23,20 @@ def following(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def batch(function: BatchFunction) -> BatchFunction | None:
     """Run a batch of the function. :returns: what it was found to be by the thread that called it."""
     seen = []
-    function.before.append(lambda number: seen.append(threads.running_batch_function()))
+    function.before.append(lambda number: seen.append(functions.running_batch_function()))
     function(None, 0)  # type: ignore[arg-type]
     return seen[0]
 
 
 def seen_by(work: list[BatchFunction | None]) -> None:
-    work.append(threads.running_batch_function())
+    work.append(functions.running_batch_function())
 
 
 def test_the_calling_thread_runs_the_batch_only_while_it_lasts() -> None:
     function = BatchFunction(lambda frame, number: None)
     assert batch(function) is function
-    assert threads.running_batch_function() is None
-    assert threads.running_batch_functions() == []
+    assert functions.running_batch_function() is None
+    assert functions.running_batch_functions() == []
 
 
 @pytest.mark.usefixtures("following")
