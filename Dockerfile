@@ -77,7 +77,7 @@ ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 \
     PYSPARK_PYTHON=/opt/venv/bin/python \
     PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python
 COPY --from=jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
-COPY operator/streamjob/runtime/jvm/class_archive.py /opt/
+COPY operator/streamjob/jvm/class_archive.py /opt/
 COPY docker/entrypoint.sh /opt/entrypoint.sh
 WORKDIR /tmp
 ENTRYPOINT ["/opt/entrypoint.sh"]

@@ -100,6 +100,6 @@ mkdir -p .cache
 # So that `.venv/bin/python -m dev.bench` and the like find the package without PYTHONPATH.
 echo "$PWD/operator" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/streamjob.pth"
 say "an archive of Spark's classes, with which tests start sooner"
-"$venv/bin/python" -m streamjob.runtime.jvm.class_archive >.cache/classes.log 2>&1 || say "none: see .cache/classes.log"
+"$venv/bin/python" -m streamjob.jvm.class_archive >.cache/classes.log 2>&1 || say "none: see .cache/classes.log"
 echo "$stamp" >"$venv/.stamp"
 say "$venv is ready"

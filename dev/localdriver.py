@@ -35,7 +35,7 @@ from streamjob.protocol.messages.commands import (
 )
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.protocol.messages.driver_status import DriverStatus
-from streamjob.runtime.storage.local_disk import uri_of
+from streamjob.storage.local_disk import uri_of
 
 JOB = JobRef("default", "local", "00000000-0000-0000-0000-000000000001")
 FAST = {

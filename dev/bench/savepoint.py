@@ -28,7 +28,7 @@ from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.savepoints.restore import restore
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 JOB = JobRef("bench", "bench", "bench")
 PARTITIONS = 200  # Spark's default; each has one large and four small files, as with RocksDB's changelog

@@ -26,7 +26,7 @@ from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.savepoints.restore import restore
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
+from streamjob.storage.hadoop import CopiedFile, HadoopFiles
 
 ROOT = "s3a://bench"
 NUMBERS = {"first": 1, "second": 2, "beside": 3}

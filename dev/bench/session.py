@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from streamjob.runtime.jvm import class_archive
+from streamjob.jvm import class_archive
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 

@@ -22,7 +22,7 @@ from .protocol.formats import splits
 from .protocol.restore import finished
 
 if TYPE_CHECKING:
-    from .runtime.storage.hadoop import HadoopFiles
+    from .storage.hadoop import HadoopFiles
 
 Entries = Sequence[str]
 # The file source resolves a batch's files by path. For each path that could be a glob pattern, it takes all
@@ -168,7 +168,7 @@ def hadoop_files(what: str) -> HadoopFiles:
     # Imported here so that `job` loads Spark only for scripts that need files.
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from .runtime.storage.hadoop import HadoopFiles  # noqa: PLC0415
+    from .storage.hadoop import HadoopFiles  # noqa: PLC0415
 
     spark = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if spark is None:

@@ -16,9 +16,9 @@ pytestmark = [
 ]
 WRITES_AND_READS = """
 import sys
-from streamjob.runtime.jvm import class_archive
-from streamjob.runtime.storage.hadoop import HadoopFiles
-from streamjob.runtime.jvm.standalone import SmallJvm
+from streamjob.jvm import class_archive
+from streamjob.storage.hadoop import HadoopFiles
+from streamjob.jvm.standalone import SmallJvm
 
 assert class_archive.settings(), "no archive of classes"
 jvm = SmallJvm({f"spark.hadoop.{k}": v for k, v in (setting.split("=") for setting in sys.argv[1:])})

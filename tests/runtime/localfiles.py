@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from streamjob.runtime.storage.hadoop import CopiedFile, FileExists, FileInfo, NotFound
+from streamjob.storage.hadoop import CopiedFile, FileExists, FileInfo, NotFound
 
 
 class LocalFiles:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from streamjob.runtime.storage.hadoop import CopiedFile
+from streamjob.storage.hadoop import CopiedFile
 
 from .localfiles import LocalFiles
 

@@ -23,7 +23,7 @@ TESTS = {
     "runtime.savepoints.layout": ("write",),
     "runtime.savepoints.catalog": ("shared_files",),
     "runtime.savepoints.incomplete": ("expired",),
-    "runtime.storage.executor_task": ("executor_copy",),
+    "storage.executor_task": ("executor_copy",),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import streamjob
 
 PACKAGE = Path(str(streamjob.__file__)).parent
-ROOMS_OF_SPARK = ("runtime/spark/", "runtime/storage/", "runtime/jvm/")
+ROOMS_OF_SPARK = ("runtime/spark/", "storage/", "jvm/")
 # Of pyspark's objects. A class of ours that stands in for one has a handle of the same name.
 PRIVATE = {
     "_jvm", "_jsc", "_jdf", "_jsq", "_jsqm", "_jsparkSession", "_jwrite", "_jreader", "_gateway", "_df",

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from dev.broker import CONNECTORS, JDBC, Kafka
 from dev.postgres import Postgres
 from dev.s3.server import CONNECTOR, S3
-from streamjob.runtime.jvm import class_archive
+from streamjob.jvm import class_archive
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 from tests.runtime.disks import Storage
 
 from . import targets

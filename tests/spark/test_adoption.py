@@ -18,7 +18,7 @@ from dev.localdriver import FAST, LocalDriver
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.adopt import adopt_directories
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually

@@ -22,7 +22,7 @@ from streamjob.runtime.spark.boundary import (
 )
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import SWITCH, Internals
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed, eventually, rows
 

@@ -23,7 +23,7 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.startup.checks.dry_run import refuse_changed
 from streamjob.runtime.startup.checks.sources import QueryChanged
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, window
 from .feeds import eventually

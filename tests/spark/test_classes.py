@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
+from streamjob.jvm import class_archive
 from streamjob.protocol.messages.driver_status import DriverPhase
-from streamjob.runtime.jvm import class_archive
 
 from .job import APP, Feed
 

@@ -17,7 +17,7 @@ from streamjob.protocol.formats.manifest import stage_root
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.catalog import export
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import JOBS, SCHEMA, Source, deduplicated, queries, timers, window
 from .feeds import Feed, at

@@ -19,7 +19,7 @@ from streamjob.runtime.spark.max_watermark import (
     run_max_watermark_batch,
     write_max_watermark,
 )
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import Feed, rows

@@ -22,7 +22,7 @@ from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMA
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.spark.max_watermark import DrainResult, endless, fire_timers, write_max_watermark
 from streamjob.runtime.spark.undrain import reopen
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source
 from .feeds import at, rows

@@ -15,7 +15,7 @@ from streamjob.protocol.messages.commands import Mode
 from streamjob.runtime.query.edges import Ends, ends_of
 from streamjob.runtime.spark.handles import Table, table_of
 from streamjob.runtime.spark.stream_writer import Written
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed
 from .scripts import Script, await_batch, latest

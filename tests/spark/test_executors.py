@@ -1,5 +1,5 @@
 """Savepoints copied by real executors, with a Spark of their own: an executor that is killed, a session that
-ends, a savepoint that is aborted. `tests/runtime/storage/test_executor_copy.py` has the rest.
+ends, a savepoint that is aborted. `tests/storage/test_executor_copy.py` has the rest.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol.formats.records import OperatorKind
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint, NotAtBoundary
-from streamjob.runtime.storage.hadoop import (
+from streamjob.storage.hadoop import (
     AccessDenied,
     FileExists,
     FileInfo,

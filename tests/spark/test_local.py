@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from streamjob.runtime.savepoints import cli
 from streamjob.runtime.savepoints.catalog import list_savepoints
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import eventually
 from .job import APP, Feed

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjob.runtime.spark.boundary import How, stop_at_boundary
 from streamjob.runtime.spark.checkpoint_dir import NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed, eventually, rows
 

@@ -21,7 +21,7 @@ from streamjob.protocol.messages.driver_status import KnownRecords
 from streamjob.runtime.savepoints.catalog import list_savepoints
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.startup.index_recovery import SavepointForeign, with_record
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .job import APP, Feed

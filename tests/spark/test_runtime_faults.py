@@ -16,7 +16,7 @@ from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Restore
 from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.runtime.savepoints.layout import read_manifest
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .job import APP, Feed
 from .scripts import Script, await_batch, said

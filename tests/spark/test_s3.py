@@ -22,7 +22,7 @@ from dev.s3.server import S3, SECRET, denied
 from streamjob.runtime.savepoints.catalog import list_savepoints
 from streamjob.runtime.savepoints.layout import verify_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.storage.hadoop import (
+from streamjob.storage.hadoop import (
     AccessDenied,
     CopiedFile,
     FileExists,

@@ -13,7 +13,7 @@ from dev.s3.server import CONNECTOR, S3, SECRET, denied
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.layout import verify_savepoint
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 from tests.runtime.disks import Storage
 
 from .job import APP, Feed

@@ -22,7 +22,7 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
 from streamjob.runtime.startup.checks.dry_run import refuse_changed
 from streamjob.runtime.startup.checks.sources import QueryChanged
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import SCHEMA, Feed, eventually
 from .job import APP

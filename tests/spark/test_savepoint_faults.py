@@ -22,8 +22,8 @@ from streamjob.runtime.savepoints.describe import describe_savepoint
 from streamjob.runtime.savepoints.layout import SavepointBroken, read_manifest, verify_savepoint
 from streamjob.runtime.savepoints.recover_records import known_records
 from streamjob.runtime.savepoints.restore import restore
-from streamjob.runtime.storage import parallel
-from streamjob.runtime.storage.hadoop import AccessDenied, CopiedFile, HadoopFiles, NotFound, StorageFull
+from streamjob.storage import parallel
+from streamjob.storage.hadoop import AccessDenied, CopiedFile, HadoopFiles, NotFound, StorageFull
 from tests.runtime.disks import Storage, remount, small_disk
 from tests.runtime.queries import JOB, STAGE, Query, contents
 

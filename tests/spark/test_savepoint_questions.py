@@ -15,7 +15,7 @@ from streamjob.runtime.savepoints import cli
 from streamjob.runtime.savepoints.catalog import delete_savepoint, list_savepoints
 from streamjob.runtime.savepoints.describe import describe_savepoint
 from streamjob.runtime.savepoints.layout import SavepointIncomplete
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 from tests.runtime.queries import STAGE, Query
 
 pytestmark = pytest.mark.any_spark

@@ -16,9 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.runtime.query.transactions import Transactions
-from streamjob.runtime.storage import local_disk
-from streamjob.runtime.storage.hadoop import FileExists, HadoopFiles, StorageFull
 from streamjob.sinks import FileSink, Transaction, TransactionLost
+from streamjob.storage import local_disk
+from streamjob.storage.hadoop import FileExists, HadoopFiles, StorageFull
 from tests.runtime.disks import Storage
 
 from .targets import OWNER, Target

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sink_log import SinkAhead, begin_after, folder_of, refuse_ahead
 from streamjob.runtime.spark.stream_writer import Written
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dev.postgres import Postgres
-from streamjob.runtime.storage.hadoop import HadoopFiles
 from streamjob.sinks import FileSink, PostgresSink, Transaction, TransactionLost
-from streamjob.sinks.transactional import SinkFailed
+from streamjob.storage.hadoop import HadoopFiles
+from streamjob.transactional import SinkFailed
 
 from .feeds import Feed
 from .targets import OWNER, Target

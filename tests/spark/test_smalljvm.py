@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.jvm.standalone import NoJvm, SmallJvm
+from streamjob.jvm.standalone import NoJvm, SmallJvm
 
 pytestmark = pytest.mark.any_spark
 

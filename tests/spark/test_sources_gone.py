@@ -24,7 +24,7 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sources import kafka_offsets
 from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
 from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually, rows

@@ -22,7 +22,7 @@ from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
 from streamjob.protocol.messages.driver_status import DriverStatus
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.storage.hadoop import HadoopFiles
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually

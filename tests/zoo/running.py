@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import streamjob
-from streamjob.runtime.jvm import class_archive
+from streamjob.jvm import class_archive
 
 from .header import Script
 

@@ -12,9 +12,8 @@ The rooms, top to bottom. Imports go down only (import-linter, contract "rooms o
     savepoints   everything about savepoints
     query        one run of a query: its task, state, transactions, endpoints, end of input
     spark        Spark's internals: private classes, boundary, max watermark, checkpoint directories
-    storage      files on Hadoop file systems, local disks and S3: copies and hashes
-    jvm          the JVM: its errors, a JVM without a session, the class archive
 
-`streamjob.job`, `.bounds`, `.shards`, `.state` and `.sinks`, which scripts import, lie between `query` and
-`spark`.
+Below them lies what scripts import (`streamjob.job` with `bounds`, `shards` and `state`, the interface
+`streamjob.transactional`), then `streamjob.storage`, `streamjob.jvm` and `streamjob.protocol`. The optional
+sinks (`streamjob.sinks`) use `spark`, and nothing here imports them.
 """

@@ -4,11 +4,11 @@
 
     frame.writeStream.queryName("orders").foreachBatch(FileSink("s3a://shop/orders")).start()
 
-`transactional` is the interface for your own sink; `files` and `postgres` implement it.
+`streamjob.transactional` is the interface for your own sink; `files` and `postgres` implement it.
 """
 
+from ..transactional import Transaction, TransactionalSink, TransactionLost
 from .files import FileSink
 from .postgres import PostgresSink
-from .transactional import Transaction, TransactionalSink, TransactionLost
 
 __all__ = ["FileSink", "PostgresSink", "Transaction", "TransactionLost", "TransactionalSink"]

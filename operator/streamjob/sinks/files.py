@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ..runtime.spark import sink_log
-from ..runtime.storage.hadoop import HadoopFiles, NotFound
+from ..storage.hadoop import HadoopFiles, NotFound
+from ..transactional import Transaction, TransactionalSink, TransactionLost
 from .notes import File, Notes, Prepared
-from .transactional import Transaction, TransactionalSink, TransactionLost
 
 GROUP = 1000  # batches per folder, so that listings do not grow with the life of the job
 
@@ -40,7 +40,7 @@ class FileSink(TransactionalSink):
     """
 
     def __init__(self, folder: str, format: str = "parquet", **options: str) -> None:
-        self.folder = folder.rstrip("/")
+        self.folder: str = folder.rstrip("/")
         self._format = format
         self._options = options
         self._open: HadoopFiles | None = None

@@ -13,8 +13,8 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..runtime.storage.hadoop import FileExists, HadoopFiles, NotFound
-from .transactional import Transaction
+from ..storage.hadoop import FileExists, HadoopFiles, NotFound
+from ..transactional import Transaction
 
 PENDING, DONE = ".pending", ".done"
 LIMIT = 64 << 20  # bytes of a transaction's list of files

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
 from ..runtime.spark import handles
-from .transactional import SinkFailed, Transaction, TransactionalSink, TransactionLost
+from ..transactional import SinkFailed, Transaction, TransactionalSink, TransactionLost
 
 DRIVER = "org.postgresql.Driver"
 OWNER, BATCH, ROW = "streamjob_owner", "streamjob_batch", "streamjob_row"

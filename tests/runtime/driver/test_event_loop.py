@@ -20,8 +20,8 @@ from streamjob.runtime.driver.event_loop import Loop
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.driver.threads import script_threads
 from streamjob.runtime.query.task import Figures, TaskName
-from streamjob.runtime.storage.hadoop import StorageError
-from streamjob.sinks.transactional import TransactionLost
+from streamjob.storage.hadoop import StorageError
+from streamjob.transactional import TransactionLost
 
 PATIENCE = 20.0
 

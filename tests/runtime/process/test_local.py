@@ -15,7 +15,7 @@ from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import parser
 from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
-from streamjob.runtime.storage.local_disk import path_of
+from streamjob.storage.local_disk import path_of
 
 PACKAGE = Path(str(streamjob.__file__)).parent
 

@@ -17,7 +17,7 @@ from streamjob.runtime.query.driver_state import StateManager, StateNotKept, Sta
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.foreach_batch.function import BatchFunction
 from streamjob.runtime.startup.checks.declarations import QueryNotStarted, refuse_unknown
-from streamjob.runtime.storage.hadoop import FileExists, FileInfo, NotFound, StorageError
+from streamjob.storage.hadoop import FileExists, FileInfo, NotFound, StorageError
 
 ROOT = "file:/checkpoint"
 

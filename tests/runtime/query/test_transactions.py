@@ -27,7 +27,7 @@ from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.query.transactions import Transactions, owner_of
 from streamjob.runtime.startup.restore_point import RestorePoints
 from streamjob.runtime.startup.sharding.inherited_transactions import inherit
-from streamjob.sinks.transactional import SinkFailed, Transaction, TransactionalSink
+from streamjob.transactional import SinkFailed, Transaction, TransactionalSink
 
 from ..localfiles import LocalFiles
 

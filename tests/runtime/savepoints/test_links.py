@@ -10,9 +10,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from streamjob.runtime.storage.errors import LinkFound
-from streamjob.runtime.storage.file_systems import FileSystems
-from streamjob.runtime.storage.listing import Listing
+from streamjob.storage.errors import LinkFound
+from streamjob.storage.file_systems import FileSystems
+from streamjob.storage.listing import Listing
 
 
 @pytest.fixture

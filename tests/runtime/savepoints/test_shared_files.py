@@ -26,7 +26,7 @@ from streamjob.runtime.savepoints.layout import (
 )
 from streamjob.runtime.savepoints.shared_files import settled
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.storage.hadoop import FileExists, FileInfo, NotFound
+from streamjob.storage.hadoop import FileExists, FileInfo, NotFound
 
 from ..localfiles import LocalFiles
 from ..moments import Interrupted, Killed, each_moment, kill

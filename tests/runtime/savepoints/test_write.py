@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.spark.checkpoint_dir import NotAtBoundary
-from streamjob.runtime.storage.hadoop import FileInfo, NotFound
+from streamjob.storage.hadoop import FileInfo, NotFound
 
 from ..localfiles import LocalFiles
 from ..moments import Interrupted, each_moment

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol.errors import StreamJobError
 from streamjob.runtime.savepoints.layout import verify_savepoint
-from streamjob.runtime.storage import executor_copy
-from streamjob.runtime.storage.hadoop import CopiedFile, HadoopFiles
+from streamjob.storage import executor_copy
+from streamjob.storage.hadoop import CopiedFile, HadoopFiles
 from tests.runtime.queries import Query
 
 PATIENCE = 300.0

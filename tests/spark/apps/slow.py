@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streamjob.sinks import FileSink
-from streamjob.sinks.transactional import Transaction
+from streamjob.transactional import Transaction
 
 try:
     from windows import SCHEMA, windows  # started as a script

@@ -20,6 +20,8 @@ from ...protocol.formats.records import CheckpointRecord, StageRecord
 from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import AbortedCheckpoint, Problem
+from ...storage.clock import now
+from ...storage.hadoop import HadoopFiles
 from ..query.stage_record import stage_record
 from ..query.task import Stage
 from ..savepoints.catalog import delete_savepoint
@@ -27,8 +29,6 @@ from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..startup.carried_stages import CarriedStages, at_the_end
-from ..storage.clock import now
-from ..storage.hadoop import HadoopFiles
 from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
 from .status_board import StatusBoard

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 from ... import job
+from ...jvm import process as jvm_process
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import Problem
-from ..jvm import process as jvm_process
 from ..query.task import Stage
 from ..startup import naming
 from ..startup.sharding.declared_shards import DeclaredStages

@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import job
 from ...job import Moment
+from ...jvm.errors import one_line
 from ...protocol.engine import effects as fx
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import Coordinator
@@ -17,7 +18,6 @@ from ...protocol.engine.effects import Effect
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
-from ..jvm.errors import one_line
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records

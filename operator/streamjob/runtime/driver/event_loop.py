@@ -17,8 +17,8 @@ from ...protocol.engine import events as ev
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
+from ...storage.hadoop import StorageError
 from ..query.task import Stage
-from ..storage.hadoop import StorageError
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
 from .effects import Work

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from ...jvm.errors import one_line
 from ...protocol.engine.coordinator import Coordinator
 from ...protocol.errors import StreamJobError
 from ...protocol.lifecycle import Scenario
@@ -19,7 +20,6 @@ from ...protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
-from ..jvm.errors import one_line
 from ..query.task import Figures, TaskName
 from ..spark.max_watermark import DrainResult
 

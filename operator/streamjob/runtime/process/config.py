@@ -12,13 +12,13 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...jvm import class_archive
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import CONTROL_PORT
 from ...protocol.messages.driver_config import DriverConfig
-from ..jvm import class_archive
 
 VARIABLE = "STREAMJOB_CONFIG"
 SECRETS, PORT, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_PORT", "STREAMJOB_TERMINATION_LOG"

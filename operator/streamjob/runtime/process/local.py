@@ -29,10 +29,10 @@ from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import Mode, TerminationRequest
 from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus
+from ...storage.local_disk import uri_of
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
-from ..storage.local_disk import uri_of
 from . import config
 from .lifecycle import Exit, run_script
 from .signals import Signals

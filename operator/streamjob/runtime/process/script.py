@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 
+from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import Application
-from ..jvm.errors import one_line
 
 
 class ScriptNotFound(StreamJobError):

@@ -8,8 +8,8 @@ from typing import Any
 from ... import bounds
 from ...bounds import BadBound, Bound, KafkaEnd
 from ...job import ONLY_QUERY
+from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ..jvm.errors import one_line
 from ..spark.checkpoint_dir import CheckpointDir
 
 

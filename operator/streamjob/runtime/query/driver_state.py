@@ -18,9 +18,9 @@ from ...protocol.formats import driver_state as formats
 from ...protocol.formats.driver_state import Entries
 from ...protocol.formats.records import OperatorRecord
 from ...state import State
+from ...storage.hadoop import HadoopFiles, NotFound, StorageError
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.foreach_batch.function import BatchFunction
-from ..storage.hadoop import HadoopFiles, NotFound, StorageError
 
 log = logging.getLogger("streamjob")
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...sinks.files import FileSink
+from ...transactional import TransactionalSink
 from ..spark.handles import Table, analyzed_plan, table_of
 from ..spark.sources.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
@@ -160,12 +160,10 @@ def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None
     :param table: the one that `written.table` names, None if it could not be resolved.
     """
     if written.each_batch is not None:
-        function = written.each_batch.given
-        return (
-            Channel("files", frozenset({qualify(function.folder)}))
-            if isinstance(function, FileSink)
-            else None
-        )
+        sink = written.each_batch.given
+        if not isinstance(sink, TransactionalSink) or sink.folder is None:
+            return None
+        return Channel("files", frozenset({qualify(sink.folder)}))
     return _channel_of(written, qualify, table)
 
 

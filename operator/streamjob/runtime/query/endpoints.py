@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
 from ...protocol.formats.manifest import check_version
+from ...storage.hadoop import NotFound
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.sources.plan_sources import Source
-from ..storage.hadoop import NotFound
 from .edges import Channel
 
 NAME = "streamjob-ends.json"

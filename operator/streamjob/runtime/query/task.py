@@ -12,11 +12,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ...jvm import process as jvm_process
+from ...jvm.errors import one_line
 from ...protocol.formats import splits
 from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import task_id
-from ..jvm import process as jvm_process
-from ..jvm.errors import one_line
+from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.foreach_batch.function import BatchFunction
@@ -24,7 +25,6 @@ from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.sources.source_log import left_at
-from ..storage.hadoop import HadoopFiles
 from .bounded_input import InputEnd
 from .driver_state import StateManager
 from .edges import Ends

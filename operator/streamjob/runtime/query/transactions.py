@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from ...jvm.errors import one_line
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats.records import JobRef
-from ...sinks.transactional import SinkFailed, Transaction, TransactionalSink
-from ..jvm.errors import one_line
+from ...transactional import SinkFailed, Transaction, TransactionalSink
 
 log = logging.getLogger("streamjob")
 

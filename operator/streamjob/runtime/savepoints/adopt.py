@@ -16,10 +16,10 @@ from ...protocol.formats.records import JobRef, OperatorRecord
 from ...protocol.formats.savepoint_cause import ADOPTION
 from ...protocol.restore import adoption
 from ...protocol.restore.adoption import BareDirectory
+from ...storage.clock import now
+from ...storage.hadoop import HadoopFiles
+from ...storage.parallel import Progress
 from ..spark.checkpoint_dir import CheckpointDir, NotAtBoundary
-from ..storage.clock import now
-from ..storage.hadoop import HadoopFiles
-from ..storage.parallel import Progress
 from .layout import SavepointExists, SavepointIncomplete, read_manifest
 from .write import write_savepoint
 

@@ -15,8 +15,8 @@ from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import FileEntry, Manifest
 from ...protocol.formats.records import JobRef
 from ...protocol.formats.savepoint_cause import why
-from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
-from ..storage.parallel import THREADS, Counter, Progress, each
+from ...storage.hadoop import FileInfo, HadoopFiles, NotFound
+from ...storage.parallel import THREADS, Counter, Progress, each
 from .layout import (
     SavepointExists,
     SavepointIncomplete,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
+from ...jvm.standalone import SmallJvm
 from ...protocol.errors import StreamJobError
 from ...protocol.formats import codec
-from ..jvm.standalone import SmallJvm
-from ..storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles
 from .adopt import adopt_directories
 from .catalog import Deleted, Listed, delete_savepoint, export, list_savepoints
 from .describe import Description, TaskDescription, describe_savepoint

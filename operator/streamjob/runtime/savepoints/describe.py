@@ -9,9 +9,9 @@ from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import Manifest
 from ...protocol.formats.records import FinishedStatus, JobRef, OperatorRecord, StageRecord, TaskRecord
 from ...protocol.formats.savepoint_cause import by_whom, why
+from ...storage.hadoop import HadoopFiles
 from ..query.endpoints import noted
 from ..spark.checkpoint_dir import MAX_WATERMARKS, CheckpointDir
-from ..storage.hadoop import HadoopFiles
 from .layout import read_manifest
 
 

@@ -14,7 +14,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import SAVEPOINT_ID
-from ..storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles
 from .catalog import delete_savepoint
 from .layout import read_begun, read_manifest
 from .shared_files import names_in

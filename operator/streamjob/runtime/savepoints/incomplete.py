@@ -8,7 +8,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import SAVEPOINT_ID
-from ..storage.hadoop import HadoopFiles, NotFound
+from ...storage.hadoop import HadoopFiles, NotFound
 from .catalog import delete_savepoint
 from .layout import read_begun
 from .shared_files import names_in

@@ -11,10 +11,10 @@ from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import Begun, FileEntry, Manifest
 from ...protocol.formats.records import CheckpointRecord, JobRef
+from ...storage.clock import now
+from ...storage.hadoop import FileInfo, HadoopFiles, NotFound, StorageError
+from ...storage.parallel import THREADS, Counter, Progress, each
 from ..spark.checkpoint_dir import NotAtBoundary, is_temporary
-from ..storage.clock import now
-from ..storage.hadoop import FileInfo, HadoopFiles, NotFound, StorageError
-from ..storage.parallel import THREADS, Counter, Progress, each
 
 MARKER = "streamjob-restore.json"  # in a restored directory: what it was restored from, the query's new id
 

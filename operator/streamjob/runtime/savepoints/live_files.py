@@ -20,8 +20,8 @@ import re
 from typing import ClassVar
 
 from ...protocol.errors import StreamJobError
+from ...storage.hadoop import FileInfo
 from ..spark.checkpoint_dir import CheckpointDir
-from ..storage.hadoop import FileInfo
 
 LOGS = ("offsets", "commits")
 _VERSIONED = re.compile(

@@ -10,7 +10,7 @@ from ...protocol.formats import codec
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import KnownRecords
-from ..storage.hadoop import HadoopFiles, NotFound
+from ...storage.hadoop import HadoopFiles, NotFound
 from .catalog import list_savepoints
 from .layout import read_manifest
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import FileEntry
+from ...storage.hadoop import HadoopFiles, NotFound
+from ...storage.parallel import THREADS, Counter, Progress, each
 from ..spark.checkpoint_dir import METADATA, CheckpointDir, NotAtBoundary, is_temporary
-from ..storage.hadoop import HadoopFiles, NotFound
-from ..storage.parallel import THREADS, Counter, Progress, each
 from .layout import MARKER, broken, changed, content, copy_entry, missing, read_manifest
 
 

@@ -22,9 +22,9 @@ from ...protocol.errors import FormatError
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import FileEntry, Manifest
 from ...protocol.formats.records import CheckpointRecord, JobRef
+from ...storage.hadoop import FileInfo, HadoopFiles, NotFound
+from ...storage.parallel import THREADS, each
 from ..spark.checkpoint_dir import METADATA
-from ..storage.hadoop import FileInfo, HadoopFiles, NotFound
-from ..storage.parallel import THREADS, each
 from .layout import SavepointExists, SavepointIncomplete, missing, read_begun, read_manifest, write_begun
 
 # Milliseconds. If a file was modified longer ago, any file that replaces it from now on has another time.

@@ -12,10 +12,10 @@ from dataclasses import replace
 from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import FileEntry, Manifest
 from ...protocol.formats.records import CheckpointRecord, JobRef
+from ...storage import executor_copy
+from ...storage.hadoop import CopiedFile, HadoopFiles, NotFound
+from ...storage.parallel import THREADS, Counter, Progress, each
 from ..spark.checkpoint_dir import CheckpointDir, NotAtBoundary
-from ..storage import executor_copy
-from ..storage.hadoop import CopiedFile, HadoopFiles, NotFound
-from ..storage.parallel import THREADS, Counter, Progress, each
 from . import live_files
 from .layout import SavepointExists, SavepointIncomplete, content, read_manifest
 from .shared_files import Attempt, FileKey, is_state, lost_shared, settled, shared_sizes

@@ -19,9 +19,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ..jvm.errors import one_line
-from ..storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles
 from .checkpoint_dir import CheckpointDir, NotAtBoundary
 from .internals import Execution, Internals, checkpoint_root
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
 from ...protocol.formats.records import OperatorKind
-from ..storage.hadoop import HadoopFiles, NotFound
+from ...storage.hadoop import HadoopFiles, NotFound
 
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently

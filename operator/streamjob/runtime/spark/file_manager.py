@@ -7,8 +7,8 @@ from typing import ClassVar
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ..jvm.errors import one_line
 from .internals import FILE_MANAGER, Internals
 
 

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...protocol.formats.records import OperatorKind
 from ...protocol.messages.driver_status import Problem
-from ..storage.hadoop import NotFound, translated
+from ...storage.hadoop import NotFound, translated
 from .boundary import QueryFailed, Starter, run_to_end
 from .checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir
 from .internals import Internals

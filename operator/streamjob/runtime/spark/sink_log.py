@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ...protocol.errors import StreamJobError
-from ..storage.hadoop import FileExists, HadoopFiles, NotFound
+from ...storage.hadoop import FileExists, HadoopFiles, NotFound
 from .stream_writer import Written
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})

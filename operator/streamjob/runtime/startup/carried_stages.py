@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from ...protocol.formats.records import StageRecord, TaskRecord
 from ...protocol.restore import finished
+from ...storage.hadoop import HadoopFiles
 from ..spark.checkpoint_dir import CheckpointDir
-from ..storage.hadoop import HadoopFiles
 from .begin_from import copy_foreign
 from .restore_point import RestorePoint, RestorePoints, as_exhausted
 

@@ -11,11 +11,11 @@ import logging
 from dataclasses import replace
 from typing import ClassVar
 
+from ...jvm.standalone import SmallJvm
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
-from ..jvm.standalone import SmallJvm
+from ...storage.hadoop import HadoopFiles
 from ..savepoints.layout import read_manifest
-from ..storage.hadoop import HadoopFiles
 
 log = logging.getLogger("streamjob")
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ...protocol.formats.records import StageRecord
 from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import NonRestoredState
+from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage
-from ..storage.hadoop import HadoopFiles
 from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (

@@ -13,10 +13,10 @@ from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
 from ...protocol.restore.recovery import AlreadyDrained
+from ...storage.hadoop import HadoopFiles
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
 from ..spark.checkpoint_dir import CheckpointDir
-from ..storage.hadoop import HadoopFiles
 
 
 class CheckpointLost(StreamJobError):

@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ....storage.hadoop import HadoopFiles
 from ...query.task import Engine
 from ...spark.handles import jvm, query_manager, session_of
 from ...spark.internals import Internals
-from ...storage.hadoop import HadoopFiles
 
 
 class Engines:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ....jvm import signals
 from ....protocol.engine import events as ev
 from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
-from ...jvm import signals
 from ...query import edges
 from ...query.bounded_input import InputEnd
 from ...query.edges import Ends

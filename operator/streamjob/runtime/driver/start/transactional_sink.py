@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
-from ....sinks.transactional import TransactionalSink
+from ....transactional import TransactionalSink
 from ...query.task import Stage, TaskName
 from ...query.transactions import Transactions, owner_of
 from ...spark.stream_writer import Written

@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from ....protocol.formats import splits
-from ...storage.hadoop import NotFound
+from ....storage.hadoop import NotFound
 from ..checkpoint_dir import CheckpointDir, MalformedCheckpoint
 
 COMPACT = ".compact"

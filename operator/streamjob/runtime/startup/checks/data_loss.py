@@ -17,14 +17,14 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 
+from ....jvm.errors import one_line
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
-from ...jvm.errors import one_line
+from ....storage.parallel import THREADS, each
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sources.kafka_offsets import Range, available
 from ...spark.sources.plan_sources import Positions, Source, kafka_positions
 from ...spark.sources.source_log import files_ahead
-from ...storage.parallel import THREADS, each
 
 log = logging.getLogger("streamjob")
 

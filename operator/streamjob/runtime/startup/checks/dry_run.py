@@ -20,8 +20,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ....jvm.errors import LONGEST, java_causes, one_line
 from ....protocol.messages.driver_status import Problem
-from ...jvm.errors import LONGEST, java_causes, one_line
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.handles import analyzed_plan, jvm, session_of
 from ...spark.internals import Internals

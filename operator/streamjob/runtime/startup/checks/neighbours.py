@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ....protocol.errors import StreamJobError
 from ....protocol.restore.recovery import unfinished_before_finished
-from ....sinks.transactional import TransactionalSink
+from ....transactional import TransactionalSink
 from ...query.task import Stage, TaskName
 
 

@@ -23,8 +23,8 @@ from ....protocol.formats import splits
 from ....protocol.restore import finished
 from ....protocol.restore.recovery import StagePlan, Start, StateCannotMove, TaskPlan, stage_plan
 from ....shards import BadShards, Entries
+from ....storage.hadoop import HadoopFiles, NotFound
 from ...spark.checkpoint_dir import CheckpointDir
-from ...storage.hadoop import HadoopFiles, NotFound
 from ..restore_point import RestorePoint, RestorePoints
 from .remaining_splits import as_of_now
 

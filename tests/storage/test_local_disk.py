@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.runtime.storage.hadoop_checksums import ChecksumMismatch
-from streamjob.runtime.storage.local_disk import BUFFER, copy, replace, write_new
+from streamjob.storage.hadoop_checksums import ChecksumMismatch
+from streamjob.storage.local_disk import BUFFER, copy, replace, write_new
 
 CHUNK = 512
 SIZE = 2 * BUFFER + 3 * CHUNK + 7  # several buffers, and neither chunk nor buffer is whole at the end

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from streamjob.runtime.storage.s3_copy import LIMIT, StoreCopies
+from streamjob.storage.s3_copy import LIMIT, StoreCopies
 
 CONTENT = b"state"
 SHA256 = hashlib.sha256(CONTENT)

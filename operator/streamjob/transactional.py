@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from ..protocol.errors import StreamJobError
+from .protocol.errors import StreamJobError
 
 ALONE = "alone"  # prefix of the owner without the runtime, where each batch is a transaction of its own
 _TEXT = re.compile(r"([A-Za-z0-9._-]{1,120})@(\d{1,18})\.(\d{1,18})")
@@ -69,8 +69,12 @@ class TransactionalSink(ABC):
 
     Any method may be called again, after a crash or after it failed at any point. A method may raise any
     exception of its system: the batch or the checkpoint is then retried.
+
+    :ivar folder: URI of the folder whose files are the output; None if the output is something else. A query
+        that reads the folder is downstream.
     """
 
+    folder: str | None = None
     _next: tuple[str, int] | None = None  # without the runtime: the expected next owner and batch
 
     @abstractmethod

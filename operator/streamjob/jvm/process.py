@@ -9,7 +9,7 @@ import subprocess
 
 from pyspark import SparkContext
 
-from ...protocol.errors import StreamJobError
+from ..protocol.errors import StreamJobError
 
 OUT_OF_MEMORY = 52  # org.apache.spark.util.SparkExitCode.OOM
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pyspark import java_gateway
 from pyspark.errors import PySparkException
 
-from ...protocol.errors import StreamJobError
+from ..protocol.errors import StreamJobError
 from . import class_archive
 from .errors import first_line
 

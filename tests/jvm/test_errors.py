@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.jvm.errors import LONGEST, first_line, one_line
+from streamjob.jvm.errors import LONGEST, first_line, one_line
 
 UDF = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Task 0 in stage 3.0 failed \
 1 times: \

@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from ...protocol.errors import StreamJobError
 from ..jvm.errors import first_line, java_causes, one_line
+from ..protocol.errors import StreamJobError
 
 REMEDY = "Check the location and the driver's access to it"
 

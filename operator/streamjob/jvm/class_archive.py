@@ -2,7 +2,7 @@
 
 It about halves the start time of a driver.
 
-    python -m streamjob.runtime.jvm.class_archive     make it, next to the installed pyspark; once per image
+    python -m streamjob.jvm.class_archive     make it, next to the installed pyspark; once per image
 
 A JVM uses the archive only if it is the same JVM with the same class path. Otherwise it ignores the archive.
 """

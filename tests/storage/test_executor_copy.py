@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.formats.manifest import is_shared_name
-from streamjob.runtime.storage.executor_copy import BATCH, BATCHES_PER_SLOT, ENOUGH, batched, worth_it
-from streamjob.runtime.storage.executor_task import CopyOrder, Witness, copy_batches
+from streamjob.storage.executor_copy import BATCH, BATCHES_PER_SLOT, ENOUGH, batched, worth_it
+from streamjob.storage.executor_task import CopyOrder, Witness, copy_batches
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_one_that_cannot_be_copied_holds_up_no_other(volume: Path) -> None:
 def test_what_an_executor_imports_is_small() -> None:
     """Each of its Pythons does, before the first byte."""
     code = (
-        "import sys, streamjob.runtime.storage.executor_task; sys.exit('pyspark' in sys.modules or 'py4j' in "
+        "import sys, streamjob.storage.executor_task; sys.exit('pyspark' in sys.modules or 'py4j' in "
         "sys.modules)"
     )
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
