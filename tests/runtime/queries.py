@@ -69,7 +69,10 @@ class Query:
     def save(
         self, name: str, request: str | None = None, job: JobRef = JOB, directory: CheckpointDir | None = None
     ) -> Manifest:
-        """As a stop does. :param request: by default one for each name."""
+        """As a stop does.
+
+        :param request: by default one for each name.
+        """
         self._saved += 1
         directory = directory or self.directory
         stage = StageRecord(STAGE, (TaskRecord(0, directory.uri, self._next - 1),), OPERATORS)

@@ -56,7 +56,10 @@ class Pods:
             self.server.patch(ME, ("pods", meta["namespace"], meta["name"]), body, "status")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits for a fact. :raises AssertionError: it does not come, or a request is refused meanwhile."""
+        """Waits for a fact.
+
+        :raises AssertionError: it does not come, or a request is refused meanwhile.
+        """
         with self.news:
             came = self.news.wait_for(lambda: condition() or self.server.forbidden, timeout=300)
         assert not self.server.forbidden, self.server.forbidden

@@ -20,8 +20,10 @@ from .feeds import eventually
 
 
 class Terminal:
-    """One start of a script from a shell. :param options: of the runtime. :param
-    arguments: the script's own.
+    """One start of a script from a shell.
+
+    :param options: of the runtime.
+    :param arguments: the script's own.
     """
 
     def __init__(self, state: Path, script: Path, *options: str, arguments: tuple[str, ...] = ()) -> None:

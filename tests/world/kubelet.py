@@ -123,8 +123,9 @@ class Kubelet:
             self._over(key, uid, 137, "", started_at)
 
     def _configuration(self, key: Key, pod: Obj, container: Obj) -> DriverConfig:
-        """As the driver has it, from its environment and from the index that is mounted. :raises
-        CheckpointNotMounted:
+        """As the driver has it, from its environment and from the index that is mounted.
+
+        :raises CheckpointNotMounted: the index that is mounted does not have it yet.
         """
         env = {e["name"]: e.get("value") for e in container["env"]}
         mounted = [v["configMap"] for v in pod["spec"]["volumes"] if "configMap" in v]

@@ -49,10 +49,10 @@ class Shape:
 
     :param chained: each stage reads from the one before; otherwise they have nothing to do with each other.
 
-    :param transactional: its sinks commit with checkpoints. :param bounded: batches until the input ends,
-        None for never.
-    :param interval: of periodic checkpoints. :param schedule: of savepoints, None for none;
-        so many of them are `retained`, None for all.
+    :param transactional: its sinks commit with checkpoints.
+    :param bounded: batches until the input ends, None for never.
+    :param interval: of periodic checkpoints.
+    :param schedule: of savepoints, None for none; so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
     :param sidecar: a container beside the driver's that ends only when it is killed.
     """
@@ -95,12 +95,14 @@ class Weather:
 
 @dataclass(frozen=True)
 class Plan:
-    """:param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
-    :param mishaps: by the effect's name and how often it has come before. :param skews: seconds, of each
-        controller's clock.
-    :param deaf: to a kind (`pods`): its events never come, and nobody says so. :param first: what each call,
-        reads too,
-    meets with the first time. :param name: of the scenario, if it is one.
+    """The faults and mishaps of one plan.
+
+    :param faults: by the ordinal of the effect (a write to the API server, a command to a driver), from 0.
+    :param mishaps: by the effect's name and how often it has come before.
+    :param skews: seconds, of each controller's clock.
+    :param deaf: to a kind (`pods`): its events never come, and nobody says so.
+    :param first: what each call, reads too, meets with the first time.
+    :param name: of the scenario, if it is one.
     """
 
     seed: int

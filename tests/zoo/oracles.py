@@ -53,9 +53,10 @@ def windows(
 ) -> list[Row]:
     """Number and sum of each window and key.
 
-    :param delay: of the watermark. :param slide: between the starts of two windows, if they overlap.
-    :param closed: only those that the watermark has closed. :param after: they are held back that many
-        minutes longer.
+    :param delay: of the watermark.
+    :param slide: between the starts of two windows, if they overlap.
+    :param closed: only those that the watermark has closed.
+    :param after: they are held back that many minutes longer.
     """
     if not rows:
         return []

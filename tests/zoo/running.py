@@ -159,7 +159,10 @@ def plain(script: Script, home: Home) -> Iterator[Process]:
 
 @contextmanager
 def local(script: Script, home: Home, number: int, *options: str) -> Iterator[Process]:
-    """`python -m streamjob.runtime --local script`, the same job each time. :param number: of the start."""
+    """`python -m streamjob.runtime --local script`, the same job each time.
+
+    :param number: of the start.
+    """
     state = ["--local", "--state", str(home.folder / "state"), *options]
     source = str(Path(streamjob.__file__).parents[1])
     command = ["-m", "streamjob.runtime", *state, *home.arguments(script)]

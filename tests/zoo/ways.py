@@ -34,7 +34,10 @@ BEFORE_ANY_QUERY = "before its first query began"  # what the log says where the
 
 
 def go(name: str, way: str, seed: int, keep: Path | None = None) -> list[str]:
-    """Run a script in one way. :param keep: a folder to leave everything in; otherwise nothing is left."""
+    """Run a script in one way.
+
+    :param keep: a folder to leave everything in; otherwise nothing is left.
+    """
     script = header.load(name)
     assert way in script.ways, f"{name} does not go {way}: {script.excluded.get(way) or script.refused}"
     reference = plain(name, seed, keep)
@@ -51,7 +54,10 @@ def go(name: str, way: str, seed: int, keep: Path | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class Job:
-    """A script that goes a way. :param plain: what plain python has made of it."""
+    """A script that goes a way.
+
+    :param plain: what plain python has made of it.
+    """
 
     script: Script
     seed: int
@@ -223,7 +229,10 @@ def _stopped(job: Job, way: str, ended: Ended) -> list[str]:
 
 
 def _at_its_end(job: Job, way: str, said: list[str], ended: Ended) -> list[str]:
-    """Of the last start. :param said: what those before it have printed."""
+    """Of the last start.
+
+    :param said: what those before it have printed.
+    """
     if any(DRAINED in line for line in ended.stdout):
         return _over_before(job, said)
     return _over(job, way, ended)

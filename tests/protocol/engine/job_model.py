@@ -196,8 +196,9 @@ class World:
     # --- effects --------------------------------------------------------------------------------------------
 
     def carry_out(self, effect: Any, *, cut_short: bool = False) -> tuple[Any, ...] | None:
-        """Do it; the event that answers. :param cut_short: a catch-up that has been told
-        to stop where it is.
+        """Do it; the event that answers.
+
+        :param cut_short: a catch-up that has been told to stop where it is.
         """
         if isinstance(effect, fx.CatchUp):
             return self._catch_up(effect, cut_short)

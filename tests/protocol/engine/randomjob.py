@@ -542,7 +542,10 @@ ACTIONS = {
 
 
 def live(module: ModuleType, seed: int, steps: int = 40, *, twice: float = 0.05) -> None:
-    """One plan, from the first start to the end. :raises AssertionError: something is wrong."""
+    """One plan, from the first start to the end.
+
+    :raises AssertionError: something is wrong.
+    """
     random = Random(seed)
     job = RandomJob(module, random, twice=twice)
     names, weights = list(ACTIONS), list(ACTIONS.values())

@@ -21,7 +21,10 @@ def following(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def batch(function: BatchFunction) -> BatchFunction | None:
-    """Run a batch of the function. :returns: what it was found to be by the thread that called it."""
+    """Run a batch of the function.
+
+    :returns: what it was found to be by the thread that called it.
+    """
     seen = []
     function.before.append(lambda number: seen.append(functions.running_batch_function()))
     function(None, 0)  # type: ignore[arg-type]
