@@ -12,7 +12,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 
 from .feeds import eventually
-from .scripts import Script, await_batch, await_read, said
+from .scripts import Script, await_batch, await_read, await_said, said
 from .terminal import Terminal, index
 
 pytestmark = pytest.mark.any_spark
@@ -202,3 +202,103 @@ def test_a_batch_that_starts_a_drained_query_again_ends(spark: SparkSession, tmp
         assert driver.finish().drained
     assert said(driver.log) == ["refreshes", "refreshed False", "over"]
     assert script.values(spark, "live") == [0]
+
+
+@pytest.mark.parametrize(
+    "end", [pytest.param("", id="falls off"), pytest.param("spark.streams.awaitAnyTermination()", id="any")]
+)
+def test_batches_run_another_query_after_the_main_thread_has_ended(
+    spark: SparkSession, tmp_path: Path, end: str
+) -> None:
+    """`awaitAnyTermination` returns with the first query that a batch has run to its end."""
+    script = Script(
+        tmp_path,
+        f"""
+        def load(frame, batch):
+            frame.write.mode("overwrite").json(f"{{home}}/stage/b={{batch}}")
+            inner = read("stage/*").writeStream.queryName("load").format("json").trigger(**{NOW})
+            inner.start(f"{{home}}/out").awaitTermination()
+            say("loaded", batch)
+
+        read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+        {end}
+        """,
+    )
+    for minute in range(3):
+        script.feed.minutes(minute, minute + 1)
+    with script.driver() as driver:
+        await_said(driver, "loaded 2")
+        assert driver.finish(Mode.DRAIN).drained
+    assert script.values(spark, "out") == [0, 1, 2]
+
+
+def test_a_stop_ends_only_the_batch_that_waits(spark: SparkSession, tmp_path: Path) -> None:
+    """The batch of the query that it waits for commits, and its function is not called a second time."""
+    script = Script(
+        tmp_path,
+        f"""
+        def inner(frame, batch):
+            Path(home, "inside").touch()
+            while not Path(home, "go").exists():
+                time.sleep(0.02)
+            frame.write.mode("append").json(f"{{home}}/out")
+
+        def load(frame, batch):
+            if not Path(home, f"stage/b={{batch}}/_SUCCESS").exists():
+                frame.write.mode("overwrite").json(f"{{home}}/stage/b={{batch}}")
+            writer = read("stage/*").writeStream.queryName("load").foreachBatch(inner).trigger(**{NOW})
+            writer.start().awaitTermination()
+
+        query = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+        query.awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 1)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "inside").exists, "the inner batch")
+        first.interrupt(signal.SIGTERM).shows("the stop has ended its batch")
+        (tmp_path / "go").touch()
+        code, shown = first.ended()
+    assert code == 0, shown
+    assert "interrupted" not in shown
+    assert "StopAtBoundary(task='outer') failed" not in shown
+    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
+        code, shown = second.ended()
+    assert code == 0, shown
+    assert script.values(spark, "out") == [0]
+
+
+def test_a_batch_that_a_stop_has_ended_is_not_committed_whatever_it_catches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        def load(frame, batch):
+            frame.write.mode("overwrite").json(f"{{home}}/stage/b={{batch}}")
+            try:
+                Path(home, "inside").touch()
+                while not Path(home, "go").exists():
+                    time.sleep(0.02)
+                inner = read("stage/*").writeStream.queryName("load").format("json").trigger(**{NOW})
+                inner.start(f"{{home}}/out").awaitTermination()
+            except Exception as e:
+                say("the next batch retries:", type(e).__name__)
+
+        query = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+        query.awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 1)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "inside").exists, "the batch")
+        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
+        (tmp_path / "go").touch()
+        code, shown = first.ended()
+    assert (code, said(first.log)) == (0, ["the next batch retries: BatchEndedByStop"]), shown
+    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
+        code, shown = second.ended()
+    assert code == 0, shown
+    assert script.values(spark, "out") == [0]

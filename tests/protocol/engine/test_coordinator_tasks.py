@@ -127,6 +127,23 @@ def test_a_query_that_the_script_stopped_may_be_started_again(module: ModuleType
     assert StoreCheckpoint(1, frozenset("ab")) in d.log
 
 
+def test_a_run_that_waits_for_its_upstream_is_followed_by_another(module: ModuleType) -> None:
+    """Batches of a stage run another query to its end, each again, after the main thread has ended."""
+    d = Driver(module)
+    d.tell("task_started", "a")
+    d.tell("task_started", "b", ("a",), own_sources=True)
+    d.tell("script_ended")
+    for _ in range(2):
+        assert not d.c.tasks["b"].exhausted
+        assert d.tell("run_ended", "b", exhausted=True) == []
+        assert d.c.tasks["b"].exhausted
+        assert d.tell("task_started", "b", ("a",), own_sources=True) == []
+    d.tell("run_ended", "b", exhausted=True)
+    d.tell("termination_requested", DRAIN)
+    d.run()
+    assert d.states() == {"a": "Closed", "b": "Closed"}
+
+
 # --- failures -----------------------------------------------------------------------------------------------
 
 

@@ -66,6 +66,11 @@ class Answers:
         return [name for name, task in self.tasks.items() if task.state is TaskState.FAILED]
 
     @property
+    def script_ended(self) -> bool:
+        """Whether the main thread and the other threads of the script have ended; its callbacks may go on."""
+        return self._job.script_ended
+
+    @property
     def awaits_tasks(self) -> bool:
         """Whether a task of the restored checkpoint, or a declared one, has yet to start."""
         return bool(self._job.expected)

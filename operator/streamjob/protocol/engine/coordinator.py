@@ -170,6 +170,9 @@ class Coordinator(CheckpointEvents):
             self._checkpoints.run_ended(task)
             return effects + self._checkpoints.trigger()
         if known is not None and not known.can_start_again:
+            if known.state is TaskState.RUNNING and known.step is None and known.exhausted:
+                # Another run, inside a batch of a stage upstream that has not ended: it reads on.
+                known.exhausted = known.consumed = known.own_ended = False
             return []
         if not drained:
             self._job.refuse_if_too_late(task)

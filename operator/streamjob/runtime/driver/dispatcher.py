@@ -236,7 +236,8 @@ class Dispatcher(Generic[R]):
         Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
         effect = step.effect
-        log.error("%s failed", effect, exc_info=error)
+        if not (self.stops and BatchEndedByStop.caused(error)):
+            log.error("%s failed", effect, exc_info=error)
         if isinstance(effect, Close):
             # The final checkpoint is complete: nothing fails.
             self.board.warn(problem_of(error, effect.task))
@@ -277,7 +278,9 @@ class Dispatcher(Generic[R]):
         """
         if self.runs.get(run.task) is not run:
             return
-        uids = self.coordinator.connected(run.uid)
+        by_stop = self.stops and BatchEndedByStop.caused(error)
+        # Runs beside a batch that a stop has ended stop at their own boundaries.
+        uids = {run.uid} if by_stop else self.coordinator.connected(run.uid)
         taken_down = []
         for other in [r for r in self.runs.values() if r.uid in uids]:
             concerned = other is run or not other.over.is_set()
@@ -287,8 +290,11 @@ class Dispatcher(Generic[R]):
                 taken_down.append(other)
                 self.take(ev.TaskFailed(other.task))
         self.publish()
-        if self.stops and BatchEndedByStop.caused(error):
-            log.info("stage %s: the stop has ended its batch, which runs again in the next epoch", run.task)
+        if by_stop:
+            if taken_down:  # it is noticed twice
+                log.info(
+                    "stage %s: the stop has ended its batch, which runs again in the next epoch", run.task
+                )
         else:
             log.error("stage %s failed: %s", run.task, problem_of(error).message)
         for other in taken_down:

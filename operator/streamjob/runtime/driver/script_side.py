@@ -82,7 +82,7 @@ class ScriptSide:
         :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
         """
         if self._job.stops and in_callback():
-            raise BatchEndedByStop
+            raise _batch_ended()
         if self._job.stops and self._loop.terminated.is_set():
             raise JobStopped(0)
         try:
@@ -124,16 +124,18 @@ class ScriptSide:
         if running_batch_function() is None:
             return stage.over.is_set()
         if stage.inside_batch and self._job.stops and self._loop.coordinator.tasks[stage.task].ended:
-            raise BatchEndedByStop
+            raise _batch_ended()
         return self._is_over_for_a_batch(stage)
 
     def _is_over_for_a_batch(self, stage: Stage) -> bool:
         """Whether a batch need not wait for the run.
 
-        In a drain, a run that has ended or has read all its input is over only after the query of the batch.
+        In a drain, or when the script has ended, a run that has ended or has read all its input is over only
+        after the query of the batch.
         """
         task = self._loop.coordinator.tasks[stage.task]
-        return stage.over.is_set() or (self._job.drains and (task.ended or task.exhausted))
+        last = self._job.drains or self._loop.coordinator.script_ended
+        return stage.over.is_set() or (last and (task.ended or task.exhausted))
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.
@@ -188,7 +190,7 @@ class ScriptSide:
         """
         ended = self._waits.until(lambda: over() or self._job.stops, milliseconds)
         if ended and not over():
-            raise BatchEndedByStop
+            raise _batch_ended()
         return ended
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
@@ -238,3 +240,14 @@ class ScriptSide:
             if for_good:
                 self._unstarted.refuse_missing(waited)
         self._job.settle()
+
+
+def _batch_ended() -> BatchEndedByStop:
+    """The exception that ends the batch of the calling thread.
+
+    The batch fails even if its function catches the exception.
+    """
+    error = BatchEndedByStop()
+    if (function := running_batch_function()) is not None:
+        function.must_fail = error
+    return error

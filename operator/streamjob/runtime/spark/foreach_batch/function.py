@@ -32,6 +32,8 @@ class BatchFunction:
         self.function = (
             function  # the function that is called; for a transactional sink it differs from the given one
         )
+        # Why the batch must not be committed, whatever the function makes of that exception.
+        self.must_fail: Exception | None = None
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
         # Called before each write of the function that `writes` observes.
@@ -41,7 +43,12 @@ class BatchFunction:
         with batch_of(self):
             for step in self.before:
                 step(batch)
-            self.function(frame, batch)
+            self.must_fail = None
+            try:
+                self.function(frame, batch)
+            finally:
+                if self.must_fail is not None:
+                    raise self.must_fail
             for step in self.after:
                 step(batch)
 
