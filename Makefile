@@ -9,6 +9,7 @@ export CLUSTER KEEP
 
 PYTHON := .venv/bin/python
 LOCK := --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
+OTHER_SPARKS := spark35 spark40 spark42 spark43
 COMPILE := $(PYTHON) -m uv pip compile pyproject.toml $(LOCK)
 
 .PHONY: help
@@ -37,23 +38,25 @@ images: ## Build the product's images
 	@python3 -m dev.images build --target driver-s3
 
 .PHONY: test
+test: SPARKS = spark35 spark43
 test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (half an hour)
 	@dev/test.sh
 
 .PHONY: test-all
+test-all: SPARKS = $(OTHER_SPARKS)
 test-all: ready-to-test ## Run every test in every combination (an hour)
 	@dev/test.sh all
 
 .PHONY: ready-to-test
 ready-to-test: packages
-	@$(MAKE) --no-print-directory -j 2 binaries environments
+	@$(MAKE) --no-print-directory -j 2 binaries environments SPARKS="$(SPARKS)"
 
 # In parallel: compiling keeps the processor busy, while the environments mostly wait for downloads.
 .PHONY: binaries environments
 binaries:
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
 environments:
-	@dev/bootstrap.sh && dev/bootstrap.sh spark40 && dev/bootstrap.sh servers
+	@dev/bootstrap.sh && for v in $(SPARKS); do dev/bootstrap.sh $$v || exit; done && dev/bootstrap.sh servers
 
 .PHONY: test-fast
 test-fast: venv ## Run the tests that need neither a cluster nor Spark
@@ -102,21 +105,29 @@ crds: venv ## Generate crds/ from the models
 .PHONY: lock
 lock: venv ## Resolve the versions in requirements/*.lock again
 	$(COMPILE) --all-extras -o requirements/dev.lock
-	$(COMPILE) --all-extras --override requirements/spark40.in -o requirements/spark40.lock
+	for v in $(OTHER_SPARKS); do \
+		$(COMPILE) --all-extras --override requirements/$$v.in -o requirements/$$v.lock || exit; \
+	done
 	$(COMPILE) --extra controller -o requirements/controller.lock
 	$(PYTHON) -m uv pip compile requirements/docs.in $(LOCK) -o requirements/docs.lock
 
 .PHONY: clean
 clean: ## Remove environments and caches (the local cluster: make cluster-down)
-	rm -rf .venv .venv-spark40 .venv-docs .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(OTHER_SPARKS:%=.venv-%) .venv-docs .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
 
-.PHONY: packages venv venv-spark40 servers
+.PHONY: packages venv $(OTHER_SPARKS:%=venv-%) servers
 packages:
 	@dev/bootstrap.sh packages
 venv:
 	@dev/bootstrap.sh
+venv-spark35:
+	@dev/bootstrap.sh spark35
 venv-spark40:
 	@dev/bootstrap.sh spark40
+venv-spark42:
+	@dev/bootstrap.sh spark42
+venv-spark43:
+	@dev/bootstrap.sh spark43
 servers:
 	@dev/bootstrap.sh servers

@@ -3,7 +3,7 @@
 #
 #     dev/bootstrap.sh packages    Python and Java, where the machine has none; each of the others looks for them too
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
-#     dev/bootstrap.sh spark40     .venv-spark40  the same with Spark 4.0, for the Spark tests
+#     dev/bootstrap.sh spark35     .venv-spark35  the same with Spark 3.5, for the Spark tests; also spark40, spark42, spark43
 #     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 case "${1:-main}" in
     packages | servers) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
-    spark40) venv=.venv-spark40 lock=requirements/spark40.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (packages, main, spark40 or servers)" >&2; exit 2 ;;
+    spark35 | spark40 | spark42 | spark43) venv=.venv-$1 lock=requirements/$1.lock ;;
+    *) echo "bootstrap: unknown environment '$1' (packages, main, spark35, spark40, spark42, spark43 or servers)" >&2; exit 2 ;;
 esac
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/streamjob"
@@ -86,13 +86,18 @@ if [ "${release:-0}" -lt 17 ]; then
 fi
 [ -n "$venv" ] || exit 0
 
+python=python3
+if [ "${1:-main}" = spark35 ] && ! python3 -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
+    python=python3.11
+    command -v $python >/dev/null 2>&1 || { echo "bootstrap: Spark 3.5 needs Python 3.11 or older, and there is no $python" >&2; exit 1; }
+fi
 stamp=$(cat "$lock" requirements/uv.lock "$0" | sha256sum | cut -d' ' -f1)
 if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
 [ ! -L "$venv" ] || rm "$venv" # a link would lead `--clear` into somebody else's
 say "Python environment $venv from $lock (the first time some minutes)"
-python3 -m venv --clear "$venv"
+$python -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
 mkdir -p .cache

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run the tests that each commit must pass. With `all`, also run the tests marked `slow`, and all of tests/spark with both
-# versions of Spark. Called by `make test` and `make test-all`, which install everything first.
+# Run the tests that each commit must pass. With `all`, also run the tests marked `slow`, those that depend on Spark's version
+# with every Spark, and all of tests/spark with Spark 4.0 too. Called by `make test` and `make test-all`, which install everything first.
 # Tests on the real cluster spend most of their time waiting, so they run in parallel with the others, in two processes:
 # tests that need the product in the cluster, and tests that need only its API server. Their output goes to two log files,
 # which are shown at the end.
@@ -12,10 +12,13 @@ jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 quick=' and not slow'
 # Tests of what the runtime uses from inside Spark: the boundary, the drain, the sink's log, the check of a query against
 # its state.
-with_spark40='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
-    tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py'
+by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
+    tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py
+    tests/spark/test_versions.py'
+# The oldest and the newest Spark, beside the default one. With `all`, every Spark.
+others='spark35 spark43'
 if [ "${1:-}" = all ]; then
-    quick='' with_spark40=tests/spark
+    quick='' others='spark35 spark42 spark43 spark40'
     export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # stops for each trigger with each sink
     export STREAMJOB_EXAMPLES="${STREAMJOB_EXAMPLES:-1000}" # examples for each rule of the controller
 fi
@@ -65,8 +68,12 @@ beside="$with_jobs $with_api"
 echo "In parallel, tests on the real cluster: $jobs, $api"
 echo "Style, types, import contracts, generated files"
 run make --no-print-directory lint
-echo "Tests that depend on Spark's version, with Spark 4.0"
-run .venv-spark40/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $with_spark40
+for spark in $others; do
+    echo "Tests that depend on Spark's version, with $spark"
+    files=$by_version
+    [ "$spark" != spark40 ] || files=tests/spark
+    run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $files
+done
 echo "All tests that need no cluster, with Spark 4.1"
 run .venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick"
 echo "Tests on the real cluster that need only its API server"

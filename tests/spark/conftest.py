@@ -17,6 +17,7 @@ from dev.postgres import Postgres
 from dev.s3.server import CONNECTOR, S3
 from streamjob.jvm import class_archive
 from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.spark.versions.table import BY_VERSION, line
 from streamjob.storage.hadoop import HadoopFiles
 from tests.runtime.disks import Storage
 
@@ -115,9 +116,7 @@ def files(spark: SparkSession) -> HadoopFiles:
 
 @pytest.fixture
 def internals(spark: SparkSession) -> Internals:
-    found = Internals.of(spark)
-    assert found is not None, f"Spark {spark.version} is not in the table"
-    return found
+    return Internals(spark, BY_VERSION[line(spark.version)])
 
 
 @pytest.fixture

@@ -24,16 +24,24 @@ class Terminal:
 
     :param options: of the runtime.
     :param arguments: the script's own.
+    :param python: the interpreter, of an environment with another Spark.
     """
 
-    def __init__(self, state: Path, script: Path, *options: str, arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        state: Path,
+        script: Path,
+        *options: str,
+        arguments: tuple[str, ...] = (),
+        python: str = sys.executable,
+    ) -> None:
         self.state = state
         self._pressed = 0.0
         self.log = state.parent / f"terminal-{uuid.uuid4().hex}.log"
         source = str(Path(streamjob.__file__).parents[1])
         self.process = subprocess.Popen(
             [
-                sys.executable,
+                python,
                 "-m",
                 "streamjob.runtime",
                 "--local",
@@ -43,7 +51,7 @@ class Terminal:
                 str(script),
                 *arguments,
             ],
-            env={**os.environ, "PYTHONPATH": source},
+            env={**os.environ, "PYTHONPATH": source, "PYSPARK_PYTHON": python},
             stdout=self.log.open("w"),
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -21,7 +21,7 @@ from streamjob.runtime.spark.boundary import (
     stop_at_boundary,
 )
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
-from streamjob.runtime.spark.internals import SWITCH, Internals
+from streamjob.runtime.spark.internals import Internals
 from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed, eventually, rows
@@ -123,7 +123,10 @@ class SlowJob:
 
     def start_and_reach_a_batch(self) -> StreamingQuery:
         query = self.start(nap_ms=3_600_000, processingTime="0 seconds")
-        eventually((self.home / "checkpoint" / "offsets" / "0").exists, "the first batch to be planned")
+        # Spark 3.5 may miss an interrupt that comes while the batch is planned, and stop() then waits for its
+        # end.
+        running = self.spark.sparkContext.statusTracker().getActiveStageIds
+        eventually(running, "the tasks of the first batch to run")
         return query
 
     def output(self) -> list[tuple[int, ...]]:
@@ -217,12 +220,8 @@ def test_a_batch_that_somebody_interrupted_is_run_again(
     assert (boundary.batch, boundary.how, len(slow.output())) == (0, How.FINISHED, 1)
 
 
-def test_an_unknown_version_interrupts_and_runs_the_batch_again(
-    slow: SlowJob, spark: SparkSession, files: HadoopFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SWITCH, "off")
-    internals = Internals.of(spark)
-    assert internals is None
+def test_an_unknown_version_interrupts_and_runs_the_batch_again(slow: SlowJob, files: HadoopFiles) -> None:
+    internals = None
     query = slow.start_and_reach_a_batch()
     said: list[str] = []
     first = stop_at_boundary(query, files, internals, finish_pending=slow.once, on_wait=said.append)

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,9 @@ from .apps.states import Source, deduplicated, left_join, window
 from .feeds import eventually
 from .job import APP
 from .job import Feed as Input
-from .test_drain import QUERIES, ROCKSDB, Job
+from .test_drain import QUERIES, ROCKSDB, Job, chained
+
+ONLY_COUNTED = "Spark 3.5 describes no operators: they are only counted"
 
 
 def filtered(source: Source) -> DataFrame:
@@ -110,6 +113,10 @@ def digest(directory: CheckpointDir) -> dict[str, str]:
 def test_a_query_that_does_not_fit_is_refused(
     job: Job, internals: Internals, query: Callable[[Source], DataFrame], words: str
 ) -> None:
+    if not internals.traits.describes_operators:
+        if query in (another_operator, another_key, another_value):
+            pytest.skip(ONLY_COUNTED)
+        words = words if query in (another_source, rate) else "had 1 stateful operators and has"
     before, at = digest(job.directory), job.directory.boundary()
     with pytest.raises(QueryChanged, match=words) as refused:
         refuse_changed(writer(job, query), "append", job.directory, internals)
@@ -122,6 +129,7 @@ def test_a_query_that_does_not_fit_is_refused(
     assert (job.directory.boundary() or 0) > (at or 0)
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 3.5 has other words for it")
 def test_spark_itself_says_it_when_the_batch_stands_in_the_log(job: Job) -> None:
     """Which is what the rehearsal is for."""
     batch = job.directory.boundary()
@@ -175,7 +183,7 @@ def test_a_query_that_fits_is_not(
         refuse_changed(writer(job, query), None, job.directory, internals)
         if query is window:
             refuse_changed(writer(job, filtered), None, job.directory, internals)
-        elif query is not with_itself:
+        elif query is not with_itself and (internals.traits.describes_operators or query is chained):
             other = window if query is not deduplicated else left_join
             with pytest.raises(QueryChanged):
                 refuse_changed(writer(job, other), None, job.directory, internals)
@@ -226,7 +234,7 @@ def test_a_job_with_the_wrong_script_leaves_its_state_to_the_right_one(
         problem = driver.report().problem
         assert problem is not None
         assert (problem.reason, problem.retryable) == ("QueryChanged", False)
-        assert "dedupe" in problem.message
+        assert ("dedupe" if pyspark.__version__ >= "4" else "had 1 stateful operators") in problem.message
         assert driver.boundary() == at
     with LocalDriver(fork, APP, *other, epoch=2, restore=restore) as right:
         right.wait_for(lambda s: s.phase is DriverPhase.RUNNING)

@@ -122,7 +122,7 @@ def test_no_stop_leaves_a_batch_half_done(
     stops = sum(r.hows.total() for r in runners) + len(half_done)
     record_property(
         "figure",
-        f"Spark {spark.version}, seed {SEED}: random stops: {stops}, half-done: {len(half_done)}, "
+        f"Spark {spark.version}, seed {SEED}: random stops: {stops}, uncommitted: {len(half_done)}, "
         f"overhead median {statistics.median(overheads):.3f} s, max {max(overheads):.3f} s; "
         + ", ".join(f"{n} {how.value}" for how, n in sum((r.hows for r in runners), Counter()).items()),
     )

@@ -33,9 +33,10 @@ def _source(spec: str, field: str, otherwise: str) -> str:
 
 
 class Spec(Model):
-    """The requested state of the job and how to run it. Changes of `state` and `savepoint` take effect at
-    once. Changes of image, application, sparkConf, driver, executor and volumes take effect as `upgrade`
-    says. Other changes restart nothing.
+    """The requested state of the job and how to run it.
+
+    Changes of `state` and `savepoint` take effect at once. Changes of image, application, sparkConf, driver,
+    executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other changes restart nothing.
     """
 
     state: State = State.RUNNING
@@ -60,6 +61,11 @@ class Spec(Model):
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
     upgrade: Upgrade = Field(default_factory=Upgrade)
+    allow_unknown_spark: bool = Field(
+        default=False,
+        description="Run on a version of Spark that StreamJob does not know and that fails the driver's "
+        "probe. A stop then interrupts the running batch and runs it again, and status.warnings says so.",
+    )
 
     model_config = ConfigDict(
         json_schema_extra=cel(

@@ -31,6 +31,7 @@ class Specification(Model):
     executor: Executor = Field(default_factory=Executor)
     volumes: tuple[Volume, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    allow_unknown_spark: bool = False
 
     @classmethod
     def of(cls, spec: Spec) -> Specification:

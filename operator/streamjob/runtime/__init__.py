@@ -17,3 +17,10 @@ Below them lies what scripts import (`streamjob.job` with `bounds`, `shards` and
 `streamjob.transactional`), then `streamjob.storage`, `streamjob.jvm` and `streamjob.protocol`. The optional
 sinks (`streamjob.sinks`) use `spark`, and nothing here imports them.
 """
+
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036  the image's Python; an older one cannot even load the other modules
+    found = ".".join(map(str, sys.version_info[:2]))
+    print(f"streamjob: this is Python {found}, and StreamJob needs Python 3.10 or newer", file=sys.stderr)
+    sys.exit(2)

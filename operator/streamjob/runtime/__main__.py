@@ -49,10 +49,13 @@ def main(arguments: list[str]) -> int:
         return cli.main(arguments[1:])
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    from .process import config, local, logs, pod  # noqa: PLC0415
+    from .process import floor, logs  # noqa: PLC0415
 
     logs.begin()
     try:
+        floor.refuse_old_spark(in_pod=not options.local)
+        from .process import config, local, pod  # noqa: PLC0415  older pysparks lack what they import
+
         if not options.local:
             return pod.run(application)
         if application is None:
@@ -63,7 +66,8 @@ def main(arguments: list[str]) -> int:
             allow_drained=options.allow_drained,
             allow_non_restored_state=options.allow_non_restored_state,
         )
-        return local.run(application, place, begin, drain=options.drain)
+        allowed = options.allow_unknown_spark
+        return local.run(application, place, begin, drain=options.drain, allow_unknown_spark=allowed)
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
@@ -92,6 +96,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --local: the script need not start every query of the checkpoint; the state of missing "
         "queries is lost",
+    )
+    p.add_argument(
+        "--allow-unknown-spark",
+        action="store_true",
+        help="with --local: run on a Spark that fails the probe; a stop interrupts the running batch "
+        "and runs it again",
     )
     p.add_argument("script", nargs="?", help="the PySpark script to run; required with --local")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")

@@ -112,7 +112,11 @@ def test_a_missing_secret_is_named(tmp_path: Path) -> None:
         config.credentials(tmp_path)
 
 
-def test_spark_is_given_the_jobs_settings_and_the_pods_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_given_the_jobs_settings_and_the_pods_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.of.image yes\nspark.master yarn\nspark.tail a \\")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     spark_conf = {"spark.master": "local[2]", "spark.x": r"a\b"}
     monkeypatch.setenv("POD_IP", "10.0.0.9")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name mine pyspark-shell")
@@ -121,9 +125,11 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(monkeypatch: pyte
     )
     option, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
     assert option == "--properties-file"
-    assert rest == ["--load-spark-defaults", "--name", "mine", "pyspark-shell"]
+    assert rest == ["--name", "mine", "pyspark-shell"]
     lines = Path(file).read_text().splitlines()
-    assert "spark.master local[2]" in lines
+    # Of two lines for one key, Java takes the later one; a backslash at the end of a line continues it.
+    assert lines[:4] == ["spark.of.image yes", "spark.master yarn", "spark.tail a \\", ""]
+    assert "spark.master local[2]" in lines[4:]
     assert r"spark.x a\\b" in lines  # a properties file reads a backslash as an escape
     assert "spark.driver.host 10.0.0.9" in lines
     assert f"spark.kubernetes.executor.podTemplateFile {Path(file).parent / 'executor.json'}" in lines

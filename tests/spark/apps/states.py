@@ -4,14 +4,21 @@ Arguments: which job; folders of the input (it has the folders a and b) and of t
 before the queries', all once for each.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+try:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+except ImportError:  # Spark 3.5 has no transformWithState
+    StatefulProcessor = object  # type: ignore[assignment]
 
 Source = Callable[[str], DataFrame]
 Query = Callable[[Source], DataFrame]
@@ -91,10 +98,13 @@ def timers(source: Source) -> DataFrame:
 # Which format of checkpoints a job has, its own settings say: Spark 4.0 has one for all queries of a driver.
 # Spark has no transformWithState in the HDFS-backed store. Its queries begin with a Python process for which
 # Spark waits ten seconds: first, while nothing else runs.
-ALL: tuple[Query, ...] = (timers, window, session, left_join, deduplicated)
+# Spark 3.5 has neither transformWithState nor format 2.
+OLD = pyspark.__version__ < "4"
+WITHOUT_TIMERS: tuple[Query, ...] = (window, session, left_join, deduplicated)
+WITH_TIMERS: tuple[Query, ...] = () if OLD else (timers,)
 JOBS: dict[str, dict[str, tuple[Query, ...]]] = {
-    "format 1": {"RocksDB": (timers, left_join), "HDFSBacked": ALL[1:]},
-    "format 2": {"RocksDB with changelog": ALL},
+    "format 1": {"RocksDB": (*WITH_TIMERS, left_join), "HDFSBacked": WITHOUT_TIMERS},
+    **({} if OLD else {"format 2": {"RocksDB with changelog": (*WITH_TIMERS, *WITHOUT_TIMERS)}}),
 }
 
 

@@ -45,6 +45,7 @@ def driver_config(
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
+        allow_unknown_spark=job.spec.allow_unknown_spark,
     )
 
 

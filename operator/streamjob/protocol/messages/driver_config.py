@@ -67,6 +67,8 @@ class DriverConfig:
     :param grace: seconds between SIGTERM and SIGKILL.
     :param termination: a request that an earlier epoch did not complete.
     :param executor_template: pod template (as JSON) for the executors, None in local mode.
+    :param allow_unknown_spark: run on a Spark that fails the probe of `spark.versions`; then a stop
+        interrupts the running batch and runs it again.
     """
 
     job: JobRef
@@ -81,3 +83,4 @@ class DriverConfig:
     grace: int = 30
     spark_conf: dict[str, str] = field(default_factory=dict)
     executor_template: str | None = None
+    allow_unknown_spark: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...jvm import class_archive
+from ...jvm import class_archive, spark_defaults
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
@@ -151,10 +151,10 @@ def credentials(folder: Path) -> Credentials:
 
 
 def write_spark_properties(config: DriverConfig, environment: Mapping[str, str]) -> Path:
-    """Write the job's Spark settings to a properties file in a new folder.
+    """Write the image's and the job's Spark settings to a properties file in a new folder.
 
-    Settings made by the script take precedence over this file; this file takes precedence over the image's
-    own spark-defaults.conf.
+    Settings made by the script take precedence over this file; in it, the job's settings take precedence over
+    those of the image's own spark-defaults.conf.
 
     :returns: the path of the file.
     :raises NotConfigured: a setting contains a line break.
@@ -170,7 +170,10 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
         template = folder / "executor.json"
         template.write_text(config.executor_template)
         settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
-    lines = [f"{key} {_one_line(key, value)}" for key, value in sorted(settings.items())]
+    # Of two lines for one key, the later one counts. The empty line ends a value that the image's file
+    # continues.
+    lines = [spark_defaults.read(environment), ""]
+    lines += [f"{key} {_one_line(key, value)}" for key, value in sorted(settings.items())]
     file = folder / "spark.properties"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -190,7 +193,7 @@ def adopt_spark_properties(config: DriverConfig) -> None:
     given = os.environ.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell")
     # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
     # that the class archive would not fit (see `class_archive`).
-    os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} --load-spark-defaults {given}"
+    os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} {given}"
 
 
 def _delete(folder: Path, process: int) -> None:

@@ -51,6 +51,7 @@ OPTIONS = {
     r"\bset (spec\.)?restoreFrom\.allowNonRestoredState to true": "use --allow-non-restored-state",
     r"\bset (spec\.)?restoreFrom\.allowDrained to true": "use --allow-drained",
     r"\b(spec\.)?restoreFrom\.allowDrained": "--allow-drained",
+    r"\bset (spec\.)?allowUnknownSpark to true": "use --allow-unknown-spark",
     r"\bwithout restoreFrom\b": "with another --state and without --restore",
 }
 
@@ -124,7 +125,14 @@ class JobFolder:
         temporary.replace(self.folder / name)
 
 
-def run(application: Application, place: JobFolder, begin: Restore, *, drain: bool) -> int:
+def run(
+    application: Application,
+    place: JobFolder,
+    begin: Restore,
+    *,
+    drain: bool,
+    allow_unknown_spark: bool = False,
+) -> int:
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
@@ -140,6 +148,7 @@ def run(application: Application, place: JobFolder, begin: Restore, *, drain: bo
         )
     place.write_index(index)  # if it is new, it gives the job its uid
     settings = settings_for(application, place, index, begin, drain=drain)
+    settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
     config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)

@@ -7,18 +7,15 @@ import os
 import signal
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import Application, DriverConfig
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus
-from ...protocol.messages.final_report import report
 from ..driver import threads
 from ..driver.driver import Driver
-from ..driver.status import problem_of
 from ..driver.status_board import StatusBoard
 from ..startup import index_recovery
-from . import config
+from . import config, termination_log
 from .control_server import ControlServer
 from .lifecycle import Exit, run_script
 from .signals import Signals
@@ -48,23 +45,16 @@ def run(application: Application | None) -> int:
         settings = index_recovery.with_record(settings)
     except StreamJobError as e:
         log.error("%s", e)
-        write_report(replace(status, phase=DriverPhase.FAILED, problem=problem_of(e)), place.termination_log)
+        termination_log.write_refusal(settings, e, place.termination_log)
         return 1
     board = StatusBoard(status)
     driver = Driver(settings, board)
     ours = Signals()
-    exits = Exit(board, driver, ours, lambda status: write_report(status, place.termination_log))
+    exits = Exit(board, driver, ours, lambda status: termination_log.write(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
     threads.start(exits.watch_request, "streamjob-tail")
     return run_script(settings, driver, exits)
-
-
-def write_report(status: DriverStatus, termination_log: Path) -> None:
-    try:
-        termination_log.write_text(report(status))
-    except OSError as e:
-        log.warning("cannot write %s: %s", termination_log, e)
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:

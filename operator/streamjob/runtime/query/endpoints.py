@@ -1,6 +1,6 @@
-"""What a query read and wrote at its last start, noted next to Spark's own files in its checkpoint directory.
+"""What a query read and wrote at its last start, and its Spark, noted next to Spark's own files.
 
-    streamjob-ends.json     {"format":"streamjob.ends","version":1,"sources":[…],"sink":…,"writer":…}
+    streamjob-ends.json     {"format":"streamjob.ends","version":1,"sources":[…],"sink":…,"spark":…}
 
 A savepoint copies the file with the rest and its manifest has the hash, so a restored query is compared with
 the original one. Spark's own files record what was read, but not where a query writes or which brokers it
@@ -52,6 +52,7 @@ class NotedEnds:
 
     :param writer: if the sink is unknown, what writes: the name of a foreachBatch function, or of a format.
     :param wrote: as `Ends.wrote`, each with one name.
+    :param spark: the version of Spark that the query runs on.
     """
 
     format: str
@@ -60,6 +61,7 @@ class NotedEnds:
     sink: Place | None = None
     writer: str | None = None
     wrote: tuple[Place, ...] = ()
+    spark: str | None = None
 
     def with_writes(self, wrote: Sequence[Channel]) -> NotedEnds:
         return replace(self, wrote=tuple(_written(c) for c in wrote))
@@ -80,7 +82,11 @@ class NotedEnds:
 
 
 def ends(
-    sources: Sequence[Source], sink: Channel | None, writer: str | None, qualify: Callable[[str], str]
+    sources: Sequence[Source],
+    sink: Channel | None,
+    writer: str | None,
+    qualify: Callable[[str], str],
+    spark: str | None = None,
 ) -> NotedEnds:
     return NotedEnds(
         FORMAT,
@@ -88,6 +94,7 @@ def ends(
         tuple(_place(s, qualify) for s in sources),
         Place(sink.kind, ",".join(sorted(sink.names)), tuple(sorted(sink.brokers))) if sink else None,
         writer if sink is None else None,
+        spark=spark,
     )
 
 

@@ -36,7 +36,7 @@ log = logging.getLogger("streamjob")
 
 JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 
-Restart = Callable[..., StreamingQuery]  # takes the trigger as a keyword argument
+Restart = Callable[..., StreamingQuery]  # takes the trigger by keyword; before it, pairs of further settings
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,9 @@ class Stage:
         """
         if self.volatile:
             return None  # no other run can continue its socket or its memory sink
-        return fire_timers(self._once, self.directory, self.engine.internals)
+        internals = self.engine.internals
+        settings = internals.traits.flush_settings if internals is not None else ()
+        return fire_timers(lambda: self._restart(*settings, once=True), self.directory, internals)
 
     def record(
         self, checkpoint: int, finished: bool, noted: int | None, *, exhausted: bool, running: bool

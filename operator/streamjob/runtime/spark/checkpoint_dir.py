@@ -166,6 +166,10 @@ class CheckpointDir:
         """Whether the query has a stateful operator."""
         return bool(self._names("state"))
 
+    def stateful_operators(self) -> frozenset[int]:
+        """The numbers of the stateful operators."""
+        return frozenset(int(name) for name in self._names("state") if name.isdigit())
+
     def source_offsets(self, batch: int) -> list[str]:
         """The position up to which a batch reads each source.
 

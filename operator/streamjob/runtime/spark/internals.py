@@ -1,80 +1,57 @@
-"""The private classes of Spark's streaming execution, and where they live in each version.
+"""The private classes of Spark's streaming execution. Where they live in each version: `versions.table`.
 
 Only this module uses them. From StreamExecution, MicroBatchExecution, IncrementalExecution and
-CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not in the table
-there are no `Internals`; `boundary` and `max_watermark` then work without them.
+CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not known, and that
+the user allows all the same, there are no `Internals`; `boundary` and `max_watermark` then work without them.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-log = logging.getLogger("streamjob")
-
-SWITCH = "STREAMJOB_SPARK_INTERNALS"  # "off": behave as on an unknown Spark version
+from .versions.table import Traits
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_STREAMING = "org.apache.spark.sql.execution.streaming"
 
-
-class _Packages(NamedTuple):
-    execution: str  # package of ACTIVE$, TERMINATED$, IncrementalExecution, WatermarkPropagator$
-    checkpoint: str  # package of CheckpointFileManager$, OffsetSeqMetadata$
-
-
-_SINCE_4_1 = _Packages(f"{_STREAMING}.runtime", f"{_STREAMING}.checkpointing")
-BY_VERSION = {
-    "4.0": _Packages(_STREAMING, _STREAMING),
-    "4.1": _SINCE_4_1,
-}
+ROUND = "MicroBatchExecution.executeOneBatch"
 
 # Queries with these triggers run no micro-batches that end, so there is no boundary to stop at.
 _UNBOUNDED_TRIGGERS = frozenset({"ContinuousTrigger", "RealTimeTrigger"})
 
 
 class Internals:
-    """Access to the private classes of one Spark session. Thread-safe."""
+    """Access to the private classes of one Spark session. Thread-safe.
 
-    def __init__(self, spark: SparkSession, packages: _Packages) -> None:
+    :raises Py4JError: this Spark has no such class.
+    """
+
+    def __init__(self, spark: SparkSession, traits: Traits) -> None:
         self._spark = spark
         jvm: Any = spark._jvm
         self._jvm = jvm
-        self._packages = packages
+        self.traits = traits
         self._loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        self._active = self._module(f"{packages.execution}.ACTIVE")
-        self._terminated = self._module(f"{packages.execution}.TERMINATED")
-        self._file_manager = self._module(f"{packages.checkpoint}.CheckpointFileManager")
-
-    @staticmethod
-    def of(spark: SparkSession) -> Internals | None:
-        """The internals of a session; None if its Spark version is unknown or differs from the table."""
-        if os.environ.get(SWITCH, "").lower() == "off":
-            return None
-        packages = BY_VERSION.get(".".join(spark.version.split(".")[:2]))
-        if packages is None:
-            log.warning("Spark %s is not known: a stop interrupts the batch and runs it again", spark.version)
-            return None
-        try:
-            return Internals(spark, packages)
-        except Py4JError:
-            log.warning("Spark %s has other internals than expected: doing without", spark.version)
-            return None
+        self._active = self._module(f"{traits.execution}.ACTIVE")
+        self._terminated = self._module(f"{traits.execution}.TERMINATED")
+        self._file_manager = self._module(f"{traits.checkpoint}.CheckpointFileManager")
 
     def execution(self, query: StreamingQuery) -> Execution:
-        return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated)
+        return Execution(
+            self._jvm, query._jsq.streamingQuery(), self._active, self._terminated, self.traits.one_round
+        )
 
     def _module(self, name: str) -> Any:
         """The instance of a Scala object."""
         return self._loader.loadClass(f"{name}$").getField("MODULE$").get(None)
 
-    def plan_batch(self, plan: Any, mode: str, state: str, batch: int, metadata: str) -> None:
+    def plan_batch(
+        self, plan: Any, mode: str, state: str, batch: int, metadata: str
+    ) -> frozenset[int] | None:
         """Plan a batch as Spark plans the first one after a restart, without running it.
 
         Spark compares the batch's operators and their schemas with those in `state`, and writes them there.
@@ -84,32 +61,49 @@ class Internals:
         :param state: URI of a folder on a local disk, with the layout of Spark's `state` folder.
         :param batch: number of the batch.
         :param metadata: second line of an entry of the offset log.
+        :returns: the numbers of the stateful operators, if this Spark does not compare them by itself; else
+            None.
         :raises PySparkException: the plan does not match the state, or cannot be planned.
         :raises Py4JError: as PySparkException, if pyspark does not convert the error.
         """
-        package, checkpoint = self._packages
-        incremental = self._module(f"{package}.IncrementalExecution")
-        log_metadata = self._module(f"{checkpoint}.OffsetSeqMetadata")
+        traits = self.traits
+        log_metadata = self._module(f"{traits.checkpoint}.OffsetSeqMetadata")
         settings = log_metadata.apply(metadata)
         session = (
             self._spark._jsparkSession.cloneSession()
         )  # as StreamExecution does; the settings below stay in the clone
         conf = session.sessionState().conf()
-        log_metadata.setSessionConf(settings, conf)
+        log_metadata.setSessionConf(settings, conf if traits.sets_sql_conf else session.conf())
         for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
             conf.setConfString(key, "false")
-        conf.setConfString(FILE_MANAGER, f"{checkpoint}.FileContextBasedCheckpointFileManager")
+        conf.setConfString(FILE_MANAGER, f"{traits.checkpoint}.FileContextBasedCheckpointFileManager")
         ids = [self._jvm.java.util.UUID.randomUUID() for _ in range(2)]
         modes = self._jvm.org.apache.spark.sql.streaming.OutputMode
-        noop = self._module(f"{package}.WatermarkPropagator").noop()
+        noop = self._module(f"{traits.execution}.WatermarkPropagator").noop()
         arguments = [session, plan, getattr(modes, mode.capitalize())(), state, *ids, batch]
-        arguments += [self._jvm.scala.Option.apply(settings), settings, noop, True]
-        # Further parameters of some versions have default values.
-        methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
-        while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
-            arguments.append(getattr(incremental, default)())
-        of_package: Any = reduce(getattr, package.split("."), self._jvm)
-        of_package.IncrementalExecution(*arguments).executedPlan()
+        arguments += [self._jvm.scala.Option.apply(settings), settings, noop]
+        if traits.takes_first_batch:
+            arguments.append(True)
+            incremental = self._module(f"{traits.execution}.IncrementalExecution")
+            # Further parameters of some versions have default values.
+            methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
+            while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
+                arguments.append(getattr(incremental, default)())
+        of_package: Any = reduce(getattr, traits.execution.split("."), self._jvm)
+        planned = of_package.IncrementalExecution(*arguments).executedPlan()
+        return None if traits.describes_operators else self._stateful_operators(planned)
+
+    def _stateful_operators(self, plan: Any) -> frozenset[int]:
+        """The numbers of the stateful operators in a planned batch."""
+        kind = self._loader.loadClass(f"{self.traits.stateful}.StatefulOperator")
+        found, left = set(), [plan]
+        while left:
+            node = left.pop()
+            if kind.isInstance(node) and (info := node.stateInfo()).isDefined():
+                found.add(int(info.get().operatorId()))
+            children = node.children()
+            left += [children.apply(i) for i in range(children.size())]
+        return frozenset(found)
 
     def file_manager(self, folder: str) -> Any:
         """The manager with which Spark writes its own files in a folder.
@@ -137,8 +131,9 @@ class Internals:
 class Execution:
     """The StreamExecution of one query: its state, its thread, and the lock that its batches take."""
 
-    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any) -> None:
+    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any, one_round: str) -> None:
         self._execution = execution
+        self._one_round = f".{one_round}"
         self._active = active
         self._terminated = terminated
         self._state = execution.state()
@@ -203,11 +198,15 @@ class Execution:
         self._thread.join(max(1, int(seconds * 1000)))
 
     def frames(self) -> list[str]:
-        """The thread's stack, innermost call first, each `Class.method`; empty if the thread has ended."""
+        """The thread's stack, innermost call first, each `Class.method`; empty if the thread has ended.
+
+        One round of the loop is called ROUND, whatever the version calls it.
+        """
         # One string in one call. Thread.getStackTrace costs a tenth of a thread dump with locks.
         text = str(self._text(self._thread.getStackTrace()))
         calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
-        return [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
+        frames = [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
+        return [ROUND if f.endswith(self._one_round) else f for f in frames]
 
 
 def checkpoint_root(query: StreamingQuery) -> str | None:

@@ -81,7 +81,7 @@ def fire_timers(
     result = run_max_watermark_batch(start_once, directory, batch, internals)
     while result.timers_left and result.batches < len(MAX_WATERMARKS):
         log.info("%s: timers were set in batch %d while others fired", directory.uri, result.batch)
-        batch = _plan(directory, result.batch, MAX_WATERMARKS[result.batches], internals)
+        batch = plan(directory, result.batch, MAX_WATERMARKS[result.batches], internals)
         then = run_max_watermark_batch(start_once, directory, batch, internals)
         rows = [r.output_rows for r in (result, then) if r.output_rows is not None]
         output_rows = sum(rows) if rows else None
@@ -113,7 +113,7 @@ def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -
     batch = directory.boundary()
     if batch is None or not directory.has_state():
         return None
-    return _plan(directory, batch, MAX_WATERMARK_MS, internals)
+    return plan(directory, batch, MAX_WATERMARK_MS, internals)
 
 
 def run_max_watermark_batch(
@@ -148,7 +148,7 @@ def run_max_watermark_batch(
     return DrainResult(batch, batches, rows, seconds, _rows_left(directory, operators), timers)
 
 
-def _plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
+def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
     """Plan the batch after `last`, with the same offsets and the given watermark.
 
     :param last: the last committed batch.

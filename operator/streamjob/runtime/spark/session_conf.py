@@ -68,18 +68,20 @@ class Settings:
         self._then = self._now()
 
     @contextmanager
-    def in_force(self) -> Iterator[None]:
+    def in_force(self, *more: tuple[str, str]) -> Iterator[None]:
         """The session has these settings while the block runs, and its current ones again afterwards.
+
+        :param more: further settings, which take precedence.
 
         If the settings must be changed for that, no other thread starts a query meanwhile.
         """
-        if self._then.equals(self._now()):
+        if not more and self._then.equals(self._now()):
             with started:
                 yield
             return
         with started.none():
             now = self._now()
-            before, after = dict(self._then), dict(now)
+            before, after = {**dict(self._then), **dict(more)}, dict(now)
             changed = [k for k in before.keys() | after.keys() if before.get(k) != after.get(k)]
             self._set(before, changed)
             try:
@@ -89,8 +91,9 @@ class Settings:
 
     def _now(self) -> Any:
         """A copy of the settings as a Java map. Reading them entry by entry would take a hundred calls."""
+        jvm: Any = self._spark._jvm
         jvm_session: Any = self._spark._jsparkSession
-        return jvm_session.conf().getAllAsJava()
+        return jvm.java.util.HashMap(jvm_session.sessionState().conf().settings())
 
     def _set(self, settings: Mapping[str, str], keys: Iterable[str]) -> None:
         for key in keys:
@@ -106,11 +109,14 @@ def restarter(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Callable[..., StreamingQuery]:
-    """A function that starts the same writer again with another trigger. The location is set by then."""
+    """A function that starts the same writer again with another trigger. The location is set by then.
+
+    Its positional arguments are further settings of the session, as pairs.
+    """
     settings = Settings(session_of(writer))
 
-    def restart(**trigger: Any) -> StreamingQuery:
-        with settings.in_force():
+    def restart(*more: tuple[str, str], **trigger: Any) -> StreamingQuery:
+        with settings.in_force(*more):
             return original(writer.trigger(**trigger), *args, **kwargs)
 
     return restart

@@ -28,6 +28,7 @@ from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written, choose_location
 from .begin_from import begin_from, plan_of_only_task
 from .checks.preflight import Going
+from .checks.spark_version import refuse_newer
 from .missing_stages import refuse_renamed
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
@@ -132,6 +133,8 @@ def enter(
     # Created here, because none of Spark's errors about an unusable location says who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
+    restored = _restored(point, plan) if before is None else None
+    warnings = refuse_newer(restored or directory, engine)
     folder = sink_log.folder_of(engine.files, written)
     refuse_unfit(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
@@ -144,7 +147,6 @@ def enter(
     description = begin_from(point, task.index, plan, directory)
     begins = before is None and point.is_foreign
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
-    warnings: list[Problem] = []
     if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, points, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
@@ -182,6 +184,13 @@ def _origin(
         return stage.point, stage.plan.tasks[task.index]
     point = points.of(engine.files, task.uid)
     return point, plan_of_only_task(point)
+
+
+def _restored(point: RestorePoint, plan: TaskPlan) -> CheckpointDir | None:
+    """The directory that is copied into the task's own. None if the task starts its own or nothing."""
+    if plan.record is None or not point.is_foreign:
+        return None
+    return point.adopted or point.directory(plan.record)
 
 
 def _writes_to_memory(written: Written) -> bool:

@@ -81,7 +81,9 @@ class Starter:
         self._coordinator = loop.coordinator
         self._stages = loop.stages
         self._points = loop.work.restore_points
-        self.engines = Engines(self._first_engine)
+        self.engines = Engines(
+            self._first_engine, job.warn, allow_unknown_spark=job.config.allow_unknown_spark
+        )
         self.connections = Connections(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)

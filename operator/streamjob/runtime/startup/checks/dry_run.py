@@ -31,11 +31,14 @@ from .sources import changed, refuse_other_sources
 log = logging.getLogger("streamjob")
 
 # Error conditions with which Spark refuses a changed query. Other planning errors are left to the query.
+_NO_STATE = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"  # since Spark 4.3
 _REFUSALS = re.compile(
-    r"\[(STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+    rf"\[({_NO_STATE}|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
     r"|STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA\w*"
     r"|STATE_STORE_INVALID_(?:CONFIG_AFTER_RESTART|VARIABLE_TYPE_CHANGE))\b[^\]]*\] *"
 )
+
+NEWLY_STATEFUL = "the query has a stateful operator, and had none"
 
 
 def refuse_changed(
@@ -73,28 +76,46 @@ def refuse_changed(
             return warnings  # written by Spark before 3.5, which stored no operator metadata
         for path in described:
             directory.files.copy(f"{directory.uri}/{path}", f"file:{scratch}/{path}")
+        before = directory.stateful_operators() if committed is not None else None
         problem = _planned(
-            internals, plan, mode or "append", f"file:{scratch}/state", batch, json.dumps(metadata)
+            internals, plan, mode or "append", f"file:{scratch}/state", batch, json.dumps(metadata), before
         )
         had_none = committed is not None and not described
         if problem is None and had_none and list(Path(scratch).glob("state/*/_metadata")):
-            problem = "the query has a stateful operator, and had none"
+            problem = NEWLY_STATEFUL
     if problem is not None:
         raise changed(directory, problem)
     return warnings
 
 
-def _planned(internals: Internals, plan: Any, mode: str, state: str, batch: int, metadata: str) -> str | None:
-    """Why the batch does not fit the state. None if it does, or if planning failed for another reason."""
+def _planned(
+    internals: Internals,
+    plan: Any,
+    mode: str,
+    state: str,
+    batch: int,
+    metadata: str,
+    before: frozenset[int] | None,
+) -> str | None:
+    """Why the batch does not fit the state. None if it does, or if planning failed for another reason.
+
+    :param before: numbers of the stateful operators in the checkpoint, None if they are not known. Compared
+        only if Spark does not compare the operators by itself.
+    """
     try:
-        internals.plan_batch(plan, mode, state, batch, metadata)
+        now = internals.plan_batch(plan, mode, state, batch, metadata)
     except (PySparkException, Py4JError) as e:
         said = _text(e)
         if found := _REFUSALS.search(said):
+            if found[1] == _NO_STATE:
+                return NEWLY_STATEFUL
             return said[found.end() :] or found[1]
         # If this is a real error, the query itself fails with it.
         log.info("its next batch could not be planned ahead: %s", said)
-    return None
+        return None
+    if now is None or before is None or now == before:
+        return None
+    return f"the query had {len(before)} stateful operators and has {len(now)}" if before else NEWLY_STATEFUL
 
 
 def _text(error: PySparkException | Py4JError) -> str:

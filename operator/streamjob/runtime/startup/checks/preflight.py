@@ -57,7 +57,8 @@ class Going:
         """
         if self.sources is None:
             return None
-        now = endpoints.ends(self.sources, self.sink, self.written.by, self.engine.files.qualify)
+        files = self.engine.files
+        now = endpoints.ends(self.sources, self.sink, self.written.by, files.qualify, files.spark.version)
         before = endpoints.noted(self.directory) if now.sink is None else None
         return replace(now, wrote=before.wrote) if before is not None and before.same_as(now) else now
 
