@@ -19,6 +19,33 @@ pytestmark = pytest.mark.any_spark
 NOW = "{'availableNow': True}"
 
 
+def stop_inside(
+    script: Script, inside: str, shows: str = "Stop: WaitingForBoundary"
+) -> tuple[list[str], str]:
+    """Stop the script while a batch waits for the file `go`, which comes when the stop shows itself.
+
+    :param inside: the file that the batch makes.
+    :returns: what the script has said, and all that was shown.
+    """
+    home = script.home
+    with Terminal(home / "state", script.file, arguments=(str(home),)) as terminal:
+        eventually((home / inside).exists, "the batch")
+        terminal.interrupt(signal.SIGTERM).shows(shows)
+        (home / "go").touch()
+        code, shown = terminal.ended()
+    assert code == 0, shown
+    return said(terminal.log), shown
+
+
+def drain(script: Script) -> tuple[list[str], str]:
+    """:returns: as `stop_inside`."""
+    home = script.home
+    with Terminal(home / "state", script.file, "--drain", arguments=(str(home),)) as terminal:
+        code, shown = terminal.ended()
+    assert code == 0, shown
+    return said(terminal.log), shown
+
+
 NESTED = """
 def load(frame, batch):
     frame.write.mode("overwrite").json(f"{home}/stage/b={batch}")
@@ -57,20 +84,14 @@ def test_a_stop_ends_though_a_batch_waits_for_another_query(
     script = Script(tmp_path, NESTED.replace("AWAIT", wait))
     script.feed.minutes(0, 1)
     script.feed.minutes(1, 2)
-    state = tmp_path / "state"
-    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
-        eventually((tmp_path / "inside-1").exists, "the second batch")
-        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
-        (tmp_path / "go").touch()
-        code, shown = first.ended()
-    assert (code, said(first.log)) == (0, ["loaded 0"]), shown
-    record = index(state).latest
+    words, shown = stop_inside(script, "inside-1")
+    assert words == ["loaded 0"], shown
+    record = index(tmp_path / "state").latest
     assert record is not None
     assert record.scenario is Scenario.STOP
     assert {s.uid: s.tasks[0].batch for s in record.stages}["outer"] == 0
-    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
-        code, shown = second.ended()
-    assert (code, said(second.log)) == (0, ["loaded 1", "behind the wait"]), shown
+    words, shown = drain(script)
+    assert words == ["loaded 1", "behind the wait"], shown
     assert set(script.values(spark, "out")) == {0, 1}
 
 
@@ -254,18 +275,10 @@ def test_a_stop_ends_only_the_batch_that_waits(spark: SparkSession, tmp_path: Pa
         """,
     )
     script.feed.minutes(0, 1)
-    state = tmp_path / "state"
-    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
-        eventually((tmp_path / "inside").exists, "the inner batch")
-        first.interrupt(signal.SIGTERM).shows("the stop has ended its batch")
-        (tmp_path / "go").touch()
-        code, shown = first.ended()
-    assert code == 0, shown
+    _, shown = stop_inside(script, "inside", "the stop has ended its batch")
     assert "interrupted" not in shown
     assert "StopAtBoundary(task='outer') failed" not in shown
-    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
-        code, shown = second.ended()
-    assert code == 0, shown
+    drain(script)
     assert script.values(spark, "out") == [0]
 
 
@@ -291,14 +304,7 @@ def test_a_batch_that_a_stop_has_ended_is_not_committed_whatever_it_catches(
         """,
     )
     script.feed.minutes(0, 1)
-    state = tmp_path / "state"
-    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
-        eventually((tmp_path / "inside").exists, "the batch")
-        first.interrupt(signal.SIGTERM).shows("Stop: WaitingForBoundary")
-        (tmp_path / "go").touch()
-        code, shown = first.ended()
-    assert (code, said(first.log)) == (0, ["the next batch retries: BatchEndedByStop"]), shown
-    with Terminal(state, script.file, "--drain", arguments=(str(tmp_path),)) as second:
-        code, shown = second.ended()
-    assert code == 0, shown
+    words, shown = stop_inside(script, "inside")
+    assert words == ["the next batch retries: BatchEndedByStop"], shown
+    drain(script)
     assert script.values(spark, "out") == [0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ..errors import StreamJobError
 from ..formats.records import CheckpointRecord, OperatorRecord
 from ..lifecycle import TaskState
 from .commands import Mode
@@ -36,6 +37,10 @@ class Problem:
     message: str
     remedy: str = ""
     retryable: bool = False
+
+    @classmethod
+    def of(cls, error: StreamJobError) -> Problem:
+        return cls(error.reason, error.message[:2000], error.remedy, error.retryable)
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ class Dispatcher(Generic[R]):
         Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
         effect = step.effect
-        if not (self.stops and BatchEndedByStop.caused(error)):
+        if not self._ended_by_stop(error):
             log.error("%s failed", effect, exc_info=error)
         if isinstance(effect, Close):
             # The final checkpoint is complete: nothing fails.
@@ -250,6 +250,10 @@ class Dispatcher(Generic[R]):
         queue.waiting = deque(
             s for s in queue.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
         )
+
+    def _ended_by_stop(self, error: Exception) -> bool:
+        """Whether it is no failure: the job's stop has ended a batch, which runs again in the next epoch."""
+        return self.stops and BatchEndedByStop.caused(error)
 
     def _is_owed(self, effect: Effect) -> bool:
         """Whether the effect commits or aborts transactions of a task that can no longer fail.
@@ -278,7 +282,7 @@ class Dispatcher(Generic[R]):
         """
         if self.runs.get(run.task) is not run:
             return
-        by_stop = self.stops and BatchEndedByStop.caused(error)
+        by_stop = self._ended_by_stop(error)
         # Runs beside a batch that a stop has ended stop at their own boundaries.
         uids = {run.uid} if by_stop else self.coordinator.connected(run.uid)
         taken_down = []

@@ -20,6 +20,7 @@ from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
+from .start.nested import calling_stage
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
 
@@ -102,17 +103,17 @@ class ScriptSide:
         Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
         once.
         """
-        caller = running_batch_function()
-        inside = next((s.uid for s in self.runs() if caller is not None and s.each_batch is caller), None)
+        caller = calling_stage(self.runs())
+        inside = caller.uid if caller is not None else None
         for stage in stages:
             with self._loop.lock:
                 if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
                     self._loop.take(ev.ScriptStopped(stage.task, inside))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
-        elif caller is not None:
+        elif (function := running_batch_function()) is not None:
             # The caller's own query ends only after this batch.
-            others = [s for s in stages if s.each_batch is not caller]
+            others = [s for s in stages if s.each_batch is not function]
             self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
 
     def is_over(self, stage: Stage) -> bool:

@@ -71,7 +71,7 @@ class Notes:
 def problem_of(error: BaseException, what: str = "") -> Problem:
     """The error as the status reports it. An error that is no StreamJobError counts as retryable."""
     if isinstance(error, StreamJobError):
-        return Problem(error.reason, error.message[:2000], error.remedy, error.retryable)
+        return Problem.of(error)
     message = f"{what}: {one_line(error)}".lstrip(": ")
     return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
 

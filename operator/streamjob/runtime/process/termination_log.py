@@ -22,5 +22,5 @@ def write(status: DriverStatus, file: Path) -> None:
 
 def write_refusal(config: DriverConfig, error: StreamJobError, file: Path) -> None:
     """Report why the job cannot begin."""
-    problem = Problem(error.reason, error.message[:2000], error.remedy, error.retryable)
-    write(DriverStatus(1, config.job.uid, config.epoch, DriverPhase.FAILED, problem=problem), file)
+    status = DriverStatus(1, config.job.uid, config.epoch, DriverPhase.FAILED, problem=Problem.of(error))
+    write(status, file)

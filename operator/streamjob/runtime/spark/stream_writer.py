@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from .foreach_batch.function import BatchFunction
-from .target import Target, with_options
+from .target import Target, with_call, with_options
 
 LOCATION_OPTION = "checkpointLocation"
 LOCATION = "checkpointlocation"  # options are case-insensitive in Spark
@@ -77,12 +77,8 @@ def written(
     """
     said: Written = getattr(writer, _ATTRIBUTE, Written())
     given = inspect.signature(original).bind(writer, *args, **(kwargs or {})).arguments
-    said = with_options(said, given.get("options", {}))
-    if given.get("path") is not None:
-        said = with_options(said, {"path": given["path"]})
     return replace(
-        said,
-        format=given.get("format") or said.format,
+        with_call(said, given),
         name=given.get("queryName") or said.name,
         mode=given.get("outputMode") or said.mode,
         table=given.get("tableName"),

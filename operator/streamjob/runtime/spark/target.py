@@ -28,3 +28,12 @@ T = TypeVar("T", bound=Target)
 def with_options(given: T, options: Mapping[str, Any] | None = None) -> T:
     texts = {key.lower(): str(value) for key, value in (options or {}).items() if value is not None}
     return replace(given, options={**given.options, **texts})
+
+
+def with_call(given: T, call: Mapping[str, Any]) -> T:
+    """Add what start() of a query's writer or save() of a batch writer is given: format, path and options.
+
+    :param call: the arguments by name.
+    """
+    complete = with_options(given, {**call.get("options", {}), "path": call.get("path")})
+    return replace(complete, format=call.get("format") or given.format)

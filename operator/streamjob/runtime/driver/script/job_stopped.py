@@ -14,9 +14,8 @@ from typing import Any
 
 from ....protocol.errors import StreamJobError
 
-_raised_in: weakref.WeakSet[threading.Thread] = (
-    weakref.WeakSet()
-)  # threads in which JobStopped has been raised
+# Threads in which JobStopped has been raised.
+_raised_in: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 class BatchEndedByStop(StreamJobError):

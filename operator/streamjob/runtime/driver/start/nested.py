@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ....protocol.engine.coordinator import Coordinator
 from ....protocol.graph import GraphCycle
@@ -16,6 +16,12 @@ def inside_batch(said: Written) -> bool:
     return said.exhausts and running_batch_function() is not None
 
 
+def calling_stage(runs: Iterable[Stage]) -> Stage | None:
+    """The run whose batch this thread works for, None outside of a batch."""
+    function = running_batch_function()
+    return next((s for s in list(runs) if function is not None and s.each_batch is function), None)
+
+
 def caller(
     said: Written, task: str, upstream: Collection[str], runs: Mapping[str, Stage], coordinator: Coordinator
 ) -> list[str]:
@@ -25,10 +31,7 @@ def caller(
 
     :param upstream: the uids of the stages that are upstream already.
     """
-    function = running_batch_function()
-    if not inside_batch(said) or function is None:
-        return []
-    found = next((s for s in list(runs.values()) if s.each_batch is function), None)
+    found = calling_stage(runs.values()) if said.exhausts else None
     if found is None or found.uid in upstream or found.transactions is not None:
         return []
     try:

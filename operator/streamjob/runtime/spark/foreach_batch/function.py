@@ -29,9 +29,7 @@ class BatchFunction:
 
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
         self.given = function
-        self.function = (
-            function  # the function that is called; for a transactional sink it differs from the given one
-        )
+        self.function = function  # the one that is called; a transactional sink has another one
         # Why the batch must not be committed, whatever the function makes of that exception.
         self.must_fail: Exception | None = None
         self.before: list[Callable[[int], object]] = []

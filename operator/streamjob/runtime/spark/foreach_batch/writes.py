@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from ..handles import table_of
-from ..target import Target, with_options
+from ..target import Target, with_call, with_options
 from .function import BatchFunction, running_batch_function, running_batch_functions
 
 Arguments = Mapping[str, Any]
@@ -34,13 +34,7 @@ _WRITES: dict[str, Callable[[Target, Arguments], Target]] = {
         ("json", "parquet", "text", "csv", "orc", "xml"),  # xml: from Spark 4.0 on
         lambda given, call: _partitioned(with_options(given, {"path": call["path"]}), call),
     ),
-    "save": lambda given, call: _partitioned(
-        replace(
-            with_options(given, {**call.get("options", {}), "path": call.get("path")}),
-            format=call.get("format") or given.format,
-        ),
-        call,
-    ),
+    "save": lambda given, call: _partitioned(with_call(given, call), call),
     "saveAsTable": lambda given, call: _partitioned(replace(given, table=call["name"]), call),
     "insertInto": lambda given, call: replace(given, table=call["tableName"]),
 }

@@ -76,18 +76,17 @@ def _check(spark: SparkSession, traits: Traits) -> None:
         _own_session(spark) as session,
     ):
         trial = _Trial(session, traits, Path(folder))
-        with _step("a stop while a batch runs"):
-            trial.stop_in_batch()
-        with _step("a stop while there is no input"):
-            trial.stop_idle()
-        with _step("a stop between two triggers"):
-            trial.stop_between_triggers()
-        with _step("a batch with the max watermark"):
-            trial.run_max_watermark()
-        with _step("the comparison of a query's operators with its state"):
-            trial.compare_operators()
-        with _step("the settings of a session"):
-            trial.keep_settings()
+        checks = {
+            "a stop while a batch runs": trial.stop_in_batch,
+            "a stop while there is no input": trial.stop_idle,
+            "a stop between two triggers": trial.stop_between_triggers,
+            "a batch with the max watermark": trial.run_max_watermark,
+            "the comparison of a query's operators with its state": trial.compare_operators,
+            "the settings of a session": trial.keep_settings,
+        }
+        for what, check in checks.items():
+            with _step(what):
+                check()
 
 
 @contextmanager

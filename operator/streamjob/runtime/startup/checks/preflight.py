@@ -59,8 +59,13 @@ class Going:
             return None
         files = self.engine.files
         now = endpoints.ends(self.sources, self.sink, self.written.by, files.qualify, files.spark.version)
-        before = endpoints.noted(self.directory) if now.sink is None else None
+        before = self._noted if now.sink is None else None
         return replace(now, wrote=before.wrote) if before is not None and before.same_as(now) else now
+
+    @cached_property
+    def _noted(self) -> NotedEnds | None:
+        """The endpoints of the last start. First asked for before `note` replaces them."""
+        return endpoints.noted(self.directory)
 
     def refuse(self, *, reads: bool) -> list[Problem]:
         """Run the checks of `dry_run` and `data_loss`.
@@ -82,7 +87,7 @@ class Going:
         In a new folder, the log of its file sink must begin after the batches that are in the old one (see
         `sink_log`).
         """
-        before, now = endpoints.noted(self.directory), self.ends
+        before, now = self._noted, self.ends
         if before is None or before.sink is None or now is None or now.sink in (None, before.sink):
             return None
         text = (
