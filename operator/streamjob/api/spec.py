@@ -6,6 +6,7 @@ from enum import Enum
 
 from pydantic import ConfigDict, Field
 
+from .deps import Deps
 from .policies import Restart, Termination, Upgrade
 from .program import Application, Driver, Executor, ImagePullPolicy, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
@@ -35,8 +36,9 @@ def _source(spec: str, field: str, otherwise: str) -> str:
 class Spec(Model):
     """The requested state of the job and how to run it.
 
-    Changes of `state` and `savepoint` take effect at once. Changes of image, application, sparkConf, driver,
-    executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other changes restart nothing.
+    Changes of `state` and `savepoint` take effect at once. Changes of image, application, deps, sparkConf,
+    driver, executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other changes restart
+    nothing.
     """
 
     state: State = State.RUNNING
@@ -51,6 +53,7 @@ class Spec(Model):
         description="When the kubelet pulls the image. Kubernetes' own default applies if unset.",
     )
     application: Application
+    deps: Deps = Field(default_factory=Deps)
     spark_conf: SparkConf = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 from ...api import StreamJob
+from ...api.deps import Deps as DepsOfSpec
 from ...api.storage import Checkpoint
 from ...api.types import duration, seconds
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import TerminationRequest
-from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
+from ...protocol.messages.driver_config import Application, CheckpointSettings, Deps, DriverConfig, Restore
 from ..objects import names
 from ..objects.executor_template import executor_template
 from ..objects.spark_conf import spark_conf
@@ -46,6 +47,7 @@ def driver_config(
         spark_conf=spark_conf(job, epoch),
         executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
         allow_unknown_spark=job.spec.allow_unknown_spark,
+        deps=Deps(**{name: getattr(job.spec.deps, name) for name in DepsOfSpec.model_fields}),
     )
 
 
