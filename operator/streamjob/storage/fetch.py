@@ -32,7 +32,6 @@ FEW_ATTEMPTS = {
 
 
 class TooLarge(StorageError):
-    reason = "FileTooLarge"
     retryable = False
 
 

@@ -8,11 +8,11 @@ user's (`spark.jars.ivySettings`) is taken as it is.
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 import re
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from py4j.protocol import Py4JJavaError
 
@@ -83,7 +83,7 @@ def _silent(jvm: Jvm, url: str) -> str | None:
 def _settings(repositories: list[str]) -> str:
     resolvers = "".join(
         f'<ibiblio name="repository-{n}" m2compatible="true" timeoutConstraint="bounded" '
-        f"root={quoteattr(url)}/>"
+        f'root="{html.escape(url)}"/>'
         for n, url in enumerate(repositories)
     )
     return (
