@@ -56,8 +56,8 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "CONNECT", 1000)
-    monkeypatch.setattr(fetching, "READ", 1000)
+    monkeypatch.setattr(fetching, "CONNECT", 2000)
+    monkeypatch.setattr(fetching, "READ", 2000)
 
 
 def test_a_file_is_copied_and_hashed(jvm: Jvm, web: Web, bucket: Storage, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from .errors import AccessDenied, NotFound, StorageError, translated
 from .hadoop import BUFFER, CopiedFile
 
 CONNECT, READ = 10_000, 60_000  # milliseconds
-OK, BAD, UNAVAILABLE = 200, 400, 500
+OK, UNAVAILABLE = 200, 500
 DENIED, MAYBE_LATER = (401, 403, 407), (408, 425, 429)
 # A restart of the driver tries again. By themselves these clients would do so for minutes.
 FEW_ATTEMPTS = {

@@ -100,12 +100,12 @@ def _failed(jvm: Jvm, deps: Deps, usable: list[str], silent: dict[str, str], why
         file = f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.pom"
         poms = {url: f"{url.rstrip('/')}/{file}" for url in usable if is_http(url)}
         silent |= {url: said for url, pom in poms.items() if (said := unreachable(jvm, pom)) is not None}
-    if silent or not missing:
+    if silent or not missing or not usable:  # with settings of the user's, nobody knows
         return _unavailable(deps, silent, why)
     names = ", ".join(":".join(package) for package in missing)
-    where = f" in {', '.join(usable)}" if usable else ""
     return DependencyInvalid(
-        f"{FIELD}: {names} not found{where}", remedy="Correct the coordinates, or name spec.deps.repositories"
+        f"{FIELD}: {names} not found in {', '.join(usable)}",
+        remedy="Correct the coordinates, or name spec.deps.repositories",
     )
 
 

@@ -172,5 +172,7 @@ def _refuse_no_zip(field: str, uri: str, path: Path) -> None:
 
 
 def _holds_python(jar: Path) -> bool:
+    if not zipfile.is_zipfile(jar):
+        return False
     with zipfile.ZipFile(jar) as archive:
         return any(name.endswith(".py") for name in archive.namelist())
