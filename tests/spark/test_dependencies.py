@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,11 +176,9 @@ def test_all_of_it_from_s3(s3: S3, bucket: Storage, tmp_path: Path) -> None:
 
 
 def refused(tmp_path: Path, app: str, **config: object) -> Problem:
-    """Within half a minute, with nothing written."""
-    begun = time.monotonic()
+    """The final report of a driver that was refused: nothing has run, nothing is written."""
     with LocalDriver(tmp_path, app, str(tmp_path), **config) as driver:  # type: ignore[arg-type]
         assert driver.wait() == 1, driver.tail()
-    assert time.monotonic() - begun < 30
     assert said(driver) == []
     assert not (tmp_path / "checkpoints").exists()
     problem = driver.report().problem
