@@ -253,6 +253,12 @@ def volume(site: Site, claim: str) -> list[Object]:
     ]
 
 
+def remove_volume(site: Site, claim: str) -> None:
+    """Remove what `volume` made, once no claim refers to it any more."""
+    if site.local:
+        site.kubectl.run("delete", "persistentvolume", f"{site.namespace}-{claim}", "--ignore-not-found")
+
+
 def _version(site: Site) -> str:
     version: str = json.loads(site.kubectl.run("version", "-o", "json"))["serverVersion"]["gitVersion"]
     return version

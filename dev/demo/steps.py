@@ -72,6 +72,15 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
     return Outcome(stopped, resumed, drained, executors, arrived, result, dict(console.seconds))
 
 
+def clear(site: Site) -> None:
+    """Remove what an earlier run left in the namespace: job, check, Kafka with its topic, volume."""
+    example = manifests(site, site.kubectl.run("kustomize", str(EXAMPLE)))
+    check = manifests(site, (EXAMPLE / "check.yaml").read_text())
+    objects = yaml.safe_dump_all([*check, *reversed(example), *manifests(site, KAFKA.read_text())])
+    site.kubectl.run("delete", "--ignore-not-found", "-f", "-", LIMIT, stdin=objects, timeout=LATER)
+    sites.remove_volume(site, CLAIM)
+
+
 def start_kafka(site: Site, console: Console) -> None:
     site.kubectl.apply(*manifests(site, KAFKA.read_text()))
     site.kubectl.run("rollout", "status", "deployment/kafka", LIMIT, timeout=LATER)
