@@ -188,7 +188,11 @@ def manifests(site: Site, text: str) -> list[Object]:
     if not site.local:
         text = text.replace(f"image: {sites.PREFIX}/", f"image: {settings.images}/")
         text = text.replace("imagePullPolicy: Never", "imagePullPolicy: IfNotPresent")
-    return [document for document in yaml.safe_load_all(text) if document]
+    documents: list[Object] = [document for document in yaml.safe_load_all(text) if document]
+    for document in documents:
+        if document["kind"] == "StreamJob" and not settings.stock:
+            document["spec"]["runtime"] = "Image"  # which our own image has
+    return documents
 
 
 def in_stock_image(job: Object) -> Object:

@@ -96,6 +96,7 @@ def test_job_and_check_run_in_the_image_of_the_settings(
     (job,) = steps.manifests(place, (steps.EXAMPLE / "streamjob.yaml").read_text())
     (check,) = steps.manifests(place, (steps.EXAMPLE / "check.yaml").read_text())
     assert job["spec"]["image"] == driver
+    assert job["spec"].get("runtime") == (None if "stock" in driver else "Image")
     assert check["spec"]["template"]["spec"]["containers"][0]["image"] == driver
     broker = next(o for o in steps.manifests(place, steps.KAFKA.read_text()) if o["kind"] == "Deployment")
     assert broker["spec"]["template"]["spec"]["containers"][0]["image"] == f"{settings.images}/kafka:dev"
