@@ -60,13 +60,13 @@ class Later(StatefulProcessor):
     def init(self, handle):
         self.handle, self.latest = handle, handle.getValueState("latest", "ms long")
 
-    def handleInputRows(self, key, frames, times):
-        latest = max(int(ms) for frame in frames for ms in frame["ms"])
+    def handleInputRows(self, key, rows, timerValues):
+        latest = max(int(ms) for frame in rows for ms in frame["ms"])
         self.latest.update((latest,))
         self.handle.registerTimer(latest + 600_000)
         return iter(())
 
-    def handleExpiredTimer(self, key, times, expired):
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
         self.latest.clear()
         yield pd.DataFrame({"v": [key[0]]})
 
