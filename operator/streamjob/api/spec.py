@@ -6,6 +6,7 @@ from enum import Enum
 
 from pydantic import ConfigDict, Field
 
+from .deps import Deps
 from .policies import Restart, Termination, Upgrade
 from .program import Application, Driver, Executor, ImagePullPolicy, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
@@ -45,9 +46,9 @@ def _source(spec: str, field: str, otherwise: str) -> str:
 class Spec(Model):
     """The requested state of the job and how to run it.
 
-    Changes of `state` and `savepoint` take effect at once. Changes of image, runtime, application, sparkConf,
-    driver, executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other changes restart
-    nothing.
+    Changes of `state` and `savepoint` take effect at once. Changes of image, runtime, application, deps,
+    sparkConf, driver, executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other changes
+    restart nothing.
     """
 
     state: State = State.RUNNING
@@ -62,6 +63,7 @@ class Spec(Model):
     )
     runtime: Runtime = Runtime.INJECTED
     application: Application
+    deps: Deps = Field(default_factory=Deps)
     spark_conf: SparkConf = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)

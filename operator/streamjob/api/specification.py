@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from pydantic import Field, ValidationError
 
+from .deps import Deps
 from .program import Application, Driver, Executor, ImagePullPolicy
 from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
@@ -17,7 +18,7 @@ LIMIT = 128 << 10  # characters; all annotations of a pod together may have 256 
 
 
 class Specification(Model):
-    """Image, application, configuration, resources and volumes.
+    """Image, application, dependencies, configuration, resources and volumes.
 
     The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
     epoch (`checkpoint`, `termination.gracePeriod`).
@@ -27,6 +28,7 @@ class Specification(Model):
     image_pull_policy: ImagePullPolicy | None = None
     runtime: Runtime = Runtime.INJECTED
     application: Application
+    deps: Deps = Field(default_factory=Deps)
     spark_conf: dict[str, str] = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)
