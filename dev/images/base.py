@@ -10,9 +10,10 @@ from dev.images.dockerfile import debian_suite
 LEFT_OUT = ("man", "doc", "info", "locale", "groff", "lintian", "linda")
 
 
-def ensure(image: str) -> None:
+def ensure(image: str, timestamp: int | None = None) -> None:
     """Build the image unless the storage has it. An image that somebody else put there is left as it is.
 
+    :param timestamp: the time of every file.
     :raises ClusterError: the image is not Debian's.
     """
     if store.exists(image):
@@ -33,12 +34,14 @@ def ensure(image: str) -> None:
         settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
         sources = host.apt_source_files() if _same_release(suite) else []
         options = ["--variant=minbase", "--mode=root", *settings, *exclude, *forget]
-        run("mmdebstrap", *options, suite, archive, *sources, timeout=1200, log=log)
+        time = {} if timestamp is None else {"SOURCE_DATE_EPOCH": str(timestamp)}
+        run("mmdebstrap", *options, suite, archive, *sources, timeout=1200, log=log, env=time)
         container = store.buildah("from", "scratch").strip()
         try:
             store.buildah("add", container, archive, "/", timeout=300)
             store.buildah("config", "--cmd", "bash", "--env", f"PATH={PATH}", container)
-            store.buildah("commit", "--disable-compression", container, image, timeout=300)
+            fixed = [] if timestamp is None else ["--timestamp", str(timestamp)]
+            store.buildah("commit", "--disable-compression", *fixed, container, image, timeout=300)
         finally:
             store.buildah("rm", container)
             archive.unlink(missing_ok=True)

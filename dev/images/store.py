@@ -1,5 +1,6 @@
 """buildah with its own storage, in its own mount namespace, so that no overlay mount stays on the host."""
 
+import os
 from pathlib import Path
 
 from dev.cluster.commands import run
@@ -12,7 +13,9 @@ ALONE = 'mkdir -p /var/lib/containers && mount -n -t tmpfs tmpfs /var/lib/contai
 
 
 def folder() -> Path:
-    return cache_folder() / "buildah"
+    """Return the storage: STREAMJOB_IMAGES_DIR, or else a folder of the cache."""
+    named = os.environ.get("STREAMJOB_IMAGES_DIR")
+    return Path(named).resolve() if named else cache_folder() / "buildah"
 
 
 def full_name(image: str) -> str:

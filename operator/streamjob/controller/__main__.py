@@ -64,6 +64,11 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         default="text",
         help="json: one object a line (default: %(default)s)",
     )
+    parser.add_argument(
+        "--platform-assigns-users",
+        action="store_true",
+        help="ask for no user or group in pods: the cluster chooses them and refuses others (OpenShift)",
+    )
     parser.add_argument("--verbose", action="store_true", help="log each step")
     return parser.parse_args(argv)
 
