@@ -43,6 +43,12 @@ RUN python3 -m venv --without-pip /opt/venv \
     && $COMPILE /opt/venv/lib
 
 FROM base AS controller
+ARG VERSION REVISION SOURCE_URL
+LABEL org.opencontainers.image.title="StreamJob controller" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE_URL}" \
+    org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=controller-packages /opt/venv /opt/venv
 COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
 USER 10001:10001
@@ -116,6 +122,12 @@ USER 10001:10001
 
 FROM spark AS driver
 ARG CLASS_ARCHIVE=true
+ARG VERSION REVISION SOURCE_URL
+LABEL org.opencontainers.image.title="StreamJob driver" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE_URL}" \
+    org.opencontainers.image.licenses="Apache-2.0"
 RUN if [ "${CLASS_ARCHIVE}" = true ]; then /opt/venv/bin/python /opt/class_archive.py; fi
 COPY --from=source /opt/streamjob /opt/venv/lib/python3.11/site-packages
 USER 10001:10001

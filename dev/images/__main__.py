@@ -21,10 +21,6 @@ def main() -> int:
     command.add_argument(
         "--build-arg", action="append", default=[], metavar="K=V", help="as with docker build"
     )
-    command.add_argument("--label", action="append", default=[], metavar="K=V", help="as with docker build")
-    command.add_argument(
-        "--timestamp", type=int, help="seconds since 1970: the time of every file, for equal images"
-    )
     commands.add_parser("list", help="what was built, with sizes")
     arguments = parser.parse_args()
     try:
@@ -37,8 +33,6 @@ def main() -> int:
             [arguments.target] if arguments.target else list(build.USUAL),
             arguments.tag,
             arguments.build_arg,
-            arguments.label,
-            arguments.timestamp,
         )
     except ClusterError as error:
         print(f"dev.images: {error}", file=sys.stderr)

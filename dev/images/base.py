@@ -10,10 +10,9 @@ from dev.images.dockerfile import debian_suite
 LEFT_OUT = ("man", "doc", "info", "locale", "groff", "lintian", "linda")
 
 
-def ensure(image: str, timestamp: int | None = None) -> None:
+def ensure(image: str) -> None:
     """Build the image unless the storage has it. An image that somebody else put there is left as it is.
 
-    :param timestamp: the time of every file.
     :raises ClusterError: the image is not Debian's.
     """
     if store.exists(image):
@@ -34,14 +33,14 @@ def ensure(image: str, timestamp: int | None = None) -> None:
         settings = [f"--aptopt={line}" for line in run("apt-config", "dump").splitlines() if _wanted(line)]
         sources = host.apt_source_files() if _same_release(suite) else []
         options = ["--variant=minbase", "--mode=root", *settings, *exclude, *forget]
-        time = {} if timestamp is None else {"SOURCE_DATE_EPOCH": str(timestamp)}
-        run("mmdebstrap", *options, suite, archive, *sources, timeout=1200, log=log, env=time)
+        run("mmdebstrap", *options, suite, archive, *sources, timeout=1200, log=log)
         container = store.buildah("from", "scratch").strip()
         try:
             store.buildah("add", container, archive, "/", timeout=300)
             store.buildah("config", "--cmd", "bash", "--env", f"PATH={PATH}", container)
-            fixed = [] if timestamp is None else ["--timestamp", str(timestamp)]
-            store.buildah("commit", "--disable-compression", *fixed, container, image, timeout=300)
+            store.buildah(
+                "commit", "--disable-compression", *store.time_options(), container, image, timeout=300
+            )
         finally:
             store.buildah("rm", container)
             archive.unlink(missing_ok=True)

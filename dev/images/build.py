@@ -26,44 +26,29 @@ TARGETS = {
 USUAL = ("controller", "driver", "kafka")  # what the demonstration and most tests run
 
 
-def build(
-    targets: list[str],
-    tag: str | None,
-    build_args: list[str],
-    labels: list[str] | None = None,
-    timestamp: int | None = None,
-) -> None:
-    """Build the targets one after the other: parallel builds would build the same layers twice.
-
-    :param timestamp: the time of every file and of the image, so that the same source gives the same image.
-        buildah does not look at it when it takes a layer from an earlier build, so start with an empty store.
-    """
+def build(targets: list[str], tag: str | None, build_args: list[str]) -> None:
+    """Build the targets one after the other: parallel builds would build the same layers twice."""
     missing = preconditions.require(preconditions.IMAGE_PROGRAMS)
     if missing:
         with step(f"installing {' '.join(missing)}"):
             preconditions.install(missing, cache_folder() / "logs" / "apt")
-    with locked(store.folder().with_suffix(".lock"), "another build of images"):
+    with locked(store.lock(), "another build of images"):
         for target in targets:
-            _build(target, tag or store.full_name(target), build_args, labels or [], timestamp)
+            _build(target, tag or store.full_name(target), build_args)
 
 
-def _build(target: str, name: str, build_args: list[str], labels: list[str], timestamp: int | None) -> None:
+def _build(target: str, name: str, build_args: list[str]) -> None:
     source = TARGETS[target]
     for image in base_images(source.dockerfile.read_text()):
-        base.ensure(image, timestamp)
+        base.ensure(image)
     mounts, arguments = host.lend(store.folder() / "lent")
     words: list[str | Path] = ["bud", "--isolation", "chroot", "--layers", "--pull-never", "--format", "oci"]
     words += ["--target", source.stage, "--tag", name, "--file", source.dockerfile]
+    words += store.time_options()
     for mount in mounts:
         words += ["--volume", mount]
-    if timestamp is not None:
-        words += ["--timestamp", str(timestamp)]
-        arguments.append(f"SOURCE_DATE_EPOCH={timestamp}")
     for argument in [*arguments, *build_args]:
         words += ["--build-arg", argument]
-    for label in labels:
-        words += ["--label", label]
-    log = store.folder().parent / "logs" / f"image-{target}"
     with step(f"image {name}"):
-        store.buildah(*words, REPOSITORY, timeout=1800, log=log)
-    say(f"    log: {log}")
+        store.buildah(*words, REPOSITORY, timeout=1800, log=store.logs() / f"image-{target}")
+    say(f"    log: {store.logs() / f'image-{target}'}")

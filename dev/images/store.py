@@ -18,6 +18,25 @@ def folder() -> Path:
     return Path(named).resolve() if named else cache_folder() / "buildah"
 
 
+def lock() -> Path:
+    """Return the lock file of the storage."""
+    return folder().parent / "images.lock"
+
+
+def logs() -> Path:
+    return folder().parent / "logs"
+
+
+def time_options() -> list[str]:
+    """Return buildah's option for the time of the image and of all its files, if SOURCE_DATE_EPOCH is set.
+
+    buildah does not look at the time when it takes a layer from an earlier build: start with an empty
+    storage.
+    """
+    time = os.environ.get("SOURCE_DATE_EPOCH")
+    return ["--timestamp", time] if time else []
+
+
 def full_name(image: str) -> str:
     """Complete a short name: `driver` is `streamjob.dev/driver:dev`."""
     name = image if "/" in image else f"{PREFIX}/{image}"

@@ -68,9 +68,8 @@ def _layout(source: Source, packed: Path, out: Path, work: Path) -> None:
     layout, config = work / "chart-layout", work / "chart-config.json"
     metadata = yaml.safe_load((work / "chart" / "streamjob" / "Chart.yaml").read_text())
     config.write_text(json.dumps(metadata | {"version": source.version, "appVersion": source.version}))
-    created = run("date", "--utc", "--date", f"@{source.time}", "+%Y-%m-%dT%H:%M:%SZ").strip()
     push = ["push", "--oci-layout", f"{layout}:{source.version}", "--config", f"{config}:{CONFIG_TYPE}"]
-    push += ["--annotation", f"{CREATED}={created}", "--no-tty", f"{packed.name}:{CHART_TYPE}"]
+    push += ["--annotation", f"{CREATED}={source.moment}", "--no-tty", f"{packed.name}:{CHART_TYPE}"]
     run(oras(), *push, cwd=packed.parent)
     name = f"{source.registry}/charts/streamjob:{source.version}"
     with (out / f"streamjob-chart-{source.version}.oci.tar").open("wb") as file:

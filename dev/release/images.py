@@ -15,8 +15,6 @@ from dev.release.source import Source
 IMAGES = ("controller", "driver")
 LOCK = Path("requirements") / "debian.lock"
 DPKG = ("dpkg-query", "--show", "--showformat", "${Package}=${Version}\\n")
-# The archive of Spark's classes is another one each time: it depends on the order in which threads load them.
-ARGUMENTS = ("--build-arg", "CLASS_ARCHIVE=false")
 
 
 def build(source: Source, out: Path, work: Path) -> list[str]:
@@ -40,23 +38,13 @@ def build(source: Source, out: Path, work: Path) -> list[str]:
 
 
 def _build(source: Source, name: str, work: Path) -> None:
+    # The archive of Spark's classes is another one each time: threads load classes in any order.
     command = [sys.executable, "-m", "dev.images", "build", "--target", name, "--tag", source.image(name)]
-    for key, value in labels(source, name).items():
-        command += ["--label", f"{key}={value}"]
+    about = (f"VERSION={source.version}", f"REVISION={source.revision}", f"SOURCE_URL={source.url}")
+    for argument in (*about, "CLASS_ARCHIVE=false"):
+        command += ["--build-arg", argument]
     with step(f"image {source.image(name)}"):
-        run(*command, "--timestamp", str(source.time), *ARGUMENTS, cwd=source.folder, timeout=3600)
-
-
-def labels(source: Source, name: str) -> dict[str, str]:
-    """Return the labels by which registries and scanners know an image."""
-    known = {
-        "title": f"streamjob/{name}",
-        "version": source.version,
-        "revision": source.revision,
-        "licenses": "Apache-2.0",
-        "source": source.url,
-    }
-    return {f"org.opencontainers.image.{key}": value for key, value in known.items() if value}
+        run(*command, cwd=source.folder, env=source.environment, timeout=3600)
 
 
 def _archive(source: Source, name: str, out: Path, work: Path) -> None:

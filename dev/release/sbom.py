@@ -28,17 +28,16 @@ def build(source: Source, out: Path) -> None:
             found = json.loads(
                 run(syft(), *scan, *named, timeout=900, env={"SYFT_CHECK_FOR_APP_UPDATE": "false"})
             )
-            fixed = settle(found, archives.manifest_digest(archive), source.time)
+            fixed = settle(found, archives.manifest_digest(archive), source.moment)
             text = json.dumps(fixed, indent=1, sort_keys=True) + "\n"
             (out / f"streamjob-{name}-{source.version}.cdx.json").write_text(text)
 
 
-def settle(sbom: dict[str, Any], digest: str, time: int) -> dict[str, Any]:
+def settle(sbom: dict[str, Any], digest: str, moment: str) -> dict[str, Any]:
     """Replace what is another in each run, the serial number and the time, by what follows from the image.
 
     :param digest: of the image.
-    :param time: in seconds since 1970.
+    :param moment: the time of the release.
     """
-    moment = run("date", "--utc", "--date", f"@{time}", "+%Y-%m-%dT%H:%M:%SZ").strip()
     metadata = sbom["metadata"] | {"timestamp": moment}
     return sbom | {"serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}", "metadata": metadata}

@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dev.cluster.commands import run
@@ -32,6 +33,11 @@ class Source:
     def environment(self) -> dict[str, str]:
         """For programs that understand SOURCE_DATE_EPOCH."""
         return {"SOURCE_DATE_EPOCH": str(self.time)}
+
+    @property
+    def moment(self) -> str:
+        """The time in the form of RFC 3339."""
+        return datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def image(self, name: str) -> str:
         return f"{self.registry}/{name}:{self.version}"
