@@ -167,7 +167,8 @@ def _ended(site: Site) -> bool:
 
 
 def manifests(site: Site, text: str) -> list[Object]:
-    """The objects of a manifest, with the image names of this site."""
+    """The objects of a manifest, with the images of this site."""
+    text = text.replace(f"image: {sites.PREFIX}/driver:dev", f"image: {site.settings.image('driver')}")
     if not site.local:
         text = text.replace(f"image: {sites.PREFIX}/", f"image: {site.settings.images}/")
         text = text.replace("imagePullPolicy: Never", "imagePullPolicy: IfNotPresent")

@@ -59,6 +59,21 @@ def layout_files(folder: Path, name: str) -> dict[str, bytes | Path]:
     }
 
 
+def revision(archive: Path) -> str:
+    """Return the commit of which the image in a tar archive of an OCI layout was built."""
+    with tarfile.open(archive) as opened:
+
+        def blob(descriptor: Any) -> Any:
+            stream = opened.extractfile(f"blobs/{descriptor['digest'].replace(':', '/')}")
+            assert stream is not None
+            return json.load(stream)
+
+        index = opened.extractfile("index.json")
+        assert index is not None
+        manifest = blob(json.load(index)["manifests"][0])
+        return str(blob(manifest["config"])["config"]["Labels"]["org.opencontainers.image.revision"])
+
+
 def manifest_digest(archive: Path) -> str:
     """Return the digest of the image or chart in a tar archive of an OCI layout: what a registry names it."""
     with tarfile.open(archive) as opened:

@@ -83,7 +83,7 @@ def test_an_image_is_known_by_its_name_and_digest(tmp_path: Path) -> None:
     files = archives.layout_files(tmp_path / "layout", "registry.example/driver:0.1.0")
     archive.write_bytes(tar(files))
     assert archives.manifest_digest(archive) == digest
-    (manifest,) = json.loads(bytes(files["index.json"]))["manifests"]  # type: ignore[arg-type]
+    (manifest,) = json.loads(bytes(files["index.json"]))["manifests"]
     assert manifest["annotations"] == {
         "io.containerd.image.name": "registry.example/driver:0.1.0",
         "org.opencontainers.image.ref.name": "0.1.0",
