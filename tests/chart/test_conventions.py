@@ -208,7 +208,12 @@ def test_the_test_pod_reaches_the_controller_although_others_may_not() -> None:
     allowed = [p["podSelector"]["matchLabels"] for rule in policy["spec"]["ingress"] for p in rule["from"]]
     assert any(labels.items() <= test["metadata"]["labels"].items() for labels in allowed)
     (service,) = [o for o in objects if o["kind"] == "Service"]
-    assert test["spec"]["containers"][0]["args"][1:] == [f"{service['metadata']['name']}.ops.svc", "2"]
+    assert test["spec"]["containers"][0]["args"][1:] == [
+        f"{service['metadata']['name']}.ops.svc",
+        str(service["spec"]["ports"][0]["port"]),
+        "2",
+        "120",
+    ]
 
 
 def test_unknown_values_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""`helm test`, with HOST REPLICAS: wait until each replica is healthy and exactly one of them leads."""
+"""`helm test`, with HOST PORT REPLICAS SECONDS: wait until each replica is healthy and one of them leads."""
 
 import json
 import socket
@@ -6,7 +6,7 @@ import sys
 import time
 import urllib.request
 
-HOST, REPLICAS, PORT, PATIENCE = sys.argv[1], int(sys.argv[2]), 8080, 120.0
+HOST, PORT, REPLICAS, PATIENCE = sys.argv[1], *map(int, sys.argv[2:])
 
 
 def look() -> list[dict[str, object]]:
@@ -30,6 +30,6 @@ while True:
     except OSError as error:
         seen = error
     if time.monotonic() > deadline:
-        sys.exit(f"{HOST}: not {REPLICAS} healthy replicas with one leader within {PATIENCE:.0f} s: {seen}")
+        sys.exit(f"{HOST}: not {REPLICAS} healthy replicas with one leader within {PATIENCE} s: {seen}")
     time.sleep(1)
 print(f"{REPLICAS} replicas are healthy, one of them leads: {seen}")
