@@ -58,9 +58,11 @@ ENTRYPOINT ["/usr/bin/tini", "--", "/opt/venv/bin/python", "-m", "streamjob.cont
 # Java's package fails without the folder for its manual pages.
 FROM base AS java
 ARG SOURCE_DATE_EPOCH
+COPY docker/keystore.py /opt/
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && python3 /opt/keystore.py /etc/ssl/certs/java/cacerts \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/* /var/cache/ldconfig
 
 FROM java AS maven
