@@ -36,7 +36,7 @@ def settled(store: bytes) -> bytes:
         entries.append(store[at:after_name] + bytes(8) + store[after_name + 8 : end])
         at = end
     body = store[:12] + b"".join(sorted(entries, key=lambda entry: entry[6:]))
-    return body + hashlib.sha1(SEAL + body).digest()
+    return body + hashlib.sha1(SEAL + body, usedforsecurity=False).digest()
 
 
 def _sized(store: bytes, at: int, form: str) -> int:

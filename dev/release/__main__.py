@@ -67,11 +67,12 @@ def check() -> None:
 
     :raises ClusterError: a file differs. Both results stay, to look at.
     """
-    results = []
+    results, commit = [], "HEAD"
     for number in ("first", "second"):
         say(f"The {number} build")
         work = WORK / number
-        made = _export(work)
+        made = _export(work, commit)
+        commit = made.revision  # there may be a newer one when the second build begins
         results.append(build(made, work / "result", work))
     differing = [name for name, value in results[0].items() if results[1].get(name) != value]
     if differing or results[0].keys() != results[1].keys():
@@ -90,9 +91,9 @@ def lock() -> None:
     shutil.rmtree(WORK)
 
 
-def _export(work: Path) -> source.Source:
+def _export(work: Path, commit: str = "HEAD") -> source.Source:
     shutil.rmtree(work, ignore_errors=True)
-    return source.export(work / "source")
+    return source.export(work / "source", commit)
 
 
 def table(folder: Path, sums: dict[str, str]) -> str:

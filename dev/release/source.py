@@ -43,9 +43,9 @@ class Source:
         return f"{self.registry}/{name}:{self.version}"
 
 
-def export(folder: Path) -> Source:
-    """Export the last commit into an empty folder."""
-    revision, time = run("git", "log", "-1", "--format=%H %ct", cwd=REPOSITORY).split()
+def export(folder: Path, commit: str = "HEAD") -> Source:
+    """Export a commit, by default the last one, into an empty folder."""
+    revision, time = run("git", "log", "-1", "--format=%H %ct", commit, cwd=REPOSITORY).split()
     changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=REPOSITORY)
     if changed.strip():
         say("  the release is made of the last commit: what is not committed is not in it")

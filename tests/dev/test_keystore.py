@@ -34,7 +34,7 @@ def test_times_and_order_do_not_matter() -> None:
 
 @pytest.mark.parametrize("other", [b"PKCS" * 8, store((b"key", 1), tag=1)])
 def test_what_it_does_not_understand_is_refused(other: bytes) -> None:
-    with pytest.raises(ValueError, match="keystore|certificate"):
+    with pytest.raises(ValueError, match=r"keystore|certificate"):
         SETTLED(other)
 
 
