@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.cluster import build as programs
 from dev.cluster.layout import REPOSITORY, ClusterError
 from dev.docs.chart import PROJECT
 from dev.images import store
@@ -187,6 +188,12 @@ def test_actions_are_pinned_by_a_full_version(workflow: Path) -> None:
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert used
     assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name)] == []
+
+
+def test_actionlint_accepts_the_workflows() -> None:
+    program = programs.go_program("actionlint", "1.7.12", "github.com/rhysd/actionlint/cmd/actionlint")
+    done = subprocess.run([program, *WORKFLOWS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_forge_uses_the_tools_of_a_release_on_this_machine() -> None:
