@@ -9,7 +9,7 @@ from dev.cluster.console import elapsed, say
 from dev.cluster.layout import REPOSITORY, ClusterError
 from dev.release import archives, chart, images, python_packages, sbom, sign, source
 
-WORK = REPOSITORY / ".build" / "release"
+WORK, COMPARED = REPOSITORY / ".build" / "release", REPOSITORY / ".build" / "release-check"
 DIST = REPOSITORY / "dist" / "release"
 
 
@@ -70,16 +70,16 @@ def check() -> None:
     results, commit = [], "HEAD"
     for number in ("first", "second"):
         say(f"The {number} build")
-        work = WORK / number
+        work = COMPARED / number
         made = _export(work, commit)
         commit = made.revision  # there may be a newer one when the second build begins
         results.append(build(made, work / "result", work))
     differing = [name for name, value in results[0].items() if results[1].get(name) != value]
     if differing or results[0].keys() != results[1].keys():
-        raise ClusterError(f"the two builds differ: {' '.join(differing)} (in {WORK}/*/result)")
+        raise ClusterError(f"the two builds differ: {' '.join(differing)} (in {COMPARED}/*/result)")
     say(f"\nTwo builds of {made.revision[:12]} are equal in all {len(results[0])} files, {elapsed()}:\n")
-    say(table(WORK / "first" / "result", results[0]))
-    shutil.rmtree(WORK)
+    say(table(COMPARED / "first" / "result", results[0]))
+    shutil.rmtree(COMPARED)
 
 
 def lock() -> None:
