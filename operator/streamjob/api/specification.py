@@ -9,7 +9,7 @@ from functools import lru_cache
 from pydantic import Field, ValidationError
 
 from .program import Application, Driver, Executor, ImagePullPolicy
-from .spec import Spec
+from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
 from .types import Model
 
@@ -25,6 +25,7 @@ class Specification(Model):
 
     image: str
     image_pull_policy: ImagePullPolicy | None = None
+    runtime: Runtime = Runtime.INJECTED
     application: Application
     spark_conf: dict[str, str] = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
