@@ -20,6 +20,7 @@ import pytest
 from dev.cluster import build, cgroups, lifecycle, load, network, node, pause, processes
 from dev.cluster.layout import ClusterError, Layout
 from dev.cluster.preconditions import Machine, missing_packages, objection, objection_to_folders
+from dev.images import build as images
 from dev.images import store
 from dev.images.dockerfile import base_images, debian_suite
 
@@ -195,9 +196,9 @@ def test_from_lines() -> None:
     assert base_images(text) == ["docker.io/library/debian:bookworm-slim", "debian:trixie"]
 
 
-@pytest.mark.parametrize("path", ["Dockerfile", "dev/kafka/Dockerfile", "dev/stock/Dockerfile"])
-def test_our_dockerfiles_start_from_an_image_that_can_be_made(path: str) -> None:
-    text = (Path(__file__).parents[2] / path).read_text()
+@pytest.mark.parametrize("target", images.TARGETS)
+def test_our_dockerfiles_start_from_an_image_that_can_be_made(target: str) -> None:
+    text = "".join(file.read_text() for file in images.TARGETS[target].dockerfiles)
     assert [debian_suite(image) for image in base_images(text)] == ["bookworm"]
 
 
@@ -212,21 +213,13 @@ def test_short_image_names() -> None:
     assert store.full_name("localhost:5000/x") == "localhost:5000/x:dev"
 
 
-@pytest.mark.parametrize("path", ["dev/kafka/Dockerfile", "dev/stock/Dockerfile"])
-def test_what_images_share_is_the_same_in_each_dockerfile(path: str) -> None:
-    """Only then is a layer built and loaded once."""
-    root = Path(__file__).parents[2]
-    ours, theirs = (stages((root / file).read_text()) for file in ("Dockerfile", path))
-    shared = (ours.keys() & theirs.keys()) - ({"jars"} if "kafka" in theirs else set())
-    assert {"base", "java", "maven"} <= shared
-    assert {name: theirs[name] for name in shared} == {name: ours[name] for name in shared}
-
-
-def stages(text: str) -> dict[str, str]:
-    """The stages of a Dockerfile, without comments."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    parts = re.split(r"^FROM ", "\n".join(lines), flags=re.MULTILINE)[1:]
-    return {part.splitlines()[0].split()[-1]: part.strip() for part in parts}
+def test_each_stage_has_a_name_of_its_own() -> None:
+    """buildah reads the product's Dockerfile and another one as one."""
+    for target, source in images.TARGETS.items():
+        text = "".join(file.read_text() for file in source.dockerfiles)
+        names = re.findall(r"^FROM .* AS (\S+)$", text, re.MULTILINE)
+        assert len(names) == len(set(names)), target
+        assert source.stage in names, target
 
 
 def _blob(folder: Path, content: bytes) -> dict[str, object]:
