@@ -55,6 +55,7 @@ class Shape:
     :param schedule: of savepoints, None for none; so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
     :param sidecar: a container beside the driver's that ends only when it is killed.
+    :param runtime: as `spec.runtime`.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -71,6 +72,7 @@ class Shape:
     sidecar: bool = False
     script: Scripted = Scripted.TOGETHER
     chained: bool = True
+    runtime: str = "Image"
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def random_plan(seed: int) -> Plan:
         escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
         upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
         sidecar=Random(f"sidecar {seed}").random() < 0.2,
+        runtime=Random(f"runtime {seed}").choice(("Image", "Image", "Injected")),
     )
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))

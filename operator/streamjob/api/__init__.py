@@ -8,7 +8,7 @@ the rest becomes a condition in the status.
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver, Executor
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
-from .spec import Spec, State
+from .spec import Runtime, Spec, State
 from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
@@ -60,6 +60,7 @@ __all__ = [
     "PodPhase",
     "RestartPolicy",
     "RestartStatus",
+    "Runtime",
     "SavepointCause",
     "SavepointRequestStatus",
     "SavepointStatus",

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from .deps import Deps
 from .program import Application, Driver, Executor, ImagePullPolicy
-from .spec import Spec
+from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
 from .types import Model
 
@@ -26,6 +26,7 @@ class Specification(Model):
 
     image: str
     image_pull_policy: ImagePullPolicy | None = None
+    runtime: Runtime = Runtime.INJECTED
     application: Application
     deps: Deps = Field(default_factory=Deps)
     spark_conf: dict[str, str] = Field(default_factory=dict)

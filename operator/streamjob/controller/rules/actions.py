@@ -31,6 +31,11 @@ class EnsureSecret:
 
 
 @dataclass(frozen=True)
+class EnsureRuntime:
+    """Create the ConfigMap with the runtime in the job's namespace, unless it exists."""
+
+
+@dataclass(frozen=True)
 class WriteIndex:
     """Create the index (`version` None), or replace exactly that version of it."""
 
@@ -99,6 +104,7 @@ class ConfirmCheckpoint:
 Action = (
     SetFinalizer
     | EnsureSecret
+    | EnsureRuntime
     | WriteIndex
     | CreateDriver
     | DeletePod
