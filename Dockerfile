@@ -53,10 +53,11 @@ RUN apt-get update && apt-get install -y --no-install-recommends maven && rm -rf
 FROM maven AS jars
 ARG MAVEN_OPTS
 ARG MAVEN_SETTINGS
+ARG PYSPARK_VERSION=4.1.4
 WORKDIR /source
 COPY dev/images/jars/pom.xml ./
 RUN mvn --batch-mode --quiet ${MAVEN_SETTINGS:+--settings "$MAVEN_SETTINGS"} -Duser.home=/root \
-    dependency:copy-dependencies -DoutputDirectory=/jars
+    -Dspark="${PYSPARK_VERSION%.*}" dependency:copy-dependencies -DoutputDirectory=/jars
 
 FROM build AS driver-packages
 ARG PIP_CONFIG_FILE

@@ -1,11 +1,13 @@
 # `make` lists the targets. Everything runs from a fresh checkout: missing tools and packages are installed first.
 # Variables: CLUSTER=context  use the cluster of this kubeconfig context instead of booting a local one
 #            KEEP=1           keep the cluster and the demo's namespace at the end
+#            SPARK=3.5        the Spark of the demo's job (default 4.1): 3.5, 4.0, 4.1, 4.2, 4.3
+#            IMAGE=stock      run the demo's job in an image as Spark's own Dockerfiles make it, without StreamJob in it
 #            SECONDS=3600     how long `make soak` runs
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 export PYTHONPATH := $(CURDIR)/operator
-export CLUSTER KEEP
+export CLUSTER KEEP SPARK IMAGE
 
 PYTHON := .venv/bin/python
 LOCK := --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q

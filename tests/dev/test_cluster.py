@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -194,7 +195,7 @@ def test_from_lines() -> None:
     assert base_images(text) == ["docker.io/library/debian:bookworm-slim", "debian:trixie"]
 
 
-@pytest.mark.parametrize("path", ["Dockerfile", "dev/kafka/Dockerfile"])
+@pytest.mark.parametrize("path", ["Dockerfile", "dev/kafka/Dockerfile", "dev/stock/Dockerfile"])
 def test_our_dockerfiles_start_from_an_image_that_can_be_made(path: str) -> None:
     text = (Path(__file__).parents[2] / path).read_text()
     assert [debian_suite(image) for image in base_images(text)] == ["bookworm"]
@@ -209,6 +210,23 @@ def test_short_image_names() -> None:
     assert store.full_name("driver") == "streamjob.dev/driver:dev"
     assert store.full_name("driver:2") == "streamjob.dev/driver:2"
     assert store.full_name("localhost:5000/x") == "localhost:5000/x:dev"
+
+
+@pytest.mark.parametrize("path", ["dev/kafka/Dockerfile", "dev/stock/Dockerfile"])
+def test_what_images_share_is_the_same_in_each_dockerfile(path: str) -> None:
+    """Only then is a layer built and loaded once."""
+    root = Path(__file__).parents[2]
+    ours, theirs = (stages((root / file).read_text()) for file in ("Dockerfile", path))
+    shared = (ours.keys() & theirs.keys()) - ({"jars"} if "kafka" in theirs else set())
+    assert {"base", "java", "maven"} <= shared
+    assert {name: theirs[name] for name in shared} == {name: ours[name] for name in shared}
+
+
+def stages(text: str) -> dict[str, str]:
+    """The stages of a Dockerfile, without comments."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    parts = re.split(r"^FROM ", "\n".join(lines), flags=re.MULTILINE)[1:]
+    return {part.splitlines()[0].split()[-1]: part.strip() for part in parts}
 
 
 def _blob(folder: Path, content: bytes) -> dict[str, object]:
