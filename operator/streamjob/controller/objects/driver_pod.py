@@ -43,6 +43,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                 **names.common_labels(job, names.DRIVER),
                 names.SPARK_ROLE: names.DRIVER,
                 names.SPARK_APPLICATION: config.spark_conf.get("spark.app.id", application),
+                names.SPARK_NAME: names.spark_name(config.spark_conf["spark.app.name"]),
             }
         },
         "spec": {
@@ -81,6 +82,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             *mounts,
         ],
     }
+    pull_secrets = [s.plain() for s in spec.image_pull_secrets]
     if spec.application.env_from:
         container["envFrom"] = [*_env_from(template), *(e.plain() for e in spec.application.env_from)]
     if spec.image_pull_policy is not None:
@@ -103,8 +105,9 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             # A restart is a new epoch: the kubelet must not restart this one on its own.
             "restartPolicy": "Never",
             "serviceAccountName": spec.driver.service_account_name,
-            "automountServiceAccountToken": spec.executor.instances > 0,
+            "automountServiceAccountToken": spec.executor.numbers is not None,
             "terminationGracePeriodSeconds": seconds(spec.termination.grace_period),
+            **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
             "containers": [container],
             "volumes": [
                 {

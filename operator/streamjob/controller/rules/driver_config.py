@@ -44,7 +44,7 @@ def driver_config(
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
-        executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.instances else None,
+        executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.numbers else None,
         allow_unknown_spark=job.spec.allow_unknown_spark,
     )
 
