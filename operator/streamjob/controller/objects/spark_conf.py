@@ -33,6 +33,8 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        # It looks at what is left to move this often, at least twice, and Spark's 30 s are for cached data.
+        "spark.storage.decommission.replicationReattemptInterval": "5s",
         "spark.kubernetes.executor.request.cores": spec.executor.cores,
         "spark.app.id": names.spark_application(job, epoch),
         "spark.driver.port": str(DRIVER_PORT),

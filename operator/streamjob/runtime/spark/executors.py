@@ -24,8 +24,9 @@ class ExecutorPool:
         self.context: Any = context
         self._scala = self.context._jsc.sc()
         self._backend = self._scala.schedulerBackend()
-        self._jvm: Any = context._jvm
-        self._python: Any = self._jvm.org.apache.spark.api.python.PythonUtils
+        jvm: Any = context._jvm
+        self._jvm = jvm
+        self._python = jvm.org.apache.spark.api.python.PythonUtils
         manager = self._scala.executorAllocationManager()
         self._manager = manager.get() if manager.isDefined() else None
         self._decommissions = self.context.getConf().get("spark.decommission.enabled", "false") == "true"
