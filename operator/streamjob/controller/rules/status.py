@@ -14,7 +14,6 @@ from ...api import (
     ConditionType,
     DriverInfo,
     ErrorStatus,
-    ExecutorsStatus,
     ExitStatus,
     OperatorInfo,
     Phase,
@@ -79,7 +78,7 @@ def seen(observed: Observed) -> Status:
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
             "last_exit": (_exit(pod) if pod else None) or old.last_exit,
-            "executors": _executors(observed.driver) if pod and not pod.terminated else None,
+            "executors": observed.executors,
             "stages": _stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
             "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,
@@ -147,11 +146,6 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     if started is None and old is not None and old.uid == pod.uid:
         started = old.started_at
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
-
-
-def _executors(driver: DriverStatus | None) -> ExecutorsStatus | None:
-    e = driver.executors if driver is not None else None
-    return None if e is None else ExecutorsStatus(wanted=e.wanted, running=e.running, min=e.least, max=e.most)
 
 
 def _exit(pod: Pod) -> ExitStatus | None:

@@ -26,8 +26,9 @@ class Pool(Protocol):
 
 def at_start(spark_conf: Mapping[str, str]) -> ExecutorsStatus | None:
     """What the configuration of a driver asks for; None if everything runs in the driver."""
-    if spark_conf.get("spark.dynamicAllocation.enabled") == "true":
-        least, most = (int(spark_conf[f"spark.dynamicAllocation.{end}Executors"]) for end in ("min", "max"))
+    bounds = [spark_conf.get(f"spark.dynamicAllocation.{end}Executors") for end in ("min", "max")]
+    if spark_conf.get("spark.dynamicAllocation.enabled") == "true" and None not in bounds:
+        least, most = (int(number or 0) for number in bounds)
         return ExecutorsStatus(least, most, wanted=least)
     instances = int(spark_conf.get("spark.executor.instances", "0"))
     return ExecutorsStatus(instances, instances, wanted=instances) if instances else None

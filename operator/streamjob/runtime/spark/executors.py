@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 
 DEFAULT_PROFILE = 0  # the resource profile of all executors that no script describes by itself
-BOUNDS = ("minNumExecutors", "maxNumExecutors")
+FIELDS = ("minNumExecutors", "maxNumExecutors")
 
 
 class ExecutorPool:
@@ -31,6 +31,7 @@ class ExecutorPool:
         self._manager = manager.get() if manager.isDefined() else None
         self._decommissions = self.context.getConf().get("spark.decommission.enabled", "false") == "true"
         self._requested: int | None = None
+        self._bounds: tuple[int, int] | None = None
 
     def count(self) -> int:
         """How many executors are connected, those included that are about to leave."""
@@ -44,23 +45,27 @@ class ExecutorPool:
         """Keep the number within these bounds from now on. May be repeated, and must be: executors that have
         been requested before may come later.
         """
-        if self._manager is None:
-            wanted = least
-            changed = wanted != self._requested
-        else:
-            for name, value in zip(BOUNDS, (least, most), strict=True):
-                field = self._manager.getClass().getDeclaredField(name)
-                field.setAccessible(True)
-                field.setInt(self._manager, value)
-            target = int(self._targets().apply(DEFAULT_PROFILE))
-            wanted = min(max(target, least), most)
-            changed = wanted != target
-            if changed:
+        if self._manager is not None:
+            self._bound_manager((least, most))
+        now = self.wanted()
+        wanted = least if now is None else min(max(now, least), most)
+        if wanted != now:
+            if self._manager is not None:
                 self._targets().update(DEFAULT_PROFILE, wanted)
-        if changed:
             self._scala.requestTotalExecutors(wanted, 0, self._python.toScalaMap({}))
             self._requested = wanted
         self._release(most)
+
+    def _bound_manager(self, bounds: tuple[int, int]) -> None:
+        """Set the two fields that Spark reads its configuration into."""
+        assert self._manager is not None
+        if bounds == self._bounds:
+            return
+        for name, value in zip(FIELDS, bounds, strict=True):
+            field = self._manager.getClass().getDeclaredField(name)
+            field.setAccessible(True)
+            field.setInt(self._manager, value)
+        self._bounds = bounds
 
     def _release(self, most: int) -> None:
         """Let the newest executors go if there are more than `most`."""

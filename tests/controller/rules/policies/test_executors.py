@@ -90,5 +90,7 @@ def test_the_status_has_the_executors_of_the_running_driver() -> None:
     d = seen(dynamic(0, 4), dynamic(0, 4), (0, 4))[3]
     assert d.status.executors is not None
     assert d.status.executors.plain() == {"wanted": 0, "running": 0, "min": 0, "max": 4}
+    silent = observed(job(executor=dynamic(0, 4), status=d.status.plain()), pods=[running()], index=index())
+    assert look(silent)[3].status.executors == d.status.executors, "another controller has not heard it yet"
     gone = look(observed(job(state="Stopped", status=d.status.plain()), index=index()))[3]
     assert gone.status.executors is None
