@@ -104,7 +104,7 @@ def test_more_fewer_and_a_lost_one_without_another_driver(cluster: Site, storage
         "another executor in its place",
         PATIENCE,
     )
-    assert len(claims(job)) == 2
+    until(lambda: len(claims(job)) == 2, "the claim of the lost one gone", PATIENCE)
     read_on(job, storage)
 
     scale(job, instances=1)

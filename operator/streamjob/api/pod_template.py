@@ -25,6 +25,7 @@ SPARK_LABELS = (
     "spark-exec-resourceprofile-id",
 )
 OURS = "streamjob.dev/"
+WHOLE = "As in a pod, with all its fields. Only those that a rule is about are listed here."
 MOST = 32  # containers, and volumes, of a template
 
 
@@ -72,7 +73,7 @@ def pod_template(
         },
         *_unset(not_in_spec),
     )
-    return _object({"metadata": metadata, "spec": spec})
+    return {k: v for k, v in _object({"metadata": metadata, "spec": spec}).items() if k != "description"}
 
 
 def _container(name: str, unset: dict[str, str], more: tuple[Rule, ...]) -> Schema:
@@ -128,7 +129,7 @@ def _unset(fields: dict[str, str]) -> list[Rule]:
 
 
 def _object(properties: Schema, *rules: Rule, required: str = "") -> Schema:
-    schema: Schema = {"type": "object", "properties": properties, **ANYTHING}
+    schema: Schema = {"type": "object", "description": WHOLE, "properties": properties, **ANYTHING}
     return schema | (cel(*rules) if rules else {}) | ({"required": [required]} if required else {})
 
 
