@@ -13,6 +13,8 @@ from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
 
+TRIES = 5  # a second between two; a session that is about to end fails, too
+
 
 class Pool(Protocol):
     """The executors of a SparkContext. `spark.executors.ExecutorPool` implements it."""
@@ -55,7 +57,7 @@ class Executors:
         self._pool: Pool | None = None
         self._started_with = at_start(spark_conf)
         self._changed = False
-        self._given_up: tuple[int, int] | None = None
+        self._failures = 0
         self._board.update(executors=self._started_with)
 
     def change(self, least: int, most: int) -> None:
@@ -66,7 +68,7 @@ class Executors:
             return {"executors": now and replace(now, least=least, most=most)}
 
         self._board.change(asked)
-        self._changed = True
+        self._changed, self._failures = True, 0
         log.info("asked for %s executors", least if least == most else f"{least} to {most}")
 
     def look(self) -> None:
@@ -77,13 +79,12 @@ class Executors:
         asked = self._board.status.executors
         if asked is None or self._started_with is None:
             return
-        bounds = (asked.least, asked.most)
         try:
             pool = self._pool = self._find_pool(self._pool)
             if pool is None:
                 return
-            if self._changed and bounds != self._given_up:
-                self._bound(pool, bounds)
+            if self._changed and self._failures < TRIES:
+                self._bound(pool, asked)
             wanted, running = pool.wanted(), pool.count()
         except Exception as e:  # the session ends, or is local[*] by the script's own choice
             log.debug("the executors cannot be looked at: %r", e)
@@ -95,11 +96,14 @@ class Executors:
             }
         )
 
-    def _bound(self, pool: Pool, bounds: tuple[int, int]) -> None:
+    def _bound(self, pool: Pool, asked: ExecutorsStatus) -> None:
         try:
-            pool.bound(*bounds)
+            pool.bound(asked.least, asked.most)
+            self._failures = 0
         except Exception as e:
-            self._given_up = bounds
+            self._failures += 1
+            if self._failures < TRIES:
+                return
             self._warn(
                 Problem(
                     "ExecutorsNotChanged",
