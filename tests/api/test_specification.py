@@ -38,7 +38,10 @@ def test_everything_else_does(other: dict[str, Any]) -> None:
 
 def test_an_annotation_of_an_earlier_operator_is_what_it_was() -> None:
     """An upgrade of the operator restarts nothing."""
-    text = '{"application": {"file": "/app/orders.py"}, "executor": {"instances": 2}, "image": "orders:1"}'
+    text = (
+        '{"application": {"file": "/app/orders.py"}, "executor": {"instances": 2}, "image": "orders:1", '
+        '"runtime": "Image"}'
+    )
     assert Specification.parse(text) == of(instances=3)
     assert of(instances=2).text == text
 

@@ -66,6 +66,7 @@ def job(
             "spec": {
                 "state": state,
                 "image": "orders:1",
+                "runtime": "Image",
                 "application": {"file": "/app/orders.py"},
                 "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
                 **spec,

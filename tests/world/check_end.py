@@ -23,6 +23,8 @@ class End(Ledger):
         )
         if job is None:
             left = [k for k in self.world.server.objects if k[2].startswith(f"{name}-")]
+            if not self.world.server.of_kind("streamjobs"):
+                left += [k for k in self.world.server.objects if k[2].startswith("streamjob-runtime-")]
             return f"left behind: {left}" if left else None
         if "deletionTimestamp" in job["metadata"]:
             return "it is still being deleted"

@@ -20,11 +20,11 @@ from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
 from streamjob.protocol.messages.final_report import report
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
-from streamjob.runtime.driver.executors import Executors
 from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
+from streamjob.runtime.spark.executors.numbers import Executors
 
 from .plan import Mishap, Scripted
 from .query import BATCH, Query

@@ -104,6 +104,13 @@ class Kubelet:
             self._say(key, "Pending", {"waiting": {"reason": reason, "message": "it is not there"}})
             self._later(RETRY, RETRY, lambda: self._start(key, uid))
             return
+        maps = [v["configMap"] for v in pod["spec"]["volumes"] if "configMap" in v]
+        there = {
+            name for kind, where, name in self.world.server.objects if (kind, where) == ("configmaps", key[1])
+        }
+        if any(m["name"] not in there for m in maps if not m.get("optional")):
+            self._later(RETRY, RETRY, lambda: self._start(key, uid))
+            return
         started_at = timestamp(self.world.now())
         try:
             config = self._configuration(key, pod, container)
@@ -128,7 +135,7 @@ class Kubelet:
         :raises CheckpointNotMounted: the index that is mounted does not have it yet.
         """
         env = {e["name"]: e.get("value") for e in container["env"]}
-        mounted = [v["configMap"] for v in pod["spec"]["volumes"] if "configMap" in v]
+        mounted = [v["configMap"] for v in pod["spec"]["volumes"] if v["name"] == "streamjob-index"]
         found = self.world.server.objects.get(("configmaps", key[1], mounted[0]["name"])) if mounted else None
         index = (found or {}).get("data", {}).get(indices.KEY, "")
         return with_stages(codec.loads(DriverConfig, env["STREAMJOB_CONFIG"]), index)

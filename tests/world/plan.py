@@ -56,6 +56,7 @@ class Shape:
     :param on_delete: as `spec.termination.onDelete`.
     :param executors: so many at the start; 0: none, and no step changes that.
     :param sidecar: a container beside the driver's that ends only when it is killed.
+    :param runtime: as `spec.runtime`.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -73,6 +74,7 @@ class Shape:
     executors: int = 0
     script: Scripted = Scripted.TOGETHER
     chained: bool = True
+    runtime: str = "Image"
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ def random_plan(seed: int) -> Plan:
         escalation=rng.choice(((), (), ("Stop",), ("Cancel",), ("Stop", "Cancel"))),
         upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
         sidecar=Random(f"sidecar {seed}").random() < 0.2,
+        runtime=Random(f"runtime {seed}").choice(("Image", "Image", "Injected")),
     )
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))

@@ -17,7 +17,11 @@ PLANS: dict[str, Plan] = {
     "stop": Plan(1, steps=(APPLY, Step("Stopped", 3.0, "Running"))),
     "drain": Plan(2, Shape(transactional=True), (APPLY, Step("Drained", 3.0, "Running"))),
     "cancel": Plan(3, steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Cancelled", 0.1, "Stopping"))),
-    "resume": Plan(4, steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped"))),
+    "resume": Plan(
+        4,
+        Shape(runtime="Injected"),
+        steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped")),
+    ),
     "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
     "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),

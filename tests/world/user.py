@@ -34,6 +34,7 @@ class User:
         spec: Obj = {
             "state": "Running",
             "image": shape.image,
+            "runtime": shape.runtime,
             "application": {"file": "/app.py"},
             "storage": {"checkpoints": "file:///data/cp", "savepoints": "file:///data/sp"},
             "checkpoint": {"interval": shape.interval},

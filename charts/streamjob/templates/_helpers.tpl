@@ -38,10 +38,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
-# the index: kube.get_config_map, create_config_map, put_config_map
+# the index: kube.get_config_map, create_config_map, put_config_map; the runtime: has_config_map, create_config_map,
+# list_config_maps, delete_config_map
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update]
+  verbs: [get, list, create, update, delete]
 # the token and certificate of each job: kube.get_secret, create_secret
 - apiGroups: [""]
   resources: [secrets]

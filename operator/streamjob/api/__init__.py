@@ -5,11 +5,11 @@ CustomResourceDefinition from them. Whatever a schema or a CEL rule can refuse i
 the rest becomes a condition in the status.
 """
 
-from .executor import Executor, Numbers
+from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
-from .spec import Spec, State
+from .spec import Runtime, Spec, State
 from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
@@ -64,6 +64,7 @@ __all__ = [
     "PodPhase",
     "RestartPolicy",
     "RestartStatus",
+    "Runtime",
     "SavepointCause",
     "SavepointRequestStatus",
     "SavepointStatus",

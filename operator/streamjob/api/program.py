@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from . import pod_template
+from .pods import template as pod_template
 from .types import Cores, Memory, Model, Named, Quantity, cel, merged_by
 
 # Settings of the controller. A user's value would cut the driver off from it, or contradict the spec.

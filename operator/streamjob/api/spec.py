@@ -6,7 +6,7 @@ from enum import Enum
 
 from pydantic import ConfigDict, Field
 
-from .executor import Executor
+from .pods.executor import Executor
 from .policies import Restart, Termination, Upgrade
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
@@ -24,6 +24,16 @@ class State(str, Enum):
     CANCELLED = "Cancelled"
 
 
+class Runtime(str, Enum):
+    """Where the driver and the executors have the StreamJob runtime from. Injected: the operator mounts its
+    own into the pods, so any image with Spark and Python works. Image: the image has the package, of the
+    operator's version.
+    """
+
+    INJECTED = "Injected"
+    IMAGE = "Image"
+
+
 _NONE = "''"  # the empty string in CEL
 
 
@@ -37,21 +47,21 @@ class Spec(Model):
     """The requested state of the job and how to run it.
 
     Changes of `state`, `savepoint` and the number of executors take effect at once. Changes of image,
-    application, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as `upgrade` says.
-    Other changes restart nothing.
+    runtime, application, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as `upgrade`
+    says. Other changes restart nothing.
     """
 
     state: State = State.RUNNING
     image: str = Field(
         min_length=1,
         max_length=1024,
-        description="Image of the driver and the executors, with the program, Spark and the "
-        "StreamJob runtime.",
+        description="Image of the driver and the executors, with Spark, Python and the program.",
     )
     image_pull_policy: ImagePullPolicy | None = Field(
         default=None,
         description="When the kubelet pulls the image. Kubernetes' own default applies if unset.",
     )
+    runtime: Runtime = Runtime.INJECTED
     image_pull_secrets: tuple[ImagePullSecret, ...] = Field(
         default=(),
         max_length=32,

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from pydantic import Field, ValidationError
 
-from .executor import Executor
+from .pods.executor import Executor
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret
-from .spec import Spec
+from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
 from .types import Model
 
@@ -29,6 +29,7 @@ class Specification(Model):
 
     image: str
     image_pull_policy: ImagePullPolicy | None = None
+    runtime: Runtime = Runtime.INJECTED
     image_pull_secrets: tuple[ImagePullSecret, ...] = ()
     application: Application
     spark_conf: dict[str, str] = Field(default_factory=dict)

@@ -158,8 +158,9 @@ class VolumeMount(Model):
         json_schema_extra=cel(
             (
                 "self.mountPath.startsWith('/') && "
-                "!(self.mountPath in ['/', '/tmp', '/var/run/streamjob', '/var/run/streamjob-index'])",
-                "mountPath must be absolute, and none of /, /tmp, /var/run/streamjob and "
+                "!(self.mountPath in ['/', '/tmp', '/opt/streamjob', '/var/run/streamjob', "
+                "'/var/run/streamjob-index'])",
+                "mountPath must be absolute, and none of /, /tmp, /opt/streamjob, /var/run/streamjob and "
                 "/var/run/streamjob-index",
             ),
             ("!(has(self.subPath) && has(self.subPathExpr))", "subPath and subPathExpr exclude each other"),

@@ -15,6 +15,7 @@ import kopf
 from .api_server.finalizers import remove_last_finalizers
 from .api_server.kube import Kube
 from .api_server.leader import Leader
+from .objects.pod_parts import Platform
 from .process import logs
 from .process.memory import spare_memory
 from .reconciler.reconciler import Reconciler
@@ -64,6 +65,11 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         default="text",
         help="json: one object a line (default: %(default)s)",
     )
+    parser.add_argument(
+        "--platform-assigns-users",
+        action="store_true",
+        help="ask for no user or group in pods: the cluster chooses them and refuses others (OpenShift)",
+    )
     parser.add_argument("--verbose", action="store_true", help="log each step")
     return parser.parse_args(argv)
 
@@ -80,22 +86,25 @@ def main(argv: list[str]) -> int:
     spare_memory()
     own = own_namespace()
     namespaces = [] if given.all_namespaces else given.namespace or [own or "default"]
-    asyncio.run(serve(namespaces, own or (namespaces or ["default"])[0], given.lease, given.listen))
+    home = own or (namespaces or ["default"])[0]
+    platform = Platform(assigns_users=given.platform_assigns_users)
+    asyncio.run(serve(namespaces, home, given.lease, given.listen, platform))
     return 0
 
 
-async def serve(namespaces: list[str], own: str, lease: str, address: str) -> None:
+async def serve(namespaces: list[str], own: str, lease: str, address: str, platform: Platform) -> None:
     """Run the controller until a signal ends it.
 
     :param namespaces: the namespaces to serve; empty: all.
     :param own: the namespace of the Lease.
     :param lease: the name of the Lease.
     :param address: `HOST:PORT` of /healthz and /metrics.
+    :param platform: what the cluster does to pods by itself.
     """
     kube = Kube(namespaces)
     # A process that restarts in the same pod is a new candidate.
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-    reconciler = Reconciler(kube, Leader(kube, own, lease, identity))
+    reconciler = Reconciler(kube, Leader(kube, own, lease, identity), platform=platform)
     async with served(reconciler, address):
         await kopf.operator(
             registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True

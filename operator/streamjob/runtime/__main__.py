@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
     logs.begin()
     try:
-        floor.refuse_old_spark(in_pod=not options.local)
+        floor.refuse_image(in_pod=not options.local)
         from .process import config, local, pod  # noqa: PLC0415  older pysparks lack what they import
 
         if not options.local:

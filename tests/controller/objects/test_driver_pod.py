@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from streamjob.controller.objects import names, owned
+from streamjob.controller.objects import names, owned, runtime_files
 from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.objects.executor_template import executor_template
+from streamjob.controller.objects.pod_parts import Platform
 from streamjob.protocol.formats import codec
 from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.runtime.process.config import load
@@ -275,7 +277,8 @@ def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
         "volumeMounts": MOUNTS,
     }
     spec: dict[str, Any] = {"storage": storage, "executor": {"instances": 2}}
-    template = json.loads(config(**spec).executor_template or "{}")
+    loaded = codec.loads(DriverConfig, env(pod(**spec))["STREAMJOB_CONFIG"]["value"])
+    template = json.loads(loaded.executor_template or "{}")
     for made in (pod(**spec), template):
         (first,) = [c for c in made["spec"]["containers"] if c["name"] in ("driver", "executor")]
         assert [m for m in first["volumeMounts"] if m in MOUNTS] == MOUNTS
@@ -321,3 +324,52 @@ def test_r8_a_large_record_reaches_the_driver_through_the_mounted_index(tmp_path
 
 def test_the_first_driver_has_no_index_to_read() -> None:
     assert not [v for v in pod()["spec"]["volumes"] if "configMap" in v]
+
+
+class TestInjected:
+    """The runtime is the controller's; the image is somebody else's."""
+
+    SPEC: ClassVar[dict[str, Any]] = {"runtime": "Injected", "executor": {"instances": 1}}
+
+    def both(self, **spec: Any) -> Iterator[tuple[Any, Any]]:
+        """The pod and its main container, of the driver and of an executor."""
+        made = pod(**self.SPEC, **spec)
+        yield made, container(made)
+        loaded = codec.loads(DriverConfig, env(made)["STREAMJOB_CONFIG"]["value"])
+        template = json.loads(loaded.executor_template or "{}")
+        yield template, template["spec"]["containers"][0]
+
+    def test_driver_and_executors_mount_the_same_runtime_read_only(self) -> None:
+        for made, main in self.both():
+            (volume,) = [v for v in made["spec"]["volumes"] if v["name"] == "streamjob-runtime"]
+            assert volume["configMap"]["name"] == runtime_files.name()
+            (mount,) = [m for m in main["volumeMounts"] if m["name"] == "streamjob-runtime"]
+            assert (mount["mountPath"], mount["readOnly"]) == ("/opt/streamjob", True)
+
+    def test_the_launcher_runs_under_the_images_own_entry_point(self) -> None:
+        made = pod(**self.SPEC)
+        assert container(made)["args"] == ["/bin/sh", "/opt/streamjob/driver.sh"]
+        assert "command" not in container(made)
+        assert made["metadata"]["labels"]["streamjob.dev/runtime"] == runtime_files.name()
+
+    def test_the_image_keeps_its_user_its_home_and_its_file_system(self) -> None:
+        for made, main in self.both():
+            security = made["spec"]["securityContext"]
+            assert not {"runAsUser", "runAsGroup", "runAsNonRoot"} & set(security)
+            assert security["fsGroup"] == 185
+            assert "readOnlyRootFilesystem" not in main["securityContext"]
+            assert main["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert not [e for e in main["env"] if e["name"] in ("HOME", "PYTHONPATH")]
+
+    @pytest.mark.parametrize("runtime", ["Injected", "Image"])
+    def test_a_platform_that_assigns_users_is_asked_for_none(self, runtime: str) -> None:
+        spec: dict[str, Any] = {"runtime": runtime, "executor": {"instances": 1}}
+        made = driver_pod(job(**spec), config(**spec), Platform(assigns_users=True))
+        loaded = codec.loads(DriverConfig, env(made)["STREAMJOB_CONFIG"]["value"])
+        for one in (made, json.loads(loaded.executor_template or "{}")):
+            assert not {"runAsUser", "runAsGroup", "fsGroup"} & set(one["spec"]["securityContext"])
+
+    def test_an_image_with_the_package_has_no_such_volume(self) -> None:
+        made = pod(runtime="Image")
+        assert "streamjob-runtime" not in str(made)
+        assert "streamjob.dev/runtime" not in made["metadata"]["labels"]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from streamjob.api import Phase
 
 CODE = Path(__file__).parents[3] / "operator" / "streamjob"
+LAUNCHER = CODE / "controller" / "objects" / "driver.sh"
 # Name of a call → the place of the reason among its arguments.
 CALLS = {"Problem": 0, "KubernetesEvent": 1, "decide": 1}
 
 
 def all_reasons() -> set[str]:
-    """Class attributes `reason` of errors, literals in calls that take a reason, and the phases."""
+    """Class attributes `reason` of errors, literals in calls that take a reason, the launcher's refusals, and
+    the phases.
+    """
     found = {phase.value for phase in Phase}
+    found |= set(re.findall(r"refuse ([A-Z][A-Za-z]+)", LAUNCHER.read_text()))
     for path in CODE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             found |= _of_class(node) | _of_call(node)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase
-from streamjob.controller.rules.actions import CreateDriver, EnsureSecret, SetFinalizer, WriteIndex
+from streamjob.controller.rules.actions import (
+    CreateDriver,
+    EnsureRuntime,
+    EnsureSecret,
+    SetFinalizer,
+    WriteIndex,
+)
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.status import not_made
@@ -39,6 +45,10 @@ class TestBeginning:
         assert d.status.epoch == 1, "the epoch is recorded before its driver is made"
         assert d.status.driver is not None
         assert d.status.driver.uid is None
+
+    def test_an_injected_runtime_is_there_before_the_driver_that_mounts_it(self) -> None:
+        _, _, do, _ = look(observed(job(runtime="Injected"), index=index()))
+        assert do == [EnsureSecret, EnsureRuntime, CreateDriver]
 
     def test_a_driver_that_may_not_have_been_created_is_created_again_in_the_same_epoch(self) -> None:
         status = {"phase": "Starting", "epoch": 3, "startedEpoch": 2, "driver": {"pod": "orders-driver-3"}}

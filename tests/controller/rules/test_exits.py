@@ -206,3 +206,17 @@ def test_the_backoff_of_a_failed_end_is_that_of_any_failure() -> None:
     first = end(exited(3, report=report(code=3)), index(OUT_OF_INPUT))[2].job.status.restarts
     assert first is not None
     assert (first.count, first.epoch) == (1, 1)
+
+
+def test_an_image_that_cannot_run_the_runtime_is_not_tried_again() -> None:
+    """What the launcher refuses, and a container that cannot start, are for a person."""
+    refusal = Problem("PysparkMissing", "spec.image has no pyspark", "another image")
+    refused = exited(2)
+    assert refused.exit is not None
+    refused = replace(refused, exit=replace(refused.exit, refusal=refusal))
+    no_shell = exited(128, reason="StartError", tail='exec: "/bin/sh": no such file')
+    for pod, reason in ((refused, "PysparkMissing"), (no_shell, "ContainerCannotStart")):
+        phase, said, do, d = look(observed(job(status=ran()), pods=[pod], index=index()))
+        assert (phase, said, do) == (Phase.FAILED, reason, [])
+        assert d.status.last_error is not None
+        assert "image" in d.status.last_error.remedy

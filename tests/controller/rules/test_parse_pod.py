@@ -9,7 +9,7 @@ import pytest
 from streamjob.controller.objects import names
 from streamjob.controller.rules.parse_pod import parse_pod
 from streamjob.protocol.formats import codec
-from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 from streamjob.protocol.messages.final_report import report
 
 from ..factories import UID, driver, record
@@ -94,6 +94,15 @@ def test_what_is_no_report_of_this_epoch_is_not_believed(message: str) -> None:
     assert pod.exit.report is None
     if "ImportError" in message:
         assert pod.exit.tail == message.strip()
+
+
+def test_the_launchers_refusal() -> None:
+    text = '{"reason": "PythonMissing", "message": "no Python", "remedy": "another image"}\n'
+    pod = parse_pod(ended(text, 2))
+    assert pod is not None
+    assert pod.exit is not None
+    assert pod.exit.refusal == Problem("PythonMissing", "no Python", "another image")
+    assert (pod.exit.report, pod.exit.tail) == (None, "")
 
 
 def test_a_pod_without_an_epoch_is_none_of_ours() -> None:

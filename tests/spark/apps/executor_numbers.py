@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from streamjob.runtime.spark.executors import ExecutorPool, pool_of
+from streamjob.runtime.spark.executors.pool import ExecutorPool, pool_of
 
 PATIENCE = 120.0
 DECOMMISSION = {

@@ -25,6 +25,8 @@ from .errors import KubeError, NamespaceTerminating, ObjectNotFound, error_of
 TIMEOUT = 15.0
 # Objects per answer of a list: parsing thousands at once would block everything else.
 PAGE = 200
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -132,10 +134,32 @@ class Kube:
             body["gracePeriodSeconds"] = grace
         await self._call("DELETE", paths.core(namespace, "pods", name), body)
 
-    # --- ConfigMaps: get, create, update --------------------------------------------------------------------
+    # --- ConfigMaps: get, list, create, update, delete ------------------------------------------------------
 
     async def get_config_map(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.core(namespace, "configmaps", name)))
+
+    async def has_config_map(self, namespace: str, name: str) -> bool:
+        """Whether it exists. Reads its metadata only."""
+        path = paths.core(namespace, "configmaps", name)
+        return await self._or_none(self._call("GET", path, accept=METADATA)) is not None
+
+    async def list_config_maps(self, selector: str) -> list[Obj]:
+        """List the ConfigMaps of all served namespaces; metadata only."""
+        return await self._list_metadata("/api/v1", f"configmaps?labelSelector={quote(selector)}")
+
+    async def delete_config_map(self, namespace: str, name: str, version: str) -> None:
+        """Delete the ConfigMap if it has not changed since.
+
+        :raises Conflict: it is no longer at `version`.
+        :raises ObjectNotFound:
+        """
+        body: Obj = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"resourceVersion": version},
+        }
+        await self._call("DELETE", paths.core(namespace, "configmaps", name), body)
 
     async def create_config_map(self, namespace: str, body: Obj) -> None:
         """:raises AlreadyExists:"""
@@ -203,9 +227,8 @@ class Kube:
 
         Thousands of complete objects would be the process's peak of memory.
         """
-        kind = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         places = [f"/namespaces/{n}" for n in self.namespaces] or [""]
-        lists = [await self._pages(f"{group}{where}/{what}", _slim, kind) for where in places]
+        lists = [await self._pages(f"{group}{where}/{what}", _slim, METADATA_LIST) for where in places]
         return [item for items in lists for item in items]
 
     async def _pages(

@@ -6,36 +6,56 @@ There is no Service: executors get the address of the driver's pod, and nothing 
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 
-from ...api import StreamJob
+from ...api import Runtime, StreamJob
 from ...api.specification import LIMIT, Specification
 from ...api.types import mebibytes, seconds
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.messages.driver_config import DriverConfig
-from . import Obj, names
+from . import Obj, names, runtime_files
+from .executor_template import executor_template
 from .merging import merge
 from .owned import owner
-from .pod_parts import container_security, pod_security, volumes_and_mounts
+from .pod_parts import (
+    RUNTIME_FOLDER,
+    VANILLA,
+    Platform,
+    container_security,
+    pod_security,
+    runtime_volume,
+    volumes_and_mounts,
+)
 
 SECRETS = "/var/run/streamjob"
 INDEX = "/var/run/streamjob-index"
 OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's defaults for PySpark on Kubernetes
+# The image's entry point stays: it may set up what the image needs.
+START = {
+    Runtime.IMAGE: ["python", "-m", "streamjob.runtime"],
+    Runtime.INJECTED: ["/bin/sh", f"{RUNTIME_FOLDER}/{runtime_files.LAUNCHER}"],
+}
 
 
-def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
+def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILLA) -> Obj:
     """Build the driver's pod in three layers, each over the one before.
 
     These are our defaults, the user's template, and the fields that the operator relies on.
     """
     spec, meta = job.spec, job.metadata
+    if spec.executor.numbers is not None:
+        template_of_executors = json.dumps(executor_template(job, config.epoch, platform))
+        config = replace(config, executor_template=template_of_executors)
     template = copy.deepcopy(spec.driver.template or {})
     template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     heap = mebibytes(spec.driver.memory)
     memory = f"{heap + max(int(heap * OVERHEAD_FACTOR), OVERHEAD_MIN)}Mi"
     volumes, mounts = volumes_and_mounts(spec.storage)
     index_volumes, index_mounts = _index(job) if config.restore.latest is not None else ([], [])
+    runtime_volumes, runtime_mounts = runtime_volume(spec.runtime)
+    injected = spec.runtime is Runtime.INJECTED
     application = names.spark_application(job, config.epoch)
     defaults: Obj = {
         "metadata": {
@@ -47,16 +67,17 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
             }
         },
         "spec": {
-            "securityContext": pod_security(),
+            "securityContext": pod_security(spec.runtime, platform),
             "containers": [
                 {
                     "name": names.CONTAINER,
-                    "securityContext": container_security(),
+                    "securityContext": container_security(spec.runtime),
                     "resources": {
                         "requests": {"cpu": spec.driver.cores, "memory": memory},
                         "limits": {"memory": memory},
                     },
-                    "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  the pod's own emptyDir
+                    # The pod's own emptyDir. Other images say themselves where their home is.
+                    "env": [] if injected else [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
                 }
             ],
         },
@@ -64,8 +85,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
     container: Obj = {
         "name": names.CONTAINER,
         "image": spec.image,
-        # The image's entry point stays: the image decides how Python and Spark are found.
-        "args": ["python", "-m", "streamjob.runtime"],
+        "args": START[spec.runtime],
         "terminationMessagePath": "/dev/termination-log",
         # A driver that dies before it can report leaves the end of its log instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -78,6 +98,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
         "volumeMounts": [
             {"name": "streamjob-control", "mountPath": SECRETS, "readOnly": True},
             *index_mounts,
+            *runtime_mounts,
             {"name": "streamjob-tmp", "mountPath": "/tmp"},  # noqa: S108
             *mounts,
         ],
@@ -97,6 +118,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                 **names.labels(job),
                 names.LABEL_EPOCH: str(config.epoch),
                 names.LABEL_COMPONENT: names.DRIVER,
+                **({names.LABEL_RUNTIME: runtime_files.name()} if injected else {}),
             },
             "annotations": {names.ANNOTATION_GENERATION: str(meta.generation), **_specification(job)},
             "ownerReferences": [owner(job)],
@@ -115,6 +137,7 @@ def driver_pod(job: StreamJob, config: DriverConfig) -> Obj:
                     "secret": {"secretName": names.control_secret(meta.name), "defaultMode": 0o440},
                 },
                 *index_volumes,
+                *runtime_volumes,
                 {"name": "streamjob-tmp", "emptyDir": {}},
                 *volumes,
             ],

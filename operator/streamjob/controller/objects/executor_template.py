@@ -4,40 +4,46 @@ from __future__ import annotations
 
 import copy
 
-from ...api import StreamJob
+from ...api import Runtime, StreamJob
 from . import Obj, names
 from .merging import merge
-from .pod_parts import container_security, pod_security, volumes_and_mounts
+from .pod_parts import (
+    VANILLA,
+    Platform,
+    container_security,
+    pod_security,
+    runtime_volume,
+    volumes_and_mounts,
+)
 
 # Spark uses volumes with such names for its local files. Without one it mounts its own at SPARK_LOCAL_DIRS,
 # which is /tmp in our image, and two volumes at one path are refused.
 LOCAL_DIR = "spark-local-dir-"
 
 
-def executor_template(job: StreamJob, epoch: int) -> Obj:
+def executor_template(job: StreamJob, epoch: int, platform: Platform = VANILLA) -> Obj:
     """Build the pod template to which Spark adds its own fields for each executor.
 
     It has three layers, each over the one before: our defaults, the user's template, and the fields that the
     operator relies on. Spark makes the driver's pod the owner of the executors.
     """
+    runtime = job.spec.runtime
     template = copy.deepcopy(job.spec.executor.template or {})
     template = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     tmp = "streamjob-tmp" if _brings_local_dirs(job, template) else f"{LOCAL_DIR}1"
+    home = [{"name": "HOME", "value": "/tmp"}] if runtime is Runtime.IMAGE else []  # noqa: S108
     defaults: Obj = {
         "metadata": {"labels": names.common_labels(job, names.EXECUTOR)},
         "spec": {
             "automountServiceAccountToken": False,
-            "securityContext": pod_security(),
+            "securityContext": pod_security(runtime, platform),
             "containers": [
-                {
-                    "name": names.EXECUTOR,
-                    "securityContext": container_security(),
-                    "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
-                }
+                {"name": names.EXECUTOR, "securityContext": container_security(runtime), "env": home}
             ],
         },
     }
     volumes, mounts = volumes_and_mounts(job.spec.storage)
+    runtime_volumes, runtime_mounts = runtime_volume(runtime)
     pull_secrets = [s.plain() for s in job.spec.image_pull_secrets]
     fixed: Obj = {
         "apiVersion": "v1",
@@ -54,10 +60,14 @@ def executor_template(job: StreamJob, epoch: int) -> Obj:
             "containers": [
                 {
                     "name": names.EXECUTOR,
-                    "volumeMounts": [{"name": tmp, "mountPath": "/tmp"}, *mounts],  # noqa: S108
+                    "volumeMounts": [
+                        {"name": tmp, "mountPath": "/tmp"},  # noqa: S108
+                        *runtime_mounts,
+                        *mounts,
+                    ],
                 }
             ],
-            "volumes": [{"name": tmp, "emptyDir": {}}, *volumes],
+            "volumes": [{"name": tmp, "emptyDir": {}}, *runtime_volumes, *volumes],
         },
     }
     pod: Obj = merge(merge(defaults, template), fixed)

@@ -18,9 +18,12 @@ LABEL_COMPONENT = f"{GROUP}/component"
 ANNOTATION_GENERATION = f"{GROUP}/generation"
 ANNOTATION_SPECIFICATION = f"{GROUP}/specification"
 ANNOTATION_TERM = f"{GROUP}/term"
+LABEL_RUNTIME = f"{GROUP}/runtime"  # of a driver's pod: the ConfigMap that it mounts
 DRIVER = "driver"
 EXECUTOR = "executor"
+RUNTIME = "runtime"
 ALL_DRIVERS = f"{LABEL_COMPONENT}={DRIVER}"
+ALL_RUNTIMES = f"{LABEL_COMPONENT}={RUNTIME}"
 CONTAINER = "driver"
 # Spark's own labels, on the executors.
 SPARK_ROLE, SPARK_APPLICATION, SPARK_NAME = "spark-role", "spark-app-selector", "spark-app-name"
@@ -54,6 +57,12 @@ def common_labels(job: StreamJob, component: str) -> dict[str, str]:
     found = {"name": "spark", "instance": job.metadata.name, "component": component}
     found |= {"managed-by": "streamjob", "part-of": "streamjob"}
     return {f"app.kubernetes.io/{key}": value for key, value in found.items()}
+
+
+def runtime_labels() -> dict[str, str]:
+    """The labels of a ConfigMap of the runtime. It belongs to a namespace, not to one job."""
+    found = {"name": RUNTIME, "component": RUNTIME, "managed-by": "streamjob", "part-of": "streamjob"}
+    return {LABEL_COMPONENT: RUNTIME, **{f"app.kubernetes.io/{key}": value for key, value in found.items()}}
 
 
 def spark_application(job: StreamJob, epoch: int) -> str:

@@ -16,8 +16,10 @@ from ..api_server.kube import Kube
 from ..drivers.connections import DriverConnections
 from ..objects import Obj, certs, names, owned
 from ..objects.driver_pod import driver_pod
+from ..objects.pod_parts import Platform
 from ..rules import actions
 from ..rules.actions import Action, deletion_token
+from .runtime_config_maps import RuntimeConfigMaps
 
 
 class NameTaken(StreamJobError):
@@ -26,38 +28,57 @@ class NameTaken(StreamJobError):
     reason = "NameTaken"
 
 
-async def act(kube: Kube, drivers: DriverConnections, job: StreamJob, version: str, action: Action) -> None:
-    """Carry out one action.
+class Actor:
+    """Carries out actions.
 
-    :param version: the job's resourceVersion after our last write.
-    :raises Conflict: an object has changed since it was observed; observe again.
-    :raises NameTaken: an object that is not ours has the name of the job's Secret or pod.
+    :param drivers: the connections to the drivers, for commands.
+    :param platform: what the cluster does to pods by itself.
     """
-    meta = job.metadata
-    match action:
-        case actions.SetFinalizer(present=True):
-            wanted = [*meta.finalizers, names.FINALIZER]
-            await kube.put_finalizers(meta.namespace, meta.name, version, wanted)
-        case actions.SetFinalizer(present=False):
-            rest = [f for f in meta.finalizers if f != names.FINALIZER]
-            await kube.put_finalizers(meta.namespace, meta.name, version, rest)
-        case actions.EnsureSecret():
-            await _ensure_secret(kube, job)
-        case actions.WriteIndex(index, None):
-            try:
-                await kube.create_config_map(meta.namespace, owned.config_map(job, index, None))
-            except AlreadyExists as e:
-                # Another controller of ours was faster, or the object is foreign: the next observation tells.
-                raise Conflict(e.code, e.message) from None
-        case actions.WriteIndex(index, known):
-            await kube.put_config_map(meta.namespace, owned.config_map(job, index, known))
-        case actions.CreateDriver(config, specification):
-            await _create_driver(kube, job, driver_pod(job.made_from(specification), config))
-        case actions.DeletePod(name, uid, known, grace):
-            with contextlib.suppress(ObjectNotFound):
-                await kube.delete_pod(meta.namespace, name, uid, known, grace)
-        case _:
-            await _send(drivers, meta.uid, action)
+
+    def __init__(
+        self, kube: Kube, drivers: DriverConnections, runtimes: RuntimeConfigMaps, platform: Platform
+    ) -> None:
+        self.drivers = drivers
+        self._kube = kube
+        self._runtimes = runtimes
+        self._platform = platform
+
+    async def __call__(self, job: StreamJob, version: str, action: Action) -> None:
+        """Carry out one action.
+
+        :param version: the job's resourceVersion after our last write.
+        :raises Conflict: an object has changed since it was observed; observe again.
+        :raises NameTaken: an object that is not ours has the name of the job's Secret or pod.
+        """
+        kube, meta = self._kube, job.metadata
+        match action:
+            case actions.SetFinalizer(present=True):
+                wanted = [*meta.finalizers, names.FINALIZER]
+                await kube.put_finalizers(meta.namespace, meta.name, version, wanted)
+            case actions.SetFinalizer(present=False):
+                rest = [f for f in meta.finalizers if f != names.FINALIZER]
+                await kube.put_finalizers(meta.namespace, meta.name, version, rest)
+            case actions.EnsureSecret():
+                await _ensure_secret(kube, job)
+            case actions.EnsureRuntime():
+                await self._runtimes.ensure(meta.namespace)
+            case actions.WriteIndex(index, None):
+                try:
+                    await kube.create_config_map(meta.namespace, owned.config_map(job, index, None))
+                except AlreadyExists as e:
+                    # Another controller of ours was faster, or the object is foreign: the next observation
+                    # tells.
+                    raise Conflict(e.code, e.message) from None
+            case actions.WriteIndex(index, known):
+                await kube.put_config_map(meta.namespace, owned.config_map(job, index, known))
+            case actions.CreateDriver(config, specification):
+                pod = driver_pod(job.made_from(specification), config, self._platform)
+                await _create_driver(kube, job, pod)
+            case actions.DeletePod(name, uid, known, grace):
+                with contextlib.suppress(ObjectNotFound):
+                    await kube.delete_pod(meta.namespace, name, uid, known, grace)
+            case _:
+                await _send(self.drivers, meta.uid, action)
 
 
 async def _send(drivers: DriverConnections, uid: str, action: Action) -> None:

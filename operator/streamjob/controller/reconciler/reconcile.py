@@ -21,7 +21,6 @@ from ...protocol.errors import StreamJobError
 from ..api_server.errors import Conflict, Forbidden, NamespaceTerminating
 from ..api_server.kube import Kube
 from ..api_server.leader import Leader, Superseded
-from ..drivers.connections import DriverConnections
 from ..process import metrics
 from ..rules import actions
 from ..rules.actions import Action
@@ -30,7 +29,7 @@ from ..rules.decide import decide
 from ..rules.fencing import fence
 from ..rules.observed import Observed
 from ..rules.policies import retention
-from .act import act
+from .act import Actor
 from .observe import fast_path_read, observe
 from .status_writer import StatusWriter
 from .work_queue import BACKOFF_FIRST, WorkItem
@@ -51,13 +50,14 @@ class Reconcile:
         self,
         kube: Kube,
         leader: Leader,
-        drivers: DriverConnections,
+        actor: Actor,
         answered: Callable[[], None],
         now: Callable[[], datetime],
     ) -> None:
         self._kube = kube
         self._leader = leader
-        self._drivers = drivers
+        self._act = actor
+        self._drivers = actor.drivers
         self._answered = answered
         self._now = now
         self._status = StatusWriter(kube, leader, now)
@@ -147,7 +147,7 @@ class Reconcile:
             for action in decision.actions:
                 self._leader.check(term)
                 refused = action
-                await act(self._kube, self._drivers, job, version, action)
+                await self._act(job, version, action)
                 refused = None
                 if isinstance(action, actions.COMMANDS) and item.since is not None:
                     metrics.COMMAND_SECONDS.observe(asyncio.get_running_loop().time() - item.since)

@@ -16,15 +16,19 @@ from ..api_server.leader import Leader, Superseded
 from ..drivers.connection import DriverRefused
 from ..drivers.connections import DriverConnections, open_session
 from ..drivers.credentials import read_credentials
+from ..objects.pod_parts import VANILLA, Platform
 from ..process import metrics
+from .act import Actor
 from .reconcile import Reconcile
 from .resync import resync
+from .runtime_config_maps import RuntimeConfigMaps
 from .work_queue import WorkQueue
 
 
 class Reconciler:
     """All jobs. Use it in one event loop only, whose time all waits use.
 
+    :param platform: what the cluster does to pods by itself.
     :param now: the wall clock.
     :param session: opens the HTTP session for the drivers; see `DriverConnections`.
     """
@@ -34,6 +38,7 @@ class Reconciler:
         kube: Kube,
         leader: Leader,
         *,
+        platform: Platform = VANILLA,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         session: Callable[[], aiohttp.ClientSession] = open_session,
     ) -> None:
@@ -47,7 +52,9 @@ class Reconciler:
             session=session,
         )
         metrics.LEADER_TERM.set_function(lambda: leader.term)
-        reconcile = Reconcile(kube, leader, self.drivers, self._answered, now)
+        self._runtimes = RuntimeConfigMaps(kube)
+        actor = Actor(kube, self.drivers, self._runtimes, platform)
+        reconcile = Reconcile(kube, leader, actor, self._answered, now)
         self._queue = WorkQueue(reconcile, self._failed)
         self._alive = asyncio.get_running_loop().time()
         self._resync: asyncio.Task[None] | None = None
@@ -84,7 +91,8 @@ class Reconciler:
         """Start a term. The first periodic resync enqueues every job."""
         self._answered()
         self._queue.open()
-        self._resync = asyncio.create_task(resync(self.kube, self._queue, self._answered), name="resync")
+        work = resync(self.kube, self._queue, self._runtimes, self._answered)
+        self._resync = asyncio.create_task(work, name="resync")
 
     async def _end(self) -> None:
         """End a term: cancel all work, and close the connections to the drivers."""

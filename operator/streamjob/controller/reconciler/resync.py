@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..api_server.kube import Kube
 from ..objects import names
 from ..process.memory import give_memory_back
+from .runtime_config_maps import RuntimeConfigMaps
 from .work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,9 @@ INTERVAL = 20.0  # seconds
 RATE, INTERVAL_MAX = 25.0, 45.0
 
 
-async def resync(kube: Kube, queue: WorkQueue, answered: Callable[[], None]) -> None:
+async def resync(
+    kube: Kube, queue: WorkQueue, runtimes: RuntimeConfigMaps, answered: Callable[[], None]
+) -> None:
     """Repeat until cancelled: real reads through the same client, of all jobs and of their driver pods.
 
     A watch may die silently and for good; kopf's does once the API server has refused it.
@@ -38,12 +41,14 @@ async def resync(kube: Kube, queue: WorkQueue, answered: Callable[[], None]) -> 
             for namespace, name in set(queue.items) - there:
                 queue.enqueue(namespace, name)
             pods: defaultdict[str, set[str]] = defaultdict(set)
-            for pod in await kube.list_all_pods(names.ALL_DRIVERS):
+            drivers = await kube.list_all_pods(names.ALL_DRIVERS)
+            for pod in drivers:
                 meta = pod["metadata"]
                 pods[meta["labels"].get(names.LABEL_UID, "")].add(meta["resourceVersion"])
             for item in queue.items.values():
                 if item.uid is not None and pods[item.uid] != item.pods:
                     queue.enqueue(item.namespace, item.name)
+            await runtimes.collect(jobs, drivers)
         except Exception as e:
             log.warning("the periodic resync failed: %s", e)
         give_memory_back()

@@ -32,6 +32,11 @@ class EnsureSecret:
 
 
 @dataclass(frozen=True)
+class EnsureRuntime:
+    """Create the ConfigMap with the runtime in the job's namespace, unless it exists."""
+
+
+@dataclass(frozen=True)
 class WriteIndex:
     """Create the index (`version` None), or replace exactly that version of it."""
 
@@ -107,6 +112,7 @@ class ConfirmCheckpoint:
 Action = (
     SetFinalizer
     | EnsureSecret
+    | EnsureRuntime
     | WriteIndex
     | CreateDriver
     | DeletePod

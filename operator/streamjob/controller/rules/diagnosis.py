@@ -13,6 +13,7 @@ from .observed import DriverExit, Observed, Pod
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 SCHEDULING_PATIENCE = timedelta(seconds=30)
 SEE_ITS_LOG = "See the driver's log"
+CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
 
 
@@ -107,6 +108,12 @@ def stable_for(observed: Observed, now: datetime) -> timedelta:
 
 
 def _exited(end: DriverExit) -> Problem:
+    if end.refusal is not None:
+        return end.refusal
+    if end.reason in CANNOT_START:
+        text = f"the driver's container cannot start: {end.tail}"
+        remedy = "Correct spec.image: it needs a shell (/bin/sh), Python, Java and Spark"
+        return Problem("ContainerCannotStart", text, remedy)
     report, tail = end.report, f". Its log ends:\n{end.tail}\n" if end.tail else ""
     if end.reason == OUT_OF_MEMORY:
         return Problem(
@@ -122,7 +129,7 @@ def _exited(end: DriverExit) -> Problem:
         )
     if report is None:
         text = f"the driver left with exit code {end.code} and without a report{tail}"
-        remedy = "See the driver's log; the image needs python, pyspark and the package streamjob"
+        remedy = "See the driver's log; with runtime: Image, the image needs the package streamjob"
         return Problem("DriverExited", text, remedy, retryable=True)
     why = f": {without_secrets(report.exit_reason)}" if report.exit_reason else ""
     if end.script_code:

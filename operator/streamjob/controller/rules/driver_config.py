@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from ...api import StreamJob
 from ...api.storage import Checkpoint
 from ...api.types import duration, seconds
@@ -12,7 +10,6 @@ from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import TerminationRequest
 from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ..objects import names
-from ..objects.executor_template import executor_template
 from ..objects.spark_conf import spark_conf
 from .status import end_failed
 
@@ -24,7 +21,7 @@ def driver_config(
     started_epoch: int,
     termination: TerminationRequest | None,
 ) -> DriverConfig:
-    """Build the configuration that the driver of `epoch` starts with.
+    """Build the configuration that the driver of `epoch` starts with, but for its executors' template.
 
     :param index: the index, None if it is not there or cannot be read.
     :param started_epoch: the newest epoch whose driver may have done anything.
@@ -44,7 +41,6 @@ def driver_config(
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
-        executor_template=json.dumps(executor_template(job, epoch)) if job.spec.executor.numbers else None,
         allow_unknown_spark=job.spec.allow_unknown_spark,
     )
 

@@ -22,6 +22,7 @@ class DriverExit:
     :param report: the driver's final status; None if it left none that is readable and belongs to this job
         and epoch.
     :param at: when the container ended.
+    :param refusal: why the launcher did not start the driver, if it did not.
     """
 
     code: int
@@ -29,6 +30,7 @@ class DriverExit:
     tail: str
     report: DriverStatus | None
     at: datetime | None
+    refusal: Problem | None = None
 
     @property
     def script_code(self) -> int:

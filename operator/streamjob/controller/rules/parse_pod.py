@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from ...api import Specification
 from ...api.types import moment
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
-from ...protocol.messages.driver_status import DriverStatus
+from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..objects import Obj, names
 from ..reports.log_redaction import end_of_log
 from .observed import ENDED, DriverExit, Pod, Unschedulable
+
+T = TypeVar("T")
 
 
 def parse_pod(pod: Obj) -> Pod | None:
@@ -68,16 +71,18 @@ def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:
 
 def _exit(ended: Obj, meta: Obj, epoch: int) -> DriverExit:
     text = ended.get("message") or ""
-    report: DriverStatus | None
-    try:
-        report = codec.loads(DriverStatus, text)
-    except FormatError:
-        report = None
+    report, refusal = _read(DriverStatus, text), _read(Problem, text)
     uid = (meta.get("labels") or {}).get(names.LABEL_UID)
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # written for another job or epoch: it says nothing about this one
     at = ended.get("finishedAt")
-    tail = "" if report else end_of_log(text)
-    return DriverExit(
-        int(ended["exitCode"]), ended.get("reason", ""), tail, report, moment(at) if at else None
-    )
+    tail = "" if report or refusal else end_of_log(text)
+    when = moment(at) if at else None
+    return DriverExit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, when, refusal)
+
+
+def _read(kind: type[T], text: str) -> T | None:
+    try:
+        return codec.loads(kind, text)
+    except FormatError:
+        return None

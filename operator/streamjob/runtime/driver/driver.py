@@ -18,13 +18,13 @@ from ...protocol.messages.commands import Mode, SavepointRequest, TerminationReq
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
-from ..spark.executors import pool_of
+from ..spark.executors.numbers import Executors
+from ..spark.executors.pool import pool_of
 from ..startup import naming
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
 from .event_loop import Loop
-from .executors import Executors
 from .requests import Requests
 from .script.waits import Waits
 from .script_side import ScriptSide

@@ -1,25 +1,106 @@
-"""Refuses a Spark that is too old, before anything is imported that such a Spark does not have."""
+"""Refuses an image that cannot run a job, before anything fails less clearly."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pyspark
 
-from ..spark.versions.table import SparkTooOld, refuse_too_old
+from ...protocol.errors import StreamJobError
+from ..spark.versions.table import java_of, line, refuse_too_old
 from . import config, termination_log
 
 
-def refuse_old_spark(*, in_pod: bool) -> None:
-    """Check the installed pyspark.
+class JavaMissing(StreamJobError):
+    reason = "JavaMissing"
+
+
+class JavaTooOld(StreamJobError):
+    reason = "JavaTooOld"
+
+
+class SparkMissing(StreamJobError):
+    """There is pyspark, and not the Spark that it needs."""
+
+    reason = "SparkMissing"
+
+
+class PysparkMismatch(StreamJobError):
+    """pyspark and Spark's jars are of two versions: they do not understand each other."""
+
+    reason = "PysparkMismatch"
+
+
+def refuse_image(*, in_pod: bool) -> None:
+    """Check Spark, pyspark and Java, by their files alone.
 
     :param in_pod: leave a final report.
-    :raises SparkTooOld: it is too old.
+    :raises StreamJobError: one of them is missing, too old, or does not fit the others.
     """
     try:
         refuse_too_old(pyspark.__version__)
-    except SparkTooOld as e:
+        refuse_spark(pyspark.__version__, _spark_home())
+        refuse_java(pyspark.__version__, os.environ)
+    except StreamJobError as e:
         if in_pod:
             place = config.Place.of(os.environ)
             termination_log.write_refusal(config.load(os.environ), e, place.termination_log)
         raise
+
+
+def refuse_spark(version: str, home: Path | None) -> None:
+    """Check that Spark's jars are there, and of pyspark's version.
+
+    :param version: pyspark's.
+    :param home: Spark's folder; None if there is none.
+    :raises SparkMissing: there are no jars.
+    :raises PysparkMismatch: they are of another major.minor.
+    """
+    jars = sorted(home.glob("jars/spark-core_*.jar")) if home is not None else []
+    if not jars:
+        where = f"{home}/jars has no spark-core" if home is not None else "SPARK_HOME is not set"
+        raise SparkMissing(
+            f"the image has pyspark {version}, but not Spark itself: {where}",
+            remedy="Use an image with Spark, or install the package pyspark, not pyspark-client",
+        )
+    found = jars[0].stem.partition("-")[2].partition("-")[2]  # spark-core_2.13-4.1.4
+    if line(found) != line(version):
+        raise PysparkMismatch(
+            f"the image has pyspark {version}, and {home} has Spark {found}",
+            remedy="Install the pyspark of that Spark, or correct SPARK_HOME or PYTHONPATH in the image",
+        )
+
+
+def refuse_java(version: str, environment: Mapping[str, str]) -> None:
+    """Check that Spark finds a Java that it can run on.
+
+    :param version: Spark's.
+    :raises JavaMissing: it finds none.
+    :raises JavaTooOld: it says that it is too old. A Java that does not say its version is not refused.
+    """
+    needed = java_of(version)
+    remedy = f"Use an image with Java {needed} or newer, or set JAVA_HOME to its folder"
+    home = environment.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java") if home else shutil.which("java", path=environment.get("PATH"))
+    if java is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
+        raise JavaMissing(f"the image has no Java: {where}", remedy=remedy)
+    notes = Path(java).resolve().parents[1] / "release"
+    said = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', notes.read_text()) if notes.is_file() else None
+    if said is not None and int(said[1]) < needed:
+        raise JavaTooOld(f"the image has Java {said[1]}, and Spark {version} needs {needed}", remedy=remedy)
+
+
+def _spark_home() -> Path | None:
+    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415  some versions print
+
+    find: Any = _find_spark_home  # untyped
+    try:
+        return Path(find())
+    except SystemExit:  # it has printed that it found none
+        return None

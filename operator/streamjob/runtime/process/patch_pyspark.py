@@ -9,7 +9,8 @@ script calls:
     frame.write…save(), writeTo()…append()  in a foreachBatch function: observed, shows who reads its output
     spark.streams, StreamingQuery           pyspark's own, over runs, not the JVM's queries (`managed_query`)
     spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
-    builder.getOrCreate(), SparkContext()   if the end of the previous session was put off, it ends now
+    builder.getOrCreate(), SparkContext()   if the end of the previous session was put off, it ends now;
+                                            executors' Python finds an injected runtime
     builder.remote(…).getOrCreate()         refused: there is no JVM here to stop a query at a boundary
 """
 
@@ -31,6 +32,7 @@ from ..driver.script.managed_query import ManagedJvmManager
 from ..spark.foreach_batch.function import follow
 from ..spark.foreach_batch.writes import observe
 from ..spark.stream_writer import remember
+from . import injected
 
 if TYPE_CHECKING:
     from ..driver.driver import Driver
@@ -142,8 +144,17 @@ def _wrap_new_context(driver: Driver) -> None:
 
         return before
 
+    def make_context(original: Callable[..., None]) -> Callable[..., None]:
+        started = make(original)
+
+        def __init__(context: SparkContext, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            started(context, *args, **kwargs)
+            injected.lend_to_workers(context)
+
+        return __init__
+
     _replace(SparkSession.Builder, "getOrCreate", make)
-    _replace(SparkContext, "__init__", make)
+    _replace(SparkContext, "__init__", make_context)
 
 
 def _refuse_connect() -> None:

@@ -34,6 +34,7 @@ class Traits:
     :param flush_settings: session settings, as pairs, for batches with a max watermark.
     :param offset_log: newest format of entries in `offsets/` that it reads.
     :param commit_log: newest format of entries in `commits/` that it reads.
+    :param java: oldest Java that it runs on.
     """
 
     execution: str
@@ -46,6 +47,7 @@ class Traits:
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
     commit_log: int = 2
+    java: int = 17
 
 
 _4_0 = Traits(execution=_STREAMING, checkpoint=_STREAMING, stateful=_STREAMING)
@@ -59,6 +61,7 @@ _3_5 = replace(
     # refused as of another schema (StateSchemaNotCompatible).
     flush_settings=(("spark.sql.streaming.stateStore.stateSchemaCheck", "false"),),
     commit_log=1,
+    java=8,
 )
 _4_1 = replace(
     _4_0,
@@ -80,6 +83,11 @@ def order(version: str) -> tuple[int, ...]:
     """A key that sorts versions by major.minor. Empty for a version that does not begin with numbers."""
     parts = line(version).split(".")
     return tuple(map(int, parts)) if all(p.isdigit() for p in parts) else ()
+
+
+def java_of(version: str) -> int:
+    """The oldest Java that a version of Spark runs on; for an unknown one that of the newest known."""
+    return BY_VERSION.get(line(version), _4_2).java
 
 
 def names() -> str:

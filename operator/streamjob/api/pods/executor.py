@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field
 
-from . import pod_template
-from .types import Cores, Duration, Memory, Model, cel
+from ..types import Cores, Duration, Memory, Model, cel
+from . import template as pod_template
 
 MOST = 1000
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus, Problem
-from streamjob.runtime.driver.executors import TRIES, Executors, at_start
 from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.spark.executors.numbers import TRIES, Executors, at_start
 
 STATIC = {"spark.executor.instances": "2"}
 DYNAMIC = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .types import ANYTHING, cel
+from ..types import ANYTHING, cel
 
 Schema = dict[str, Any]
 Rule = tuple[str, str]

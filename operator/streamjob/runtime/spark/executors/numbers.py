@@ -7,17 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ...jvm.errors import one_line
-from ...protocol.messages.driver_status import DriverStatus, ExecutorsStatus, Problem
-from .status_board import StatusBoard
+from ....jvm.errors import one_line
+from ....protocol.messages.driver_status import DriverStatus, ExecutorsStatus, Problem
 
 log = logging.getLogger("streamjob")
 
 TRIES = 5  # a second between two; a session that is about to end fails, too
 
 
+class Board(Protocol):
+    """Where the driver's status is. `driver.status_board.StatusBoard` implements it."""
+
+    @property
+    def status(self) -> DriverStatus: ...
+
+    def change(self, changes: Callable[[DriverStatus], dict[str, Any]]) -> None: ...
+
+
 class Pool(Protocol):
-    """The executors of a SparkContext. `spark.executors.ExecutorPool` implements it."""
+    """The executors of a SparkContext. `pool.ExecutorPool` implements it."""
 
     def count(self) -> int: ...
 
@@ -47,7 +55,7 @@ class Executors:
     def __init__(
         self,
         spark_conf: Mapping[str, str],
-        board: StatusBoard,
+        board: Board,
         pool: Callable[[Any], Pool | None],
         warn: Callable[[Problem], None],
     ) -> None:
@@ -58,7 +66,7 @@ class Executors:
         self._started_with = at_start(spark_conf)
         self._changed = False
         self._failures = 0
-        self._board.update(executors=self._started_with)
+        self._board.change(lambda _: {"executors": self._started_with})
 
     def change(self, least: int, most: int) -> None:
         """Ask for another number. `look` carries it out."""
