@@ -60,7 +60,7 @@ class LocalDriver:
     def __init__(
         self,
         home: Path,
-        script: Path,
+        script: Path | str,
         *args: str,
         epoch: int = 1,
         storage: str | None = None,
@@ -244,7 +244,7 @@ class LocalDriver:
         assert self.wait() == 0, self.tail()
         return self.record
 
-    def next_epoch(self, script: Path, *args: str, exact: bool = True, **config: object) -> LocalDriver:
+    def next_epoch(self, script: Path | str, *args: str, exact: bool = True, **config: object) -> LocalDriver:
         """The driver that the controller would start after this one."""
         exact = exact and self.record is not None
         restore = Restore(latest=self.record, exact=exact, again=self.record is not None and not exact)

@@ -11,6 +11,7 @@ from kubernetes.aio.client import V1Volume
 from pydantic import ValidationError
 
 from streamjob.api import OnDelete, RestartPolicy, Spec, State, Status, StreamJob
+from streamjob.api.specification import Specification, digest
 from streamjob.api.storage import KINDS
 from streamjob.api.types import duration, mebibytes, moment, timestamp, whole_cores
 
@@ -133,3 +134,29 @@ def test_each_kind_of_volume_is_there() -> None:
 )
 def test_timestamps_survive(when: datetime) -> None:
     assert moment(timestamp(when)) == when.replace(microsecond=0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("jars", "x.jar"),
+        ("jars", "/a,/b"),
+        ("jars", "s3a://b/"),
+        ("files", "https://me:secret@host/f"),
+        ("pyFiles", "/x-1-cp311-cp311-linux_x86_64.whl"),
+        ("packages", "a:b"),
+        ("excludePackages", "a:b:1"),
+        ("repositories", "s3a://b/m2"),
+    ],
+)
+def test_no_dependency(field: str, value: str) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Spec.model_validate({**SPEC, "deps": {field: [value]}})
+
+
+def test_a_change_of_the_dependencies_is_another_specification() -> None:
+    deps = {"packages": ["a:b:1"], "pyFiles": ["s3a://b/m.py", "/w-1-py3-none-any.whl"]}
+    before, after = Spec.model_validate(SPEC), Spec.model_validate({**SPEC, "deps": deps})
+    assert digest(before) != digest(after)
+    assert "deps" not in Specification.of(before).text
+    assert Specification.of(after).onto(before) == after

@@ -203,6 +203,32 @@ REFUSED += [
     ),
     (job(savepoint={"retained": {"age": "1d"}}), "spec.savepoint.retained.age", "must be a duration"),
 ]
+REFUSED += [
+    (job(deps={field: [value]}), f"spec.deps.{field}[0]", sentence)
+    for field, value, sentence in (
+        ("jars", "lib/x.jar", "as a URI"),
+        ("jars", "s3a://b/x.jar,s3a://b/y.jar", "must name one file"),
+        ("jars", "/app/*.jar", "must name one file"),
+        ("jars", "/app/", "must name one file"),
+        ("jars", "https://me:secret@host/x.jar", "must not hold a user's password"),
+        ("files", "https://host/x?token=1", "must name one file"),
+        ("pyFiles", "s3a://b/x.tar.gz", "must end with .py, .zip, .egg or -none-any.whl"),
+        ("pyFiles", "s3a://b/x-1.0-cp311-cp311-linux_x86_64.whl", "a wheel of pure Python"),
+        ("packages", "org.postgresql:postgresql", "group:artifact:version"),
+        ("packages", "org.postgresql:postgresql:[42,43)", "group:artifact:version"),
+        ("excludePackages", "a:b:1", "without a version"),
+        ("repositories", "repository.example/maven2", "must be the URL"),
+        ("repositories", "https://me:secret@host/maven2", "must not hold a user's password"),
+    )
+]
+REFUSED += [
+    (job(application={"file": "s3a://a:b@c/x.py"}), "spec.application.file", "password"),
+    (job(application={"file": "s3a://b/*.py"}), "spec.application.file", "must name one file"),
+]
+REFUSED += [
+    (job(sparkConf={key: "x"}), "spec.sparkConf", "in spec.deps")
+    for key in ("spark.jars", "spark.jars.packages", "spark.submit.pyFiles", "spark.files")
+]
 
 
 REFUSED += [
@@ -428,6 +454,24 @@ async def test_volumes_and_variables_are_those_of_a_pod(api: Api) -> None:
     made = await api.create(job(storage=storage, application=application))
     assert made["spec"]["storage"] == storage
     assert made["spec"]["application"] == application
+
+
+async def test_dependencies_of_all_kinds_are_taken(api: Api) -> None:
+    deps = {
+        "jars": ["local:///opt/x.jar", "/opt/y.jar", "https://host:8443/a/z-1.0.jar"],
+        "packages": ["org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"],
+        "excludePackages": ["org.slf4j:*"],
+        "repositories": ["https://repository.example/maven2", "file:///m2"],
+        "pyFiles": [
+            "s3a://b/lib.zip",
+            "abfss://box@account.dfs.core.windows.net/m.py",
+            "/w-1-py3-none-any.whl",
+        ],
+        "files": ["hdfs://namenode:8020/tables/t.csv"],
+    }
+    for file in ("s3a://b/a.py", "local:///app/a.py", "app/a b.py"):
+        made = await api.create(job(deps=deps, application={"file": file}))
+        assert made["spec"]["deps"] == deps
 
 
 async def test_defaults_are_filled_in(api: Api) -> None:

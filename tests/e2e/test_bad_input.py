@@ -35,6 +35,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "image": ("good.py", NO_IMAGE, "ImagePullBackOff", ("streamjob.dev/no-such-image:dev", "spec.image")),
     "syntax": ("syntax.py", {}, "ScriptSyntaxError", ("/app/syntax.py, line 2", "never closed")),
     "absent": ("absent.py", {}, "ScriptNotFound", ("/app/absent.py", "spec.application")),
+    "jar": (
+        "good.py",
+        {"deps": {"jars": ["/app/no.jar"]}},
+        "DependencyInvalid",
+        ("spec.deps.jars", "no.jar"),
+    ),
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
     "twins": ("twins.py", {}, "DuplicateQueryName", ("name twin", "queryName")),

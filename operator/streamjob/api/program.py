@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from .deps import FILE_RULES
 from .pods import template as pod_template
 from .types import Cores, Memory, Model, Named, Quantity, cel, merged_by
 
@@ -36,6 +37,15 @@ REFUSED_CONF = (
     "spark.kubernetes.executor.podNamePrefix",
     "spark.kubernetes.executor.podTemplateFile",
     "spark.kubernetes.executor.podTemplateContainerName",
+)
+# What spec.deps has: the driver fetches and checks it, which Spark does not do with its settings.
+DEPS_CONF = (
+    "spark.jars",
+    "spark.jars.packages",
+    "spark.jars.excludes",
+    "spark.jars.repositories",
+    "spark.submit.pyFiles",
+    "spark.files",
 )
 # Whoever may read the StreamJob may read these. Name suffixes, because Hadoop also has these settings for
 # each bucket and account. No pattern, because the API server must estimate the maximum cost of a rule, and
@@ -70,6 +80,10 @@ SparkConf = Annotated[
                 "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names "
                 "and template, namespace, image, cores, memory, instances and dynamic allocation (see "
                 "spec.driver and spec.executor)",
+            ),
+            (
+                f"!self.exists(k, k in [{', '.join(repr(k) for k in DEPS_CONF)}])",
+                f"sparkConf must not set {', '.join(DEPS_CONF)}: name jars, packages and files in spec.deps",
             ),
             (
                 f"!self.exists(k, {SECRET_CONF})",
@@ -193,6 +207,9 @@ class EnvVar(Model):
     )
 
 
+_WITH_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:/.*"
+
+
 class Application(Model):
     """The PySpark program. Set either `file` or `module`."""
 
@@ -200,7 +217,14 @@ class Application(Model):
         default=None,
         min_length=1,
         max_length=1024,
-        description="Path of the script in the driver's container.",
+        description="The script: a path in the driver's container, or the URI of a file that the driver "
+        "fetches when it starts (s3a://, https://, hdfs://, gs://).",
+        json_schema_extra=cel(
+            *(
+                (f"!self.matches(r'^{_WITH_SCHEME}$') || self.matches(r'^{pattern}$')", message)
+                for pattern, message in FILE_RULES
+            )
+        ),
     )
     module: str | None = Field(
         default=None, min_length=1, max_length=253, description="Python module to run, as in `python -m`."

@@ -6,6 +6,7 @@ from enum import Enum
 
 from pydantic import ConfigDict, Field
 
+from .deps import Deps
 from .pods.executor import Executor
 from .policies import Restart, Termination, Upgrade
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret, SparkConf
@@ -47,8 +48,8 @@ class Spec(Model):
     """The requested state of the job and how to run it.
 
     Changes of `state`, `savepoint` and the number of executors take effect at once. Changes of image,
-    runtime, application, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as `upgrade`
-    says. Other changes restart nothing.
+    runtime, application, deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as
+    `upgrade` says. Other changes restart nothing.
     """
 
     state: State = State.RUNNING
@@ -69,6 +70,7 @@ class Spec(Model):
         json_schema_extra=merged_by("name"),
     )
     application: Application
+    deps: Deps = Field(default_factory=Deps)
     spark_conf: SparkConf = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from pydantic import Field, ValidationError
 
+from .deps import Deps
 from .pods.executor import Executor
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret
 from .spec import Runtime, Spec
@@ -18,7 +19,7 @@ LIMIT = 128 << 10  # characters; all annotations of a pod together may have 256 
 
 
 class Specification(Model):
-    """Image, application, configuration, resources and volumes.
+    """Image, application, dependencies, configuration, resources and volumes.
 
     The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
     epoch (`checkpoint`, `termination.gracePeriod`).
@@ -32,6 +33,7 @@ class Specification(Model):
     runtime: Runtime = Runtime.INJECTED
     image_pull_secrets: tuple[ImagePullSecret, ...] = ()
     application: Application
+    deps: Deps = Field(default_factory=Deps)
     spark_conf: dict[str, str] = Field(default_factory=dict)
     driver: Driver = Field(default_factory=Driver)
     executor: Executor = Field(default_factory=Executor)

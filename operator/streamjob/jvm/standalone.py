@@ -13,12 +13,13 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.errors import PySparkException
 
 from ..protocol.errors import StreamJobError
 from . import class_archive
 from .errors import first_line
+from .process import JvmDied
 
 MEMORY = "256m"
 CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # prefixes of harmless lines in a JVM's output
@@ -28,8 +29,40 @@ class NoJvm(StreamJobError):
     reason: ClassVar[str] = "JvmNotStarted"
 
 
-class SmallJvm:
-    """A JVM that the constructor starts and `close()` ends. `HadoopFiles` accepts it instead of a session.
+class Jvm:
+    """A JVM without a Spark session, or before its first one. `HadoopFiles` accepts it instead of a session.
+
+    :param gateway: py4j's gateway to it.
+    """
+
+    def __init__(self, gateway: Any) -> None:
+        self.gateway = gateway
+        self.jvm: Any = gateway.jvm
+
+    def hadoop_conf(self) -> Any:
+        """A session's Hadoop Configuration: `spark.hadoop.*`, and S3 credentials from the environment."""
+        spark = self.jvm.org.apache.spark
+        return spark.deploy.SparkHadoopUtil.get().newConfiguration(spark.SparkConf())
+
+
+def of_driver() -> Jvm:
+    """The JVM that the script's sessions use. It starts now, unless it runs already.
+
+    Its settings come from PYSPARK_SUBMIT_ARGS: what the script sets for the JVM itself comes too late.
+
+    :raises JvmDied: it does not start.
+    """
+    try:
+        SparkContext._ensure_initialized()
+    except (PySparkException, OSError) as e:
+        raise JvmDied(
+            f"the driver's JVM does not start: {first_line(str(e))}", remedy="See the driver's log"
+        ) from None
+    return Jvm(SparkContext._gateway)
+
+
+class SmallJvm(Jvm):
+    """A JVM that the constructor starts and `close()` ends.
 
     :param settings: Spark configuration. It is visible in `ps`, so put secrets into spark-defaults.conf.
     :raises NoJvm: there is no Java, or it exited immediately.
@@ -43,7 +76,7 @@ class SmallJvm:
         with tempfile.TemporaryFile() as said:
             try:
                 launch: Any = java_gateway.launch_gateway  # untyped
-                self.gateway: Any = launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said})
+                super().__init__(launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said}))
             except (PySparkException, OSError) as e:
                 said.seek(0)
                 lines = said.read().decode(errors="replace").splitlines()
@@ -57,12 +90,6 @@ class SmallJvm:
                     del os.environ[class_archive.SUBMIT_ARGUMENTS]
                 else:
                     os.environ[class_archive.SUBMIT_ARGUMENTS] = before
-        self.jvm: Any = self.gateway.jvm
-
-    def hadoop_conf(self) -> Any:
-        """A session's Hadoop Configuration: `spark.hadoop.*`, and S3 credentials from the environment."""
-        spark = self.jvm.org.apache.spark
-        return spark.deploy.SparkHadoopUtil.get().newConfiguration(spark.SparkConf())
 
     def close(self) -> None:
         class_archive.end(self.gateway)

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ..jvm.errors import java_causes
-from ..jvm.standalone import SmallJvm
+from ..jvm.standalone import Jvm
 from . import local_disk
 from .errors import (
     REMEDY,
@@ -86,9 +86,9 @@ class HadoopFiles:
 
     spark: SparkSession
 
-    def __init__(self, spark: SparkSession | SmallJvm) -> None:
-        self.has_session = not isinstance(spark, SmallJvm)
-        if isinstance(spark, SmallJvm):
+    def __init__(self, spark: SparkSession | Jvm) -> None:
+        self.has_session = not isinstance(spark, Jvm)
+        if isinstance(spark, Jvm):
             gateway, conf = spark.gateway, spark.hadoop_conf()
         else:
             self.spark = spark

@@ -9,6 +9,7 @@ import pytest
 from streamjob.controller.rules.driver_config import driver_config
 from streamjob.protocol.formats import codec
 from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.driver_config import Deps, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.protocol.messages.final_report import report
 
@@ -61,3 +62,15 @@ def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() ->
     assert config(2, 1, index(reported.completed), **spec).restore.savepoint is None
     later = config(3, 2, index(reported.completed)).restore
     assert (later.recorded, later.exact) == (large_record(100).savepoint, False)
+
+
+def test_the_driver_is_told_the_dependencies() -> None:
+    spec = {
+        "jars": ["/a.jar"],
+        "packages": ["a:b:1"],
+        "excludePackages": ["c:d"],
+        "pyFiles": ["s3a://b/m.py"],
+    }
+    spec |= {"repositories": ["https://r/m2"], "files": ["/f"]}
+    found = codec.loads(DriverConfig, codec.dumps(driver_config(job(deps=spec), None, 1, 0, None))).deps
+    assert found == Deps(("/a.jar",), ("a:b:1",), ("c:d",), ("https://r/m2",), ("s3a://b/m.py",), ("/f",))

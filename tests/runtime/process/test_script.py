@@ -22,7 +22,7 @@ def interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(tmp_path: Path, source: str, *args: str) -> Outcome:
     path = tmp_path / "app.py"
     path.write_text(source)
-    return script.run(Application(file=str(path), args=args))
+    return script.run(Application(file=str(path), args=args), str(path))
 
 
 def test_it_is_main_with_its_arguments_and_its_folder_on_the_path(tmp_path: Path) -> None:
@@ -92,11 +92,18 @@ def test_a_script_that_cannot_be_parsed_has_no_effect(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_no_python_is_said_by_the_name_in_the_spec(tmp_path: Path) -> None:
+    (tmp_path / "copy.py").write_bytes(b"\x00\x01")
+    outcome = script.run(Application(file="s3a://b/app.py"), str(tmp_path / "copy.py"))
+    assert isinstance(outcome.error, script.ScriptSyntaxError)
+    assert outcome.error.message.startswith("s3a://b/app.py")
+
+
 @pytest.mark.parametrize(
     "application", [Application(file="/no/such.py"), Application(module="no_such_module_here")]
 )
 def test_a_missing_script_is_named(application: Application) -> None:
-    outcome = script.run(application)
+    outcome = script.run(application, application.file)
     assert isinstance(outcome.error, script.ScriptNotFound)
     assert (application.file or application.module or "?") in outcome.error.message
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ...api import StreamJob
+from ...api.deps import Deps as DepsOfSpec
 from ...api.storage import Checkpoint
 from ...api.types import duration, seconds
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import TerminationRequest
-from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
+from ...protocol.messages.driver_config import Application, CheckpointSettings, Deps, DriverConfig, Restore
 from ..objects import names
 from ..objects.spark_conf import spark_conf
 from .status import end_failed
@@ -42,6 +43,7 @@ def driver_config(
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
         allow_unknown_spark=job.spec.allow_unknown_spark,
+        deps=Deps(**{name: getattr(job.spec.deps, name) for name in DepsOfSpec.model_fields}),
     )
 
 

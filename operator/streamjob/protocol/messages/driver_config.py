@@ -18,6 +18,18 @@ class Application:
 
 
 @dataclass(frozen=True)
+class Deps:
+    """What the driver fetches before the script begins: `spec.deps` of the custom resource."""
+
+    jars: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    exclude_packages: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+    py_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Restore:
     """The checkpoint or savepoint that the job is restored from.
 
@@ -84,3 +96,4 @@ class DriverConfig:
     spark_conf: dict[str, str] = field(default_factory=dict)
     executor_template: str | None = None
     allow_unknown_spark: bool = False
+    deps: Deps = field(default_factory=Deps)

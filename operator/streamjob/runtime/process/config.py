@@ -179,12 +179,14 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
     return file
 
 
-def adopt_spark_properties(config: DriverConfig) -> None:
+def adopt_spark_properties(config: DriverConfig) -> Path:
     """Make Spark start with the job's configuration in this process.
 
-    The properties file is deleted at the exit of this process. Call this before `lifecycle.Exit` is created:
-    of two atexit handlers, the one that is registered first is called last, and `Exit` stops Spark.
+    The folder of the properties file is deleted at the exit of this process. Call this before
+    `lifecycle.Exit` is created: of two atexit handlers, the one that is registered first is called last, and
+    `Exit` stops Spark.
 
+    :returns: that folder.
     :raises NotConfigured: as `write_spark_properties`.
     """
     written = write_spark_properties(config, os.environ)
@@ -194,6 +196,7 @@ def adopt_spark_properties(config: DriverConfig) -> None:
     # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
     # that the class archive would not fit (see `class_archive`).
     os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} {given}"
+    return written.parent
 
 
 def _delete(folder: Path, process: int) -> None:

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from ...protocol.errors import StreamJobError
@@ -26,6 +27,7 @@ from ..driver.script.sessions import stop_spark
 from ..driver.status import problem_of
 from ..driver.status_board import StatusBoard
 from ..driver.threads import script_threads
+from ..spark.dependencies.prepare import prepare
 from . import patch_pyspark, script
 from .main_end import MainEnd
 from .script import Outcome
@@ -40,18 +42,22 @@ START_ONE = "Start one with writeStream…start() and wait for it with awaitTerm
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
-def run_script(settings: DriverConfig, driver: Driver, exits: Exit) -> int:
+def run_script(settings: DriverConfig, driver: Driver, exits: Exit, folder: Path) -> int:
     """Run the script in the calling thread, the main one, until the script and all its queries have ended.
 
+    :param folder: for what the job needs beside its image; it stays as long as this process.
     :returns: the exit code.
     """
     end, process = MainEnd(), os.getpid()
     try:
         patch_pyspark.install(driver)
         end_joiners()
-        outcome = script.run(settings.application)
+        file = prepare(settings.application, settings.deps, folder)
+        outcome = script.run(settings.application, file)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
+    except SystemExit:  # `Exit.leave_at_once`, before the script began
+        outcome = Outcome(0)
     if os.getpid() != process:
         _leave_fork(outcome)
     end.come()

@@ -149,7 +149,7 @@ def run(
     place.write_index(index)  # if it is new, it gives the job its uid
     settings = settings_for(application, place, index, begin, drain=drain)
     settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
-    config.adopt_spark_properties(settings)
+    folder = config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     driver.on_begin = lambda: place.begin(settings.epoch)
@@ -164,7 +164,7 @@ def run(
     threads.start(complete, "streamjob-index", board, driver, place, index)
     threads.start(exits.watch_request, "streamjob-tail")
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
-    return run_script(settings, driver, exits)
+    return run_script(settings, driver, exits, folder)
 
 
 def settings_for(

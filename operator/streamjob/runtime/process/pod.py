@@ -39,7 +39,7 @@ def run(application: Application | None) -> int:
     place = config.Place.of(os.environ)
     config.forget(os.environ)
     credentials = config.credentials(place.secrets)
-    config.adopt_spark_properties(settings)
+    folder = config.adopt_spark_properties(settings)
     status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
     try:
         settings = index_recovery.with_record(settings)
@@ -54,7 +54,7 @@ def run(application: Application | None) -> int:
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
     threads.start(exits.watch_request, "streamjob-tail")
-    return run_script(settings, driver, exits)
+    return run_script(settings, driver, exits, folder)
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:

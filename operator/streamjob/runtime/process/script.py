@@ -57,16 +57,18 @@ class Outcome:
     by_query: bool = False
 
 
-def run(application: Application) -> Outcome:
+def run(application: Application, script: str | None) -> Outcome:
     """Run the script to its end in the calling thread, which must be the main thread.
 
     An exception of the script is printed as Python prints it. It never propagates.
+
+    :param script: path of the script, None for a module.
     """
     # Absolute, because the script may change the working directory.
-    file = None if application.file is None else Path(application.file).absolute()
+    file = None if script is None else Path(script).absolute()
     try:
         if file is not None:
-            _run_file(file, application)
+            _run_file(file, [str(script), *application.args], application)
         else:
             assert application.module is not None
             if importlib.util.find_spec(application.module) is None:
@@ -86,10 +88,10 @@ def run(application: Application) -> Outcome:
     return Outcome(0)
 
 
-_WHERE = "Set spec.application to a script that the image or a volume of the job holds"
+_WHERE = "Set spec.application to a script that the image or a volume of the job holds, or to a URI"
 
 
-def _run_file(path: Path, application: Application) -> None:
+def _run_file(path: Path, arguments: list[str], application: Application) -> None:
     if not path.is_file():
         raise ScriptNotFound(
             f"{application.file} is not a file in the driver's image or volumes", remedy=_WHERE
@@ -100,9 +102,13 @@ def _run_file(path: Path, application: Application) -> None:
     except SyntaxError as e:
         _print(e, None)
         raise ScriptSyntaxError(
-            f"{e.filename}, line {e.lineno}: {e.msg}", remedy="Fix the script and build its image again"
+            f"{application.file}, line {e.lineno}: {e.msg}", remedy="Fix the script (spec.application.file)"
         ) from None
-    sys.argv = [application.file or "", *application.args]
+    except ValueError as e:  # null bytes
+        raise ScriptSyntaxError(
+            f"{application.file}: {e}", remedy="Name a Python script in spec.application.file"
+        ) from None
+    sys.argv = arguments
     _put_on_path(path.resolve().parent)  # as Python does: the folder of the link's target
     # It stays there after the script has ended: its threads, query functions and atexit handlers look up
     # their module.
