@@ -1,11 +1,14 @@
 # `make` lists the targets. Everything runs from a fresh checkout: missing tools and packages are installed first.
 # Variables: CLUSTER=context  use the cluster of this kubeconfig context instead of booting a local one
 #            KEEP=1           keep the cluster and the demo's namespace at the end
+#            SPARK=3.5        the Spark of the demo's job (default 4.1): 3.5, 4.0, 4.1, 4.2, 4.3
+#            IMAGE=stock      run the demo's job in an image as Spark's own Dockerfiles make it, without StreamJob in it
 #            SECONDS=3600     how long `make soak` runs
+#            REGISTRY=… SOURCE_URL=… COSIGN_KEY=…   where `make release` is going to be published (dev/release)
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 export PYTHONPATH := $(CURDIR)/operator
-export CLUSTER KEEP
+export CLUSTER KEEP SPARK IMAGE REGISTRY SOURCE_URL COSIGN_KEY COSIGN_PASSWORD
 
 PYTHON := .venv/bin/python
 LOCK := --universal --generate-hashes --no-emit-index-url --no-header -p 3.11 -q
@@ -70,6 +73,14 @@ soak: venv ## Run random plans in the simulated world for SECONDS (default 600),
 bench: venv ## Run all benchmarks, about an hour (docs/benchmarks.md)
 	@$(PYTHON) -m dev.bench
 
+.PHONY: release
+release: venv ## Build what is published into dist/release: packages, images, chart, checksums, signature
+	@$(PYTHON) -m dev.release
+
+.PHONY: release-check
+release-check: venv ## Build the release twice, each time from nothing, and compare the digests
+	@$(PYTHON) -m dev.release check
+
 .PHONY: docs
 docs: venv .venv-docs/.stamp ## Build the documentation site into .build/site
 	@rm -rf .build/docs
@@ -90,6 +101,7 @@ lint: venv ## Check style, types, import contracts, and that generated files are
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports
 	$(PYTHON) -m streamjob.api | diff -u crds/streamjobs.yaml -
+	$(PYTHON) -m dev.docs.chart charts/streamjob | diff -u charts/streamjob/README.md -
 	$(PYTHON) -m dev.prose
 
 .PHONY: format
@@ -102,6 +114,10 @@ crds: venv ## Generate crds/ from the models
 	$(PYTHON) -m streamjob.api > crds/streamjobs.yaml.new && mv crds/streamjobs.yaml.new crds/streamjobs.yaml
 	cp crds/streamjobs.yaml charts/streamjob/crds/
 
+.PHONY: chart
+chart: venv ## Generate the chart's README from its values
+	$(PYTHON) -m dev.docs.chart charts/streamjob > charts/streamjob/README.md
+
 .PHONY: lock
 lock: venv ## Resolve the versions in requirements/*.lock again
 	$(COMPILE) --all-extras -o requirements/dev.lock
@@ -109,7 +125,9 @@ lock: venv ## Resolve the versions in requirements/*.lock again
 		$(COMPILE) --all-extras --override requirements/$$v.in -o requirements/$$v.lock || exit; \
 	done
 	$(COMPILE) --extra controller -o requirements/controller.lock
-	$(PYTHON) -m uv pip compile requirements/docs.in $(LOCK) -o requirements/docs.lock
+	for name in build docs driver; do \
+		$(PYTHON) -m uv pip compile requirements/$$name.in $(LOCK) -o requirements/$$name.lock || exit; \
+	done
 
 .PHONY: clean
 clean: ## Remove environments and caches (the local cluster: make cluster-down)

@@ -54,6 +54,7 @@ class LocalDriver:
     :param storage: URI for checkpoints and savepoints, instead of `home`.
     :param environment: additional environment variables of the process.
     :param answers: whether to confirm checkpoints, as the controller does.
+    :param python: the interpreter, of an environment with another Spark.
     :param config: further fields of `DriverConfig`.
     """
 
@@ -66,6 +67,7 @@ class LocalDriver:
         storage: str | None = None,
         environment: Mapping[str, str] | None = None,
         answers: bool = True,
+        python: str = sys.executable,
         **config: object,
     ) -> None:
         self.home = home
@@ -103,7 +105,7 @@ class LocalDriver:
             "STREAMJOB_SECRETS": str(secrets),
             "STREAMJOB_PORT": str(self.port),
             "STREAMJOB_TERMINATION_LOG": str(self.report_file),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": python,
             "PYTHONPATH": str(Path(streamjob.__file__).parents[1]),
             "PYTHONUNBUFFERED": "1",
         }
@@ -111,7 +113,7 @@ class LocalDriver:
         self._tls.check_hostname = False
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamjob.runtime"],
+                [python, "-m", "streamjob.runtime"],
                 env=variables,
                 cwd=home,
                 stdout=log,

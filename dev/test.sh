@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 mkdir -p .build
 jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 
-quick=' and not slow'
+# `default_spark`: enough is known of the oldest and the newest Spark without it.
+quick=' and not slow' few=' and not default_spark'
 # Tests of what the runtime uses from inside Spark: the boundary, the drain, the sink's log, the check of a query against
 # its state.
 by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
@@ -19,7 +20,7 @@ by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests
 # The oldest and the newest Spark, beside the default one. With `all`, every Spark.
 others='spark35 spark43'
 if [ "${1:-}" = all ]; then
-    quick='' others='spark35 spark42 spark43 spark40'
+    quick='' few='' others='spark35 spark42 spark43 spark40'
     export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # stops for each trigger with each sink
     export STREAMJOB_EXAMPLES="${STREAMJOB_EXAMPLES:-1000}" # examples for each rule of the controller
 fi
@@ -73,7 +74,7 @@ for spark in $others; do
     echo "Tests that depend on Spark's version, with $spark"
     files=$by_version
     [ "$spark" != spark40 ] || files=tests/spark
-    run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick" $files
+    run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick$few" $files
 done
 echo "All tests that need no cluster, with Spark 4.1"
 run .venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick"

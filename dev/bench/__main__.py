@@ -13,7 +13,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from dev.bench import checkpoints, endings, patches, protocol, savepoint, savepoint_s3, scale, throughput
+from dev.bench import (
+    checkpoints,
+    endings,
+    patches,
+    protocol,
+    savepoint,
+    savepoint_s3,
+    scale,
+    throughput,
+    versions,
+)
 from dev.bench.figures import Figures
 
 HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
@@ -21,6 +31,7 @@ HELP = """Measure StreamJob on this machine and print Markdown tables (seconds u
 examples:
   make bench                                    everything, about an hour
   python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only versions           start, stop and drain with each Spark that is installed
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
   python -m dev.bench --only savepoint --only savepoint-s3    both in one run
@@ -41,6 +52,11 @@ def _endings(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
     for keys in arguments.keys or (1_000, 1_000_000):
         title = f"{keys:,} keys, RocksDB with changelog"
         yield Table(title, endings.measure(keys, runs), endings.FLINK.get(keys, {}))
+
+
+def _versions(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    for line, figures in versions.measure(runs).items():
+        yield Table(f"Spark {line}, {versions.KEYS:,} keys, RocksDB with changelog", figures)
 
 
 def _savepoints(how: ModuleType, where: str) -> Callable[[argparse.Namespace, int], Iterator[Table]]:
@@ -91,6 +107,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "endings": Part(_endings, 3),
+    "versions": Part(_versions, 3),
     "savepoint": Part(_savepoints(savepoint, ""), 2),
     "savepoint-s3": Part(_savepoints(savepoint_s3, " on S3"), 1),
     "throughput": Part(_throughput, 3),

@@ -50,7 +50,7 @@ def measure(keys: int, runs: int) -> Figures:
     figures = Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     try:
-        rows = _rows(home, keys)
+        rows = rows_of(home, keys)
         for run in range(runs):
             print(f"  {keys:,} keys: run {run + 1} of {runs}", flush=True)
             _life(home / str(run), rows, figures)
@@ -59,7 +59,7 @@ def measure(keys: int, runs: int) -> Figures:
     return figures
 
 
-def _rows(home: Path, keys: int) -> Path:
+def rows_of(home: Path, keys: int) -> Path:
     """Write two files, each with every key once."""
     code = (
         "import sys\nfrom pyspark.sql import SparkSession\n"

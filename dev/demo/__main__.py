@@ -1,4 +1,6 @@
-"""Run the demonstration. It reads the environment variables CLUSTER, IMAGES and KEEP (see the Makefile)."""
+"""Run the demonstration. It reads the environment variables CLUSTER, IMAGES, KEEP, SPARK and IMAGE (see the
+Makefile).
+"""
 
 import argparse
 import json
@@ -19,10 +21,10 @@ def main() -> int:
     parser.add_argument("--down", action="store_true", help="take away what KEEP=1 left")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results and timings")
     arguments = parser.parse_args()
-    settings = Settings.from_environment()
     console = Console()
     place: Site | None = None
     try:
+        settings = Settings.from_environment()
         if arguments.down:
             return down(settings, console)
         console.title("StreamJob: a PySpark stream that stops with a savepoint, resumes, and drains")
@@ -51,7 +53,10 @@ def main() -> int:
 
 
 def prepare(place: Site, console: Console) -> None:
-    with console.chapter("Images", "the product's Dockerfile, and a Kafka broker"):
+    where = "in Spark's own layout" if place.settings.stock else "of the product's Dockerfile"
+    with console.chapter(
+        "Images", f"Spark {place.settings.spark} {where}, the controller, and a Kafka broker"
+    ):
         site.bring_images(place, console)
     with console.chapter("Operator", "helm install charts/streamjob"):
         site.remove(place, console)

@@ -8,7 +8,7 @@ from dev.demo.kubectl import Kubectl
 from dev.demo.waiting import Failure
 
 LINES = 15
-CONTROLLER = "app.kubernetes.io/name=streamjob"
+CONTROLLER = "app.kubernetes.io/name=streamjob,app.kubernetes.io/component=controller"
 
 
 def show(kubectl: Kubectl, console: Console) -> None:

@@ -18,10 +18,10 @@ from dev.demo.console import Console
 from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.programs import stream
 from dev.demo.waiting import PATIENCE, Failure
+from dev.images import build, sparks
 
 CHART = REPOSITORY / "charts" / "streamjob"
 DEFINITION = "streamjobs.streamjob.dev"
-IMAGES = ("controller", "driver", "kafka")
 PREFIX = "streamjob.dev"
 MADE_DEFINITION = "streamjob.dev/made-definition"
 MADE_FOR = "streamjob.dev/made-for"
@@ -34,21 +34,40 @@ class Settings:
     :param context: kubeconfig context of the user's cluster; empty for the local cluster.
     :param images: prefix of the images' names.
     :param keep: leave everything in place at the end.
+    :param spark: the line of Spark in the jobs' image.
+    :param stock: run the demonstration's job in an image as Spark's own Dockerfiles make it (dev/stock).
     """
 
     context: str
     images: str
     keep: bool
+    spark: str = sparks.DEFAULT
+    stock: bool = False
 
     @staticmethod
     def from_environment() -> "Settings":
+        """:raises Failure: a variable has a value that does not exist."""
         env = os.environ
+        spark, image = env.get("SPARK") or sparks.DEFAULT, env.get("IMAGE", "")
+        if spark not in (known := sorted((sparks.DEFAULT, *sparks.OTHERS))):
+            raise Failure(f"SPARK={spark}: there is none", f"Use one of {', '.join(known)}")
+        if image not in ("", "stock"):
+            raise Failure(f"IMAGE={image}: there is none", "Use IMAGE=stock, or leave it out")
         return Settings(
-            env.get("CLUSTER", ""), env.get("IMAGES", PREFIX), env.get("KEEP", "") not in ("", "0")
+            env.get("CLUSTER", ""),
+            env.get("IMAGES") or PREFIX,
+            env.get("KEEP", "") not in ("", "0"),
+            spark,
+            image == "stock",
         )
 
     def image(self, name: str) -> str:
-        return f"{self.images}/{name}:dev"
+        return f"{self.images}/{build.short(name, self.spark)}"
+
+    @property
+    def driver(self) -> str:
+        """The short name of the image in which the demonstration's job runs."""
+        return "stock-kafka" if self.stock else "driver"
 
 
 @dataclass(frozen=True)
@@ -102,16 +121,17 @@ def reach_cluster(settings: Settings, namespace: str, console: Console) -> Site:
 
 
 def bring_images(site: Site, console: Console) -> None:
-    """Build the images from the product's Dockerfile, and load those that changed into the node."""
+    """Build the images, and load those that changed into the node."""
+    settings = site.settings
+    targets = ("controller", settings.driver, "kafka")
+    images = [settings.image(name) for name in targets]
     if not site.local:
-        console.saw(
-            f"taken as they are: {', '.join(map(site.settings.image, IMAGES))} "
-            f"(IMAGES={site.settings.images})"
-        )
+        console.saw(f"taken as they are: {', '.join(images)} (IMAGES={settings.images})")
         return
-    stream(console, sys.executable, "-m", "dev.images", "build")
-    stream(console, sys.executable, "-m", "dev.cluster", "load", *IMAGES)
-    console.did(f"in the node: {', '.join(map(site.settings.image, IMAGES))}")
+    wanted = [word for name in targets for word in ("--target", name)]
+    stream(console, sys.executable, "-m", "dev.images", "build", *wanted, "--spark", settings.spark)
+    stream(console, sys.executable, "-m", "dev.cluster", "load", *images)
+    console.did(f"in the node: {', '.join(images)}")
 
 
 def make_namespace(site: Site) -> None:
@@ -235,6 +255,12 @@ def volume(site: Site, claim: str, storage_class: str = "") -> list[Object]:
             },
         }
     ]
+
+
+def remove_volume(site: Site, claim: str) -> None:
+    """Remove what `volume` made, once no claim refers to it any more."""
+    if site.local:
+        site.kubectl.run("delete", "persistentvolume", f"{site.namespace}-{claim}", "--ignore-not-found")
 
 
 def _version(site: Site) -> str:

@@ -23,6 +23,10 @@ from dev.demo.waiting import PATIENCE, Failure, until
 EXAMPLE = REPOSITORY / "examples" / "flights"
 KAFKA = REPOSITORY / "dev" / "kafka" / "kafka.yaml"
 NAME, TOPIC, CLAIM = "flights", "flights", "flights-data"
+STOCK_USER = 185
+STOCK_PYTHON = (
+    'PYTHONPATH=$SPARK_HOME/python:$(echo "$SPARK_HOME"/python/lib/py4j-*-src.zip) exec python3 "$0" "$@"'
+)
 RATE = 4000  # rows a second: the year 2013 in a minute and a half
 
 
@@ -66,6 +70,15 @@ def tell(site: Site, console: Console, rows: int = FLIGHTS) -> Outcome:
     with console.chapter("Check", "the same query as a batch over the same topic"):
         result = check(site, console)
     return Outcome(stopped, resumed, drained, executors, arrived, result, dict(console.seconds))
+
+
+def clear(site: Site) -> None:
+    """Remove what an earlier run left in the namespace: job, check, Kafka with its topic, volume."""
+    example = manifests(site, site.kubectl.run("kustomize", str(EXAMPLE)))
+    check = manifests(site, (EXAMPLE / "check.yaml").read_text())
+    objects = yaml.safe_dump_all([*check, *reversed(example), *manifests(site, KAFKA.read_text())])
+    site.kubectl.run("delete", "--ignore-not-found", "-f", "-", LIMIT, stdin=objects, timeout=LATER)
+    sites.remove_volume(site, CLAIM)
 
 
 def start_kafka(site: Site, console: Console) -> None:
@@ -146,6 +159,8 @@ def check(site: Site, console: Console) -> dict[str, Any]:
     :raises Failure: the outputs differ, or the check did not finish.
     """
     (job,) = manifests(site, (EXAMPLE / "check.yaml").read_text())
+    if site.settings.stock:
+        job = in_stock_image(job)
     site.kubectl.run("delete", "job", "flights-check", "--ignore-not-found", "--wait", timeout=PATIENCE)
     site.kubectl.apply(job)
     until(lambda: _ended(site), "the check's end", PATIENCE, every=0.5)
@@ -167,8 +182,25 @@ def _ended(site: Site) -> bool:
 
 
 def manifests(site: Site, text: str) -> list[Object]:
-    """The objects of a manifest, with the image names of this site."""
+    """The objects of a manifest, with the images of this site."""
+    settings = site.settings
+    text = text.replace(f"image: {sites.PREFIX}/driver:dev", f"image: {settings.image(settings.driver)}")
     if not site.local:
-        text = text.replace(f"image: {sites.PREFIX}/", f"image: {site.settings.images}/")
+        text = text.replace(f"image: {sites.PREFIX}/", f"image: {settings.images}/")
         text = text.replace("imagePullPolicy: Never", "imagePullPolicy: IfNotPresent")
-    return [document for document in yaml.safe_load_all(text) if document]
+    documents: list[Object] = [document for document in yaml.safe_load_all(text) if document]
+    for document in documents:
+        if document["kind"] == "StreamJob" and not settings.stock:
+            document["spec"]["runtime"] = "Image"  # which our own image has
+    return documents
+
+
+def in_stock_image(job: Object) -> Object:
+    """The check, in an image that has pyspark only below SPARK_HOME, for that image's user."""
+    pod = job["spec"]["template"]["spec"]
+    pod["securityContext"] |= dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"), STOCK_USER)
+    container = pod["containers"][0]
+    python, *arguments = container["args"]
+    assert python == "python"
+    container["args"] = ["sh", "-c", STOCK_PYTHON, *arguments]
+    return job

@@ -5,7 +5,7 @@ import sys
 
 from dev.cluster.console import say
 from dev.cluster.layout import ClusterError
-from dev.images import build, store
+from dev.images import build, sparks, store
 
 
 def main() -> int:
@@ -15,7 +15,16 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("build", help="build images")
     command.add_argument(
-        "--target", choices=sorted(build.TARGETS), help=f"only this one (default: {', '.join(build.USUAL)})"
+        "--target",
+        choices=sorted(build.TARGETS),
+        action="append",
+        help=f"only this one, or several (default: {', '.join(build.USUAL)})",
+    )
+    command.add_argument(
+        "--spark",
+        choices=sorted((sparks.DEFAULT, *sparks.OTHERS)),
+        default=sparks.DEFAULT,
+        help="the Spark in it (default: %(default)s); with another one the tag is dev-spark35 and so on",
     )
     command.add_argument("--tag", help="name of the image (default: streamjob.dev/TARGET:dev)")
     command.add_argument(
@@ -27,13 +36,10 @@ def main() -> int:
         if arguments.command == "list":
             say(store.buildah("images").rstrip())
             return 0
-        if arguments.tag and not arguments.target:
+        targets = arguments.target or list(build.USUAL)
+        if arguments.tag and len(targets) != 1:
             raise ClusterError("--tag names one image: say which with --target")
-        build.build(
-            [arguments.target] if arguments.target else list(build.USUAL),
-            arguments.tag,
-            arguments.build_arg,
-        )
+        build.build(targets, arguments.tag, arguments.build_arg, arguments.spark)
     except ClusterError as error:
         print(f"dev.images: {error}", file=sys.stderr)
         return 1

@@ -38,7 +38,9 @@ def ensure(image: str) -> None:
         try:
             store.buildah("add", container, archive, "/", timeout=300)
             store.buildah("config", "--cmd", "bash", "--env", f"PATH={PATH}", container)
-            store.buildah("commit", "--disable-compression", container, image, timeout=300)
+            store.buildah(
+                "commit", "--disable-compression", *store.time_options(), container, image, timeout=300
+            )
         finally:
             store.buildah("rm", container)
             archive.unlink(missing_ok=True)

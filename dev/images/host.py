@@ -51,6 +51,8 @@ def lend(folder: Path) -> tuple[list[str], list[str]]:
     (folder / "apt.conf.d").mkdir(parents=True)
     mounts = [f"{folder}:{INSIDE}:ro", f"{folder / 'apt.conf.d'}:/etc/apt/apt.conf.d:ro"]
     arguments = [f"PIP_CONFIG_FILE={INSIDE}/pip.conf"]
+    if time := os.environ.get("SOURCE_DATE_EPOCH"):
+        arguments.append(f"SOURCE_DATE_EPOCH={time}")
     pip = {"disable-pip-version-check": "1", "root-user-action": "ignore"} | pip_settings()
     apt = [line for line in run("apt-config", "dump").splitlines() if line.startswith("Acquire::")]
     bundle = certificate_bundle()

@@ -1,5 +1,6 @@
 """buildah with its own storage, in its own mount namespace, so that no overlay mount stays on the host."""
 
+import os
 from pathlib import Path
 
 from dev.cluster.commands import run
@@ -12,7 +13,28 @@ ALONE = 'mkdir -p /var/lib/containers && mount -n -t tmpfs tmpfs /var/lib/contai
 
 
 def folder() -> Path:
-    return cache_folder() / "buildah"
+    """Return the storage: STREAMJOB_IMAGES_DIR, or else a folder of the cache."""
+    named = os.environ.get("STREAMJOB_IMAGES_DIR")
+    return Path(named).resolve() if named else cache_folder() / "buildah"
+
+
+def lock() -> Path:
+    """Return the lock file of the storage."""
+    return folder().parent / "images.lock"
+
+
+def logs() -> Path:
+    return folder().parent / "logs"
+
+
+def time_options() -> list[str]:
+    """Return buildah's option for the time of the image and of all its files, if SOURCE_DATE_EPOCH is set.
+
+    buildah does not look at the time when it takes a layer from an earlier build: start with an empty
+    storage.
+    """
+    time = os.environ.get("SOURCE_DATE_EPOCH")
+    return ["--timestamp", time] if time else []
 
 
 def full_name(image: str) -> str:

@@ -15,3 +15,5 @@ What runs in the operator's pod:
     api          the custom resource as pydantic models
     protocol     the same
 """
+
+__version__ = "0.1.0"

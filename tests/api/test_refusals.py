@@ -99,6 +99,7 @@ async def api(crd: None) -> AsyncIterator[Api]:
 
 REFUSED = [
     (job(state="Paused"), "spec.state", "supported values"),
+    (job(suspend="yes"), "spec.suspend", "boolean"),
     (job(termination={"stopTimeout": "-10s"}), "spec.termination.stopTimeout", "not negative"),
     (job(termination={"stopTimeout": ""}), "spec.termination.stopTimeout", "not negative"),
     (job(termination={"escalation": ["Cancel", "Stop"]}), "spec.termination", "[Stop, Cancel]"),

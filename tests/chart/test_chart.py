@@ -45,8 +45,14 @@ def render(*values: str, release: str = "sj", namespace: str = "ops") -> list[An
     return [d for d in yaml.safe_load_all(done.stdout) if d]
 
 
+def hook(o: Any) -> str:
+    """When helm makes the object; empty for one that stays."""
+    return str(o["metadata"].get("annotations", {}).get("helm.sh/hook", ""))
+
+
 def of(kind: str, objects: list[Any]) -> list[Any]:
-    return [o for o in objects if o["kind"] == kind]
+    """The objects of this kind that stay."""
+    return [o for o in objects if o["kind"] == kind and not hook(o)]
 
 
 def rights(role: Any) -> set[tuple[str, str]]:
@@ -81,7 +87,7 @@ USED = {
 
 def test_the_controller_has_the_rights_that_it_uses_and_no_others() -> None:
     roles = of("Role", render("watch.namespaces={a,b}"))
-    ours = [r for r in roles if r["metadata"]["name"] == "sj"]
+    ours = [r for r in roles if r["metadata"]["name"] == "sj-streamjob"]
     assert {r["metadata"]["namespace"] for r in ours} == {"a", "b"}
     assert all(rights(r) == USED for r in ours)
 
@@ -89,11 +95,11 @@ def test_the_controller_has_the_rights_that_it_uses_and_no_others() -> None:
 def test_by_default_nothing_is_cluster_wide() -> None:
     objects = render()
     assert not of("ClusterRole", objects)
-    assert {o["metadata"].get("namespace") for o in objects} == {"ops"}
+    assert {o["metadata"].get("namespace") for o in objects if not hook(o)} == {"ops"}
     (deployment,) = of("Deployment", objects)
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
         "--namespace=ops",
-        "--lease=sj",
+        "--lease=sj-streamjob",
     ]
 
 
@@ -104,20 +110,23 @@ def test_all_namespaces() -> None:
     (deployment,) = of("Deployment", objects)
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
         "--all-namespaces",
-        "--lease=sj",
+        "--lease=sj-streamjob",
     ]
 
 
 def test_whoever_may_view_or_edit_may_do_so_with_streamjobs() -> None:
     roles = {r["metadata"]["name"]: r for r in of("ClusterRole", render("createAggregateRoles=true"))}
-    assert set(roles) == {"ops-sj-view", "ops-sj-edit"}
+    assert set(roles) == {"ops-sj-streamjob-view", "ops-sj-streamjob-edit"}
     to = {
         name: {key.rpartition("-")[2] for key in r["metadata"]["labels"] if "/aggregate-to-" in key}
         for name, r in roles.items()
     }
-    assert to == {"ops-sj-view": {"view", "edit", "admin"}, "ops-sj-edit": {"edit", "admin"}}
-    assert {verb for verb, _ in rights(roles["ops-sj-view"])} == {"get", "list", "watch"}
-    everything = rights(roles["ops-sj-view"]) | rights(roles["ops-sj-edit"])
+    assert to == {
+        "ops-sj-streamjob-view": {"view", "edit", "admin"},
+        "ops-sj-streamjob-edit": {"edit", "admin"},
+    }
+    assert {verb for verb, _ in rights(roles["ops-sj-streamjob-view"])} == {"get", "list", "watch"}
+    everything = rights(roles["ops-sj-streamjob-view"]) | rights(roles["ops-sj-streamjob-edit"])
     assert {resource for _, resource in everything} == {"streamjobs"}, "the status is the controller's"
 
 
@@ -127,19 +136,19 @@ def test_the_lease_is_in_the_releases_own_namespace_and_no_other_can_be_changed(
     (role,) = [r for r in of("Role", objects) if "leases" in str(r)]
     assert role["metadata"]["namespace"] == "ops"
     rules = {(*r["verbs"], *r.get("resourceNames", ())) for r in role["rules"]}
-    assert rules == {("create",), ("get", "update", "sj")}
+    assert rules == {("create",), ("get", "update", "sj-streamjob")}
     (binding,) = [b for b in of("RoleBinding", objects) if b["roleRef"]["name"] == role["metadata"]["name"]]
     (deployment,) = of("Deployment", objects)
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "ops"}]
-    assert "--lease=sj" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--lease=sj-streamjob" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_every_argument_is_one_that_the_controller_knows() -> None:
     for values in (
         [],
         ["verbose=true", "logFormat=json", "watch.namespaces={a,b}"],
-        ["watch.allNamespaces=true"],
+        ["watch.allNamespaces=true", "podSecurity=OpenShift"],
     ):
         (deployment,) = of("Deployment", render(*values))
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -147,7 +156,8 @@ def test_every_argument_is_one_that_the_controller_knows() -> None:
         assert (given.log_format, given.verbose) == (
             ("json", True) if "verbose=true" in values else ("text", False)
         )
-        assert given.lease == "sj"
+        assert given.platform_assigns_users == ("podSecurity=OpenShift" in values)
+        assert given.lease == "sj-streamjob"
 
 
 def test_there_is_a_standby() -> None:
@@ -200,6 +210,14 @@ def test_the_controller_is_locked_down() -> None:
         "image.pullPolicy=Sometimes",
         "logFormat=xml",
         "driver.serviceAccount.name=A_b",
+        "nameOverride=Stream_Job",
+        "fullnameOverride=-x",
+        "podSecurity=Openshift",
+        "crds.upgrade=always",
+        "extraEnv[0].value=without-a-name",
+        "commonLabels.app\\.kubernetes\\.io/name=other",
+        "commonLabels.team=two words",
+        "unknown=1",
     ],
 )
 def test_wrong_values_are_refused(value: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -19,6 +20,7 @@ import pytest
 from dev.cluster import build, cgroups, lifecycle, load, network, node, pause, processes
 from dev.cluster.layout import ClusterError, Layout
 from dev.cluster.preconditions import Machine, missing_packages, objection, objection_to_folders
+from dev.images import build as images
 from dev.images import store
 from dev.images.dockerfile import base_images, debian_suite
 
@@ -194,9 +196,9 @@ def test_from_lines() -> None:
     assert base_images(text) == ["docker.io/library/debian:bookworm-slim", "debian:trixie"]
 
 
-@pytest.mark.parametrize("path", ["Dockerfile", "dev/kafka/Dockerfile"])
-def test_our_dockerfiles_start_from_an_image_that_can_be_made(path: str) -> None:
-    text = (Path(__file__).parents[2] / path).read_text()
+@pytest.mark.parametrize("target", images.TARGETS)
+def test_our_dockerfiles_start_from_an_image_that_can_be_made(target: str) -> None:
+    text = "".join(file.read_text() for file in images.TARGETS[target].dockerfiles)
     assert [debian_suite(image) for image in base_images(text)] == ["bookworm"]
 
 
@@ -209,6 +211,15 @@ def test_short_image_names() -> None:
     assert store.full_name("driver") == "streamjob.dev/driver:dev"
     assert store.full_name("driver:2") == "streamjob.dev/driver:2"
     assert store.full_name("localhost:5000/x") == "localhost:5000/x:dev"
+
+
+def test_each_stage_has_a_name_of_its_own() -> None:
+    """buildah reads the product's Dockerfile and another one as one."""
+    for target, source in images.TARGETS.items():
+        text = "".join(file.read_text() for file in source.dockerfiles)
+        names = re.findall(r"^FROM .* AS (\S+)$", text, re.MULTILINE)
+        assert len(names) == len(set(names)), target
+        assert source.stage in names, target
 
 
 def _blob(folder: Path, content: bytes) -> dict[str, object]:

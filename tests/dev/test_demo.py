@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from dev.demo import kubectl
+from dev.demo import kubectl, site, steps
 from dev.demo.console import WIDTH, Console
 from dev.demo.job import View, changes
-from dev.demo.waiting import TimedOut, until
+from dev.demo.waiting import Failure, TimedOut, until
 from tests.e2e.apps import look
 from tests.e2e.shared_volume import expected
 
@@ -73,6 +74,50 @@ def test_the_sink_is_read_through_its_log(tmp_path: Path) -> None:
     (log / "9.compact").write_text(f"v1\n{a}\n{b}")
     (log / "10").write_text(f"v1\n{c}")
     assert look.sink(tmp_path) == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+@pytest.mark.parametrize(
+    ("environment", "driver"),
+    [
+        ({}, "streamjob.dev/driver:dev"),
+        ({"SPARK": "4.1"}, "streamjob.dev/driver:dev"),
+        ({"SPARK": "3.5"}, "streamjob.dev/driver:dev-spark35"),
+        ({"SPARK": "4.3", "IMAGE": "stock"}, "streamjob.dev/stock-kafka:dev-spark43"),
+        ({"IMAGES": "registry.example/s", "IMAGE": "stock"}, "registry.example/s/stock-kafka:dev"),
+    ],
+)
+def test_job_and_check_run_in_the_image_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], driver: str
+) -> None:
+    for name in ("CLUSTER", "IMAGES", "SPARK", "IMAGE"):
+        monkeypatch.setenv(name, environment.get(name, "their" if name == "CLUSTER" else ""))
+    settings = site.Settings.from_environment()
+    place = site.Site(settings, kubectl.Kubectl("kubectl", "demo"), "helm")
+    (job,) = steps.manifests(place, (steps.EXAMPLE / "streamjob.yaml").read_text())
+    (check,) = steps.manifests(place, (steps.EXAMPLE / "check.yaml").read_text())
+    assert job["spec"]["image"] == driver
+    assert job["spec"].get("runtime") == (None if "stock" in driver else "Image")
+    assert check["spec"]["template"]["spec"]["containers"][0]["image"] == driver
+    broker = next(o for o in steps.manifests(place, steps.KAFKA.read_text()) if o["kind"] == "Deployment")
+    assert broker["spec"]["template"]["spec"]["containers"][0]["image"] == f"{settings.images}/kafka:dev"
+
+
+def test_the_check_finds_pyspark_in_a_stock_image() -> None:
+    (check,) = yaml.safe_load_all((steps.EXAMPLE / "check.yaml").read_text())
+    pod = steps.in_stock_image(check)["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == steps.STOCK_USER
+    shell, option, script, *arguments = pod["containers"][0]["args"]
+    assert (shell, option, arguments[0]) == ("sh", "-c", "/app/check.py")
+    assert "py4j-*-src.zip" in script
+
+
+@pytest.mark.parametrize(("name", "value"), [("SPARK", "3.4"), ("IMAGE", "mine")])
+def test_a_setting_that_does_not_exist_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Failure, match=f"{name}={value}"):
+        site.Settings.from_environment()
 
 
 def test_expected_windows() -> None:

@@ -408,7 +408,10 @@ def has_value(key: str) -> bool:
 
 @pytest.mark.parametrize("words", found("helm", "install"))
 def test_values_of_the_chart_exist(words: list[str]) -> None:
-    assert (ROOT / words[1] / "Chart.yaml").is_file()
+    chart = yaml.safe_load((ROOT / "charts" / words[1].rpartition("/")[2] / "Chart.yaml").read_text())
+    if words[1].startswith("oci://"):
+        assert words[1].endswith(f"/charts/{chart['name']}"), "the name under which a release publishes it"
+        assert words[words.index("--version") + 1] == chart["version"]
     settings = [words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("--set")]
     keys = [pair.partition("=")[0] for setting in settings for pair in setting.split(",")]
     assert [key for key in keys if not has_value(key)] == []

@@ -4,19 +4,30 @@ batch.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dev.demo import steps
+from dev.demo import site, steps
 from dev.demo.console import Console
 from dev.demo.feed import FLIGHTS
-from dev.demo.site import Site
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(2700)]
 DEPARTED = 328_521  # of the flights, those that were not cancelled
 
 
-def test_drained_output_equals_the_batch(cluster: Site) -> None:
-    outcome = steps.tell(cluster, Console())
+@pytest.mark.parametrize(
+    "stock", [pytest.param(True, id="stock"), pytest.param(False, marks=pytest.mark.slow, id="driver")]
+)
+def test_drained_output_equals_the_batch(cluster: site.Site, stock: bool) -> None:
+    """In an image as Spark's own Dockerfiles make it, with the controller's runtime; and in ours, with its
+    own.
+    """
+    console = Console()
+    place = replace(cluster, settings=replace(cluster.settings, stock=stock))
+    site.bring_images(place, console)
+    steps.clear(place)
+    outcome = steps.tell(place, console)
     check = outcome.check
     assert check["equal"], check
     assert check["messages"] == FLIGHTS

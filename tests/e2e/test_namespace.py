@@ -87,7 +87,7 @@ def test_u6_a_namespace_that_is_deleted_goes_away_and_leaves_a_savepoint(
     for name in (OWN, SERVED):
         manifests = list(on_disk(places[name]).glob("savepoints/*-orders-*/*/manifest.json"))
         assert [m.parent.name for m in manifests] == ["eviction-1"]
-    said = cluster.within(OPERATIONS).kubectl.run("logs", "deployment/u6", "--tail=-1")
+    said = cluster.within(OPERATIONS).kubectl.run("logs", "deployment/u6-streamjob", "--tail=-1")
     assert "SavepointCompleted" in said
     assert "removed the finalizer of the StreamJob orders" in said or "NamespaceTerminating" in said
 

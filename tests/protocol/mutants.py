@@ -63,6 +63,7 @@ def rebuilt(bug: SeededBug | None, modules: Sequence[str]) -> dict[str, ModuleTy
         for name, original in originals.items():
             module = built[name] = sys.modules[original.__name__] = ModuleType(original.__name__)
             module.__package__ = original.__package__
+            module.__file__ = original.__file__  # some modules read files beside them
             _in_its_package(name, module)
             tree = seeded(bug) if bug is not None and bug.module == name else ast.parse(source(name))
             exec(compile(tree, original.__name__, "exec"), module.__dict__)

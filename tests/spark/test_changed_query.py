@@ -165,7 +165,13 @@ def test_state_where_there_was_none(
 
 
 @pytest.mark.parametrize("provider", [pytest.param("hdfs", marks=pytest.mark.slow), "rocksdb"])
-@pytest.mark.parametrize("query", [*QUERIES, with_itself])
+@pytest.mark.parametrize(
+    "query",
+    [
+        q if q in (window, left_join) else pytest.param(q, marks=pytest.mark.default_spark)
+        for q in (*QUERIES, with_itself)
+    ],
+)
 def test_a_query_that_fits_is_not(
     spark: SparkSession,
     files: HadoopFiles,

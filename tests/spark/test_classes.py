@@ -13,6 +13,7 @@ from streamjob.protocol.messages.driver_status import DriverPhase
 from .job import APP, Feed
 
 
+@pytest.mark.default_spark
 def test_a_driver_starts_with_the_archive(feed: Feed, tmp_path: Path) -> None:
     """Another class path than the archive's, and the JVM would start without it and say nothing."""
     if not class_archive.archive().exists():

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
 
 from .feeds import eventually
 from .scripts import Script, await_batch, await_read, await_said, said
@@ -308,3 +309,39 @@ def test_a_batch_that_a_stop_has_ended_is_not_committed_whatever_it_catches(
     assert words == ["the next batch retries: BatchEndedByStop"], shown
     drain(script)
     assert script.values(spark, "out") == [0]
+
+
+def test_a_drain_that_leaves_windows_of_a_batch_s_query_behind_fails(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Without input no batch starts the query, so nothing would ever emit its windows."""
+    script = Script(
+        tmp_path,
+        f"""
+        def load(frame, batch):
+            frame.write.mode("overwrite").json(f"{{home}}/stage/b={{batch}}")
+            rows = windows(read("stage/*")).select("v")
+            inner = rows.writeStream.queryName("load").format("json").trigger(**{NOW})
+            inner.start(f"{{home}}/out").awaitTermination()
+            say("loaded", batch)
+
+        read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start().awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 10)
+    with script.driver() as driver:
+        await_said(driver, "loaded 0")
+        driver.finish(Mode.STOP)
+    with script.next(driver) as draining:
+        draining.wait_for(lambda s: True)
+        draining.terminate(Mode.DRAIN)
+        assert draining.wait() == 1, draining.tail()
+    problem = draining.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("StateWithoutStage", False)
+    assert "'load'" in problem.message
+    with script.next(draining, restore=Restore(latest=driver.record, again=True)) as again:
+        script.feed.minutes(10, 20)
+        await_said(again, "loaded 1")
+        assert again.finish(Mode.DRAIN).drained
+    assert script.values(spark, "out") == script.windows(spark)

@@ -58,6 +58,7 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
 @pytest.mark.parametrize(
     "how", [*(pytest.param(how, marks=pytest.mark.slow) for how in ("poll", "any")), "fall-off"]
 )
+@pytest.mark.default_spark
 def test_row2_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_path: Path, how: str) -> None:
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments(how)) as driver:
@@ -66,6 +67,7 @@ def test_row2_no_script_cuts_a_drain_short(spark: SparkSession, feed: Feed, tmp_
     assert feed.output(spark) == feed.expected(spark)
 
 
+@pytest.mark.default_spark
 def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(4)
     with LocalDriver(tmp_path, APP, *feed.arguments("available-now"), answers=False) as driver:
@@ -84,6 +86,7 @@ def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, 
     assert feed.output(spark) == feed.expected(spark)
 
 
+@pytest.mark.default_spark
 def test_row2_a_script_that_stops_its_query_flushes_nothing(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_drained_query_has_the_settings_that_it_started_with(feed: Feed, tmp_p
 
 
 @pytest.mark.parametrize("manager", [ABORTABLE, "org.example.NoSuchManager"])
+@pytest.mark.default_spark
 def test_a_manager_of_checkpoint_files_that_does_not_fit_is_refused(
     feed: Feed, tmp_path: Path, manager: str
 ) -> None:

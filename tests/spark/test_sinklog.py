@@ -67,6 +67,7 @@ def test_a_query_goes_on_in_a_new_folder_over_two_compactions(
 
 
 @pytest.mark.parametrize("elsewhere", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 16))])
+@pytest.mark.default_spark
 def test_a_query_goes_on_in_a_folder_that_has_its_first_batches_only(
     spark: SparkSession, files: HadoopFiles, stream: Stream, tmp_path: Path, elsewhere: int
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_query_goes_on_in_a_folder_that_has_its_first_batches_only(
     assert stream.rows("out") == 2 * before
 
 
+@pytest.mark.default_spark
 def test_what_the_folder_has_is_left_alone(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
     stream.run(12, "out")
     before = {p.name: p.read_bytes() for p in (tmp_path / "out" / "_spark_metadata").iterdir()}

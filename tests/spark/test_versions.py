@@ -51,6 +51,7 @@ def test_a_probe_finds_the_entry_that_fits(spark: SparkSession, monkeypatch: pyt
     assert chooser.warning is None
 
 
+@pytest.mark.default_spark
 def test_a_spark_that_passes_the_probe_stops_at_a_boundary(feed: Feed, tmp_path: Path) -> None:
     feed.add(3)
     with LocalDriver(tmp_path, script(tmp_path, UNKNOWN), *feed.arguments()) as driver:
@@ -61,6 +62,7 @@ def test_a_spark_that_passes_the_probe_stops_at_a_boundary(feed: Feed, tmp_path:
     assert planned == committed
 
 
+@pytest.mark.default_spark
 def test_a_spark_that_fails_the_probe_is_refused(feed: Feed, tmp_path: Path) -> None:
     feed.add(1)
     with LocalDriver(tmp_path, script(tmp_path, UNFIT), *feed.arguments()) as driver:
@@ -73,6 +75,7 @@ def test_a_spark_that_fails_the_probe_is_refused(feed: Feed, tmp_path: Path) -> 
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.default_spark
 def test_it_runs_if_the_user_allows_it(spark: SparkSession, tmp_path: Path) -> None:
     """A stop then interrupts the running batch and runs it again, and says so."""
     script = Script(

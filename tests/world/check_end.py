@@ -32,6 +32,8 @@ class End(Ledger):
         if status.get("observedGeneration") != job["metadata"]["generation"]:
             return "the newest spec has not been looked at"
         phase, wanted = status.get("phase"), job["spec"].get("state", "Running")
+        if wanted == "Running" and job["spec"].get("suspend"):
+            wanted = "Suspended"
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
@@ -59,10 +61,13 @@ class End(Ledger):
             return "the newest savepoint.nonce has not been answered"
         ends = {
             "Running": "Finished",
+            "Suspended": "Finished Drained Failed",
             "Stopped": "Finished Drained",
             "Drained": "Finished",
             "Cancelled": "Finished Drained",
         }
+        if (wanted == "Suspended") != (conditions.get("Suspended", {}).get("status") == "True"):
+            return f"phase {phase}, and the condition Suspended is {conditions.get('Suspended')}"
         if phase != wanted and phase not in ends[wanted].split():
             return f"phase {phase}, {wanted} is wanted: {stalled['message']}"
         if conditions["Ready"]["status"] != "True":

@@ -59,7 +59,10 @@ class Jobs(Ledger):
                 self.fail("V10", "it is said to have finished, and its script has failed")
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
-            if is_.get("phase") in (*SUCCESS, "Cancelled"):
+            alive = [d.me for d in self.world.drivers() if d.config.job.uid == new["metadata"]["uid"]]
+            if is_.get("phase") == "Suspended" and alive:
+                self.fail("V2", f"phase Suspended while {alive} runs")
+            if is_.get("phase") in (*SUCCESS, "Suspended", "Cancelled"):
                 self._in_time(new, is_, truth)
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:

@@ -197,7 +197,7 @@ def random_plan(seed: int) -> Plan:
     if kind in ("weather", "all"):
         weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
     skews = (rng.choice((0.0, 0.0, 3600.0, -3600.0)),) * rng.choice((1, 1, 1, 2))
-    steps = _steps(rng)
+    steps = list(_suspended(_steps(rng), Random(f"suspend {seed}")))
     if scales := Random(f"executors {seed}").choice((0, 0, 0, 1, 2)):
         shape = replace(shape, executors=1)
         steps += _scaling(Random(f"scale {seed}"), scales)
@@ -217,6 +217,18 @@ def _scripted(shape: Shape, rng: Random) -> Shape:
     stages = ("events", "sums") if script is Scripted.IN_TURN or rng.random() < 0.3 else shape.stages
     bounded = shape.bounded or (10 if script is Scripted.IN_TURN else None)
     return replace(shape, script=script, stages=stages, bounded=bounded, chained=rng.random() < 0.7)
+
+
+def _suspended(steps: list[Step], rng: Random) -> tuple[Step, ...]:
+    """Some jobs are suspended, most of them not for ever."""
+    if rng.random() < 0.8:
+        return tuple(steps)
+    at = rng.randrange(1, len(steps) + 1)
+    phase = rng.choice((None, "Running", "Running", "Stopping", "Stopped", "Restarting", "Starting"))
+    between = [Step("suspend", rng.choice(DELAYS), phase)]
+    if rng.random() < 0.7:
+        between.append(Step("unsuspend", rng.choice(DELAYS), rng.choice((None, "Suspended", "Stopping"))))
+    return (*steps[:at], *between, *steps[at:])
 
 
 def _steps(rng: Random) -> list[Step]:

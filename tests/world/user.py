@@ -103,6 +103,8 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "Stopped": lambda u: u.patch(state="Stopped"),
     "Drained": lambda u: u.patch(state="Drained"),
     "Cancelled": lambda u: u.patch(state="Cancelled"),
+    "suspend": lambda u: u.patch(suspend=True),
+    "unsuspend": lambda u: u.patch(suspend=False),
     "delete": User.delete,
     "delete pod": User.delete_pod,
     "kill pod": lambda u: u.delete_pod(0),

@@ -1,18 +1,108 @@
-{{- define "streamjob.labels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{/* The chart's name, in labels. */}}
+{{- define "streamjob.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- define "streamjob.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+{{/* The name of the objects: the release's, followed by the chart's name unless the release's name has it. */}}
+{{- define "streamjob.fullname" -}}
+{{- $name := include "streamjob.name" . -}}
+{{- $release := .Release.Name -}}
+{{- $full := contains $name $release | ternary $release (printf "%s-%s" $release $name) -}}
+{{ .Values.fullnameOverride | default $full | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "streamjob.labels" -}}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end }}
+{{- include "streamjob.instance" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "streamjob.instance" -}}
+app.kubernetes.io/name: {{ include "streamjob.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* The pods of the controller, and no others of this chart. */}}
+{{- define "streamjob.selector" -}}
+{{ include "streamjob.instance" . }}
+app.kubernetes.io/component: controller
+{{- end }}
+
+{{/* Metadata of an object: (list $ NAME NAMESPACE), and its own (dict "labels" … "annotations" …). */}}
+{{- define "streamjob.metadata" -}}
+{{- $root := index . 0 }}
+{{- $own := gt (len .) 3 | ternary (last .) dict -}}
+name: {{ index . 1 }}
+{{- with index . 2 }}
+namespace: {{ . }}
+{{- end }}
+labels:
+  {{- include "streamjob.labels" $root | nindent 2 }}
+  {{- with $own.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) ($own.annotations | default dict) $root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "streamjob.serviceAccount" -}}
-{{ .Values.serviceAccount.name | default .Release.Name }}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "streamjob.fullname" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end }}
+
+{{/* Outside of namespaces, releases of several namespaces must not share a name. */}}
+{{- define "streamjob.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "streamjob.fullname" . }}
+{{- end }}
+
+{{- define "streamjob.image" -}}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- end }}
+
+{{- define "streamjob.podSecurityContext" -}}
+runAsNonRoot: true
+{{- if eq .Values.podSecurity "Default" }}
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "streamjob.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* What the pods of the hooks have in common with the controller's. */}}
+{{- define "streamjob.podCommon" -}}
+securityContext: {{- include "streamjob.podSecurityContext" . | nindent 2 }}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.Values $key }}
+{{ $key }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "streamjob.containerCommon" -}}
+image: {{ include "streamjob.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{- include "streamjob.containerSecurityContext" . | nindent 2 }}
+resources: {{- toYaml .Values.resources | nindent 2 }}
+{{- with .Values.extraEnv }}
+env: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* The watched namespaces, as JSON. With allNamespaces: the namespace of the driver's service account. */}}

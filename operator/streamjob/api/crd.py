@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import __version__
 from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
 
+VERSION_ANNOTATION = f"{GROUP}/version"  # the release that the definition is of
 READY = ".status.conditions[?(@.type=='Ready')].status"
 COLUMNS = (
     ("Ready", "string", READY, "Whether the job is in the requested state", 0),
@@ -53,7 +55,7 @@ def definition() -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{PLURAL}.{GROUP}", "annotations": {VERSION_ANNOTATION: __version__}},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",

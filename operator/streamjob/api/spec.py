@@ -47,12 +47,18 @@ def _source(spec: str, field: str, otherwise: str) -> str:
 class Spec(Model):
     """The requested state of the job and how to run it.
 
-    Changes of `state`, `savepoint` and the number of executors take effect at once. Changes of image,
-    runtime, application, deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as
-    `upgrade` says. Other changes restart nothing.
+    Changes of `state`, `suspend`, `savepoint` and the number of executors take effect at once. Changes of
+    image, runtime, application, deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect
+    as `upgrade` says. Other changes restart nothing.
     """
 
     state: State = State.RUNNING
+    suspend: bool = Field(
+        default=False,
+        description="While true, a job in state Running has no driver: a running driver stops with a "
+        "savepoint, and none starts. Queue controllers set this field. The other states end the job "
+        "regardless.",
+    )
     image: str = Field(
         min_length=1,
         max_length=1024,
@@ -86,6 +92,11 @@ class Spec(Model):
         description="Run on a version of Spark that StreamJob does not know and that fails the driver's "
         "probe. A stop then interrupts the running batch and runs it again, and status.warnings says so.",
     )
+
+    @property
+    def suspended(self) -> bool:
+        """Whether `suspend` applies."""
+        return self.suspend and self.state is State.RUNNING
 
     model_config = ConfigDict(
         json_schema_extra=cel(

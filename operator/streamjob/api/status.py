@@ -29,6 +29,7 @@ class Phase(str, Enum):
     DRAINING = "Draining"
     CANCELLING = "Cancelling"
     RESTARTING = "Restarting"  # the driver failed; the next epoch starts after the backoff
+    SUSPENDED = "Suspended"  # spec.suspend is true, and no driver runs
     STOPPED = "Stopped"  # the final checkpoint is committed to the index; Running resumes from it
     DRAINED = "Drained"  # an end: every window is flushed
     FINISHED = "Finished"  # an end: all sources ran out
@@ -38,7 +39,8 @@ class Phase(str, Enum):
 
 class ConditionType(str, Enum):
     """Ready: the job is in the requested state. Reconciling: work is in progress. Stalled: a person must act.
-    Upgraded: how the latest upgrade went. Degraded: a query of the running job is dead.
+    Upgraded: how the latest upgrade went. Degraded: a query of the running job is dead. Suspended: no driver
+    runs, because `spec.suspend` is true.
     """
 
     # The first three have the meaning that kstatus gives them.
@@ -47,6 +49,7 @@ class ConditionType(str, Enum):
     STALLED = "Stalled"
     UPGRADED = "Upgraded"  # only once the specification has changed while a driver ran
     DEGRADED = "Degraded"  # only while a query of the running job is dead
+    SUSPENDED = "Suspended"  # only once spec.suspend has been true
 
 
 class Condition(Model):

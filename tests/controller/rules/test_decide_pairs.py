@@ -45,7 +45,13 @@ from ..factories import (
 )
 
 MANUAL = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
-STATES = ("Running", "Stopped", "Drained", "Cancelled")
+STATES: dict[str, dict[str, Any]] = {  # column of the manual: the patch
+    "Running": {"state": "Running"},
+    "Stopped": {"state": "Stopped"},
+    "Drained": {"state": "Drained"},
+    "Cancelled": {"state": "Cancelled"},
+    "suspended": {"state": "Running", "suspend": True},
+}
 STOPPED, DRAINED = record(), record(1, 1, Scenario.DRAIN, request="drain-1-1")
 
 
@@ -64,7 +70,7 @@ class Moment:
 
     def observed(self, state: str) -> Observed:
         return observed(
-            job(state=state, generation=2, status=self.status, **self.spec),
+            job(**STATES[state], generation=2, status=self.status, **self.spec),
             pods=list(self.pods),
             index=None if not self.status else index(self.latest) if self.latest else index(),
             reported=self.reported,
@@ -76,7 +82,8 @@ class Moment:
         """The driver has ended in order and its pod is gone."""
         assert self.end is not None
         return observed(
-            job(state=state, generation=2, status=decision.status.plain(), **self.spec), index=index(self.end)
+            job(**STATES[state], generation=2, status=decision.status.plain(), **self.spec),
+            index=index(self.end),
         )
 
 

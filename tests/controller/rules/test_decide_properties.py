@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjob.api import Escalation, Specification, Status, UpgradeMode, UpgradeStep
+from streamjob.api import Escalation, Phase, Specification, Status, UpgradeMode, UpgradeStep
 from streamjob.api.specification import digest
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
 from streamjob.controller.rules.context import Decision
@@ -128,7 +128,7 @@ def worlds(draw: st.DrawFn) -> Observed:
             )
         if draw(st.integers(0, 3)) == 0:
             status["escalation"] = {
-                "state": draw(st.sampled_from(["Stopped", "Drained"])),
+                "state": draw(st.sampled_from(["Running", "Stopped", "Drained"])),
                 "mode": draw(st.sampled_from(Escalation)),
                 "epoch": draw(st.integers(1, epoch)),
                 "requestId": "drain-1-1",
@@ -150,6 +150,7 @@ def worlds(draw: st.DrawFn) -> Observed:
     return observed(
         job(
             state=asked_state,
+            suspend=draw(st.booleans()),
             image=draw(IMAGES),
             upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
             generation=draw(st.integers(1, 3)),
@@ -171,7 +172,7 @@ def worlds(draw: st.DrawFn) -> Observed:
 def cancelled(o: Observed) -> bool:
     """The user cancelled: by the state, by a deletion past its timeout, or by a declared escalation."""
     job, e = o.job, o.job.status.escalation
-    if e is not None and e.state is job.spec.state:
+    if e is not None and e.state is job.spec.state and (e.state.value != "Running" or job.spec.suspended):
         return True
     return job.spec.state.value == "Cancelled" or (
         job.deleting and (job.spec.termination.on_delete.value == "Cancel" or decide_is_late(o))
@@ -216,6 +217,17 @@ def test_there_are_never_two_drivers(o: Observed) -> None:
     if made:
         assert o.pods == ()
         assert made[0].config.epoch >= o.epoch
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_no_driver_begins_while_the_job_is_suspended(o: Observed) -> None:
+    d = decide(o, NOW)
+    if o.job.spec.suspended:
+        assert not [a for a in d.actions if isinstance(a, CreateDriver)]
+    if d.status.phase is Phase.SUSPENDED and d.status.phase is not o.job.status.phase:
+        assert o.job.spec.suspended
+        assert not o.pods
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -111,7 +111,7 @@ def test_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_bound_is_below_what_a_config_map_holds() -> None:
-    full = filled([record(n, stages=1500) for n in range(1, 5)])
+    full = filled([record(n, stages=1400) for n in range(1, 5)])
     assert len(index.dumps(full).encode()) <= index.SIZE_LIMIT < 1 << 20
     assert 1 < len(full.checkpoints) < 4
     assert load(index.dumps(full)) == full

@@ -214,3 +214,21 @@ def test_a_savepoint_is_in_the_status_before_any_of_its_effects(job: Job) -> Non
     assert job.board.status.savepoint is not None
     assert job.board.status.savepoint.request_id == "s-1"
     assert job.later, "it has a timeout"
+
+
+def test_only_the_last_of_two_final_checkpoints_is_written(job: Job) -> None:
+    """Connected runs fail one after the other in a stop. Each failure makes the final checkpoint before it
+    void, and all of them have the same savepoint.
+    """
+    first, _ = job.start("orders"), job.start("sums", "orders")
+    job.dispatcher.take(STOP)
+    job.dispatcher.take(ev.BoundaryReached("sums", 0))
+    job.dispatcher.fail(first, RuntimeError("boom"))
+    triggered = job.dispatcher.coordinator.next_checkpoint - 1
+    written = []
+    for queue in [q for q in job.queues if not q.task]:
+        while (step := job.dispatcher.next(queue)) is not None:
+            if isinstance(step.effect, fx.StoreCheckpoint):
+                written.append(step.effect.number)
+    assert triggered > 1, "one was aborted"
+    assert written == [triggered]

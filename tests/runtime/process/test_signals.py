@@ -41,8 +41,8 @@ def run(blocking: str, signals: int = 1, before: str = "") -> tuple[int, str]:
     assert process.stdout.readline() == "ready\n"
     for _ in range(signals):
         process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=300)
-    return process.returncode, out
+    out = process.stdout.read()  # communicate() would lose what came with the first line
+    return process.wait(timeout=300), out
 
 
 def test_the_callback_runs_while_the_main_thread_waits_in_c() -> None:

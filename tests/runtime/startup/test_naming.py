@@ -16,7 +16,8 @@ from streamjob.runtime.query.likeness import Likeness
 from streamjob.runtime.query.task import Engine, TaskName
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
-from streamjob.runtime.startup.naming import DuplicateStage, UnnamedStage, refuse_shards, task_name
+from streamjob.runtime.startup.naming import DuplicateStage, refuse_shards, task_name
+from streamjob.runtime.startup.recognition import UnnamedStage
 from streamjob.runtime.startup.restore_point import RestorePoints
 from streamjob.runtime.startup.sharding.declared_shards import DeclaredStages
 from streamjob.shards import BadShards

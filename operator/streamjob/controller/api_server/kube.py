@@ -220,6 +220,18 @@ class Kube:
         """
         return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
+    # --- the CustomResourceDefinition, for `upgrade_crd` with an account of its own: get, update -----------
+
+    async def get_definition(self, name: str) -> Obj | None:
+        return await self._or_none(self._call("GET", paths.definition(name)))
+
+    async def put_definition(self, body: Obj) -> Obj:
+        """Replace the definition.
+
+        :raises Conflict: it is no longer at the resourceVersion in `body`.
+        """
+        return await self._call("PUT", paths.definition(body["metadata"]["name"]), body)
+
     # --- the call -------------------------------------------------------------------------------------------
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:

@@ -40,17 +40,25 @@ AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
 class DesiredState(Enum):
     """The desired state of a job.
 
-    It is `spec.state`, unless an escalation or a deletion (`termination.onDelete`) changes it: see `resolve`.
+    It is `spec.state`, unless `spec.suspend`, an escalation or a deletion (`termination.onDelete`) changes
+    it: see `resolve`.
     """
 
     RUN = "Running"
     STOP = "Stopped"
     DRAIN = "Drained"
     CANCEL = "Cancelled"
+    SUSPEND = "Suspended"  # RUN, but without a driver: see `suspension`
     UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.resolve`
 
 
-MODES = {DesiredState.STOP: Mode.STOP, DesiredState.DRAIN: Mode.DRAIN, DesiredState.UPGRADE: Mode.STOP}
+MODES = {
+    DesiredState.STOP: Mode.STOP,
+    DesiredState.DRAIN: Mode.DRAIN,
+    DesiredState.SUSPEND: Mode.STOP,
+    DesiredState.UPGRADE: Mode.STOP,
+}
+KINDS = {DesiredState.SUSPEND: "suspend", DesiredState.UPGRADE: "upgrade"}  # of requests, else by the mode
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class Context:
         if self.mode is None:
             return None
         ends = "delete" if self.observed.job.deleting else self.mode.lower()
-        kind = "upgrade" if self.desired is DesiredState.UPGRADE else ends
+        kind = KINDS.get(self.desired, ends)
         request_id = f"{kind}-{epoch}-{self.observed.job.metadata.generation}"
         return TerminationInfo(
             request_id=request_id,
@@ -256,7 +264,7 @@ def resolve(observed: Observed, now: datetime) -> DesiredState:
     """
     job = observed.job
     asked = {
-        State.RUNNING: DesiredState.RUN,
+        State.RUNNING: DesiredState.SUSPEND if job.spec.suspended else DesiredState.RUN,
         State.STOPPED: DesiredState.STOP,
         State.DRAINED: DesiredState.DRAIN,
         State.CANCELLED: DesiredState.CANCEL,
@@ -269,18 +277,18 @@ def resolve(observed: Observed, now: datetime) -> DesiredState:
         OnDelete.DRAIN: DesiredState.DRAIN,
         OnDelete.CANCEL: DesiredState.CANCEL,
     }
-    if wanted is DesiredState.RUN:
+    if wanted in (DesiredState.RUN, DesiredState.SUSPEND):
         wanted = on_delete[job.spec.termination.on_delete]
     return DesiredState.CANCEL if now >= deletion_deadline(observed, wanted) else wanted
 
 
 def escalated(job: StreamJob) -> DesiredState | None:
-    """The desired state that an escalation has put in place of `spec.state`.
+    """The desired state that an escalation has put in place of `spec.state`, or of a suspension.
 
-    :returns: None if there is no escalation, or if `spec.state` has changed since.
+    :returns: None if there is no escalation, or if `spec.state` or `spec.suspend` has changed since.
     """
     e = job.status.escalation
-    if e is None or e.state is not job.spec.state:
+    if e is None or e.state is not job.spec.state or (e.state is State.RUNNING and not job.spec.suspended):
         return None
     return DesiredState.STOP if e.mode is Escalation.STOP else DesiredState.CANCEL
 

@@ -50,12 +50,19 @@ from .policies import (
     restarts,
     retention,
     savepoints,
+    suspension,
     terminal_states,
     upgrade,
 )
 from .status import degraded, fail, seconds_until, seen
 
-TERMINAL_PHASES = (Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED)  # no driver runs
+TERMINAL_PHASES = (  # no driver runs
+    Phase.SUSPENDED,
+    Phase.STOPPED,
+    Phase.DRAINED,
+    Phase.FINISHED,
+    Phase.CANCELLED,
+)
 TIMED_OUT_REMEDY = "Wait, fix what it waits for, or set spec.state to Cancelled"
 
 
@@ -259,11 +266,13 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     indexing.need_a_readable_index,
     escalation.escalate,
     escalation.break_off,
+    suspension.abandon_an_unstarted_driver,
     upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
     restarts.account_for_a_failure,
     remove_the_finalizer_of_a_deleted_job,
+    suspension.begin_no_driver,
     restarts.wait_after_a_failure,
     remove_the_exited_driver,
     terminal_states.rest,

@@ -10,7 +10,6 @@ from typing import TypeVar
 from ...api import (
     AbortedCheckpointStatus,
     CheckpointStatus,
-    Condition,
     ConditionType,
     DriverInfo,
     ErrorStatus,
@@ -34,20 +33,11 @@ from ...protocol.messages.commands import SAVEPOINT_ID
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, StageStatus
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
+from .conditions import IN_PROGRESS, REACHED, condition, suspended
 from .observed import Observed, Pod
 
 S = TypeVar("S")
 
-# The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
-REACHED = {Phase.RUNNING, Phase.STOPPED, Phase.DRAINED, Phase.FINISHED, Phase.CANCELLED}
-IN_PROGRESS = {
-    Phase.PENDING,
-    Phase.STARTING,
-    Phase.STOPPING,
-    Phase.DRAINING,
-    Phase.CANCELLING,
-    Phase.RESTARTING,
-}
 TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
 REASON = 500  # characters kept of an exit's reason
 NOT_MADE = PodPhase.NOT_MADE.value
@@ -246,8 +236,8 @@ def degraded(s: Status, observed: Observed, now: datetime) -> Status:
     problem = observed.driver.degraded if lives and observed.driver is not None else None
     others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
     if problem is not None:
-        condition = (ConditionType.DEGRADED, "True", problem.reason, sentence(problem))
-        others += (_condition(s, observed.job, now, *condition),)
+        reason, message = problem.reason, sentence(problem)
+        others += (condition(s, observed.job, now, ConditionType.DEGRADED, "True", reason, message),)
     return s.model_copy(update={"conditions": others})
 
 
@@ -276,17 +266,18 @@ def settle(
         ConditionType.STALLED: stalled,
     }
     conditions = tuple(
-        _condition(s, job, now, kind, "True" if flag else "False", reason, message)
+        condition(s, job, now, kind, "True" if flag else "False", reason, message)
         for kind, flag in flags.items()
     )
     if s.upgrade is not None:
         upgrade_event = how_it_went(s.upgrade)
         value = UPGRADED[s.upgrade.step]
         conditions += (
-            _condition(
+            condition(
                 s, job, now, ConditionType.UPGRADED, value, upgrade_event.reason, upgrade_event.message
             ),
         )
+    conditions += suspended(s, job, now, phase, message)
     conditions += tuple(c for c in s.conditions if c.type is ConditionType.DEGRADED)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 
@@ -315,29 +306,6 @@ def not_made(s: Status) -> Status:
     if s.driver is None or s.driver.uid is not None:
         return s
     return s.model_copy(update={"driver": s.driver.model_copy(update={"phase": NOT_MADE})})
-
-
-def _condition(
-    s: Status, job: StreamJob, now: datetime, kind: ConditionType, value: str, reason: str, message: str
-) -> Condition:
-    old = s.condition(kind)
-    generation = job.metadata.generation
-    if old is not None and (value, reason, message, generation) == (
-        old.status,
-        old.reason,
-        old.message,
-        old.observed_generation,
-    ):
-        return old
-    kept = old.last_transition_time if old is not None and old.status == value else None
-    return Condition(
-        type=kind,
-        status=value,
-        reason=reason,
-        message=message,
-        observed_generation=generation,
-        last_transition_time=kept or timestamp(now),
-    )
 
 
 def seconds_until(text: str, now: datetime) -> float:

@@ -39,6 +39,10 @@ class Answers:
         """The number of the final checkpoint. None until it is triggered, and again if it is aborted."""
         return self._checkpoints.final
 
+    def is_pending(self, checkpoint: int) -> bool:
+        """Whether the checkpoint has been triggered, and neither completed nor aborted."""
+        return checkpoint in self._checkpoints.pending
+
     def awaits_commit(self, task: str) -> bool:
         """Whether the task's sink has transactions in a durable checkpoint that has not completed."""
         return self._checkpoints.awaits_commit(task)

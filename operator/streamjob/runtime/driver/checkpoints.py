@@ -18,8 +18,10 @@ from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
 from ...protocol.formats.records import CheckpointRecord, StageRecord
 from ...protocol.graph import task_id
+from ...protocol.lifecycle import Scenario
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import AbortedCheckpoint, Problem
+from ...protocol.restore.recovery import NonRestoredState
 from ...storage.clock import now
 from ...storage.hadoop import HadoopFiles
 from ..query.stage_record import stage_record
@@ -29,6 +31,7 @@ from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..startup.carried_stages import CarriedStages, at_the_end
+from ..startup.missing_stages import not_drained
 from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
 from .status_board import StatusBoard
@@ -38,6 +41,12 @@ log = logging.getLogger("streamjob")
 # Between attempts to write a checkpoint, where the last one repeats; and to commit or abort transactions,
 # where it does not.
 RETRY_SECONDS = (2.0, 5.0, 15.0, 30.0)
+
+
+class CheckpointAborted(StreamJobError):
+    """A final checkpoint is not wanted any more. Nobody is told: the one in its place reports."""
+
+    reason = "CheckpointAborted"
 
 
 class Checkpoints:
@@ -73,6 +82,8 @@ class Checkpoints:
         self._begun: dict[int, float] = {}  # when a checkpoint began, on the clock of time.monotonic()
         self.recorded: dict[str, tuple[str, ...]] = {}  # transactions by task, in the newest durable record
         self._retries = 0  # retries in a row; a periodic checkpoint is not tried again
+        # One final checkpoint is written at a time: the next one has the same savepoint.
+        self._storing_final = threading.Lock()
         self._announcing = threading.Lock()
         self._newest = 0  # number of the newest announced checkpoint
         self.durable = threading.Event()  # the final checkpoint is written, in the index or not
@@ -89,11 +100,22 @@ class Checkpoints:
     def store(self, effect: fx.StoreCheckpoint) -> Event | None:
         if effect.scenario is None and effect.savepoint is not None:
             return self._store_beside(effect, effect.savepoint)
+        if effect.scenario is None:
+            return self._store(effect)
+        with self._storing_final:
+            return self._store(effect)
+
+    def _store(self, effect: fx.StoreCheckpoint) -> Event | None:
         number = effect.number
         begun = self._begun.setdefault(number, time.monotonic())
         try:
             self._pre_commit(effect)
             self._records[number] = self._write(effect)
+        except CheckpointAborted as e:
+            log.info("checkpoint %d: %s", number, e.message)
+            return None
+        except NonRestoredState:
+            raise  # no further attempt can help
         except StreamJobError as e:
             # Nothing is lost. Report the problem and try again, unless it is a periodic checkpoint. In a
             # stop, the queries stand at their boundaries: giving up would throw away a job that only waits
@@ -183,6 +205,7 @@ class Checkpoints:
 
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
+        self._refuse_unwanted(effect.number, live=effect.scenario is None)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
@@ -209,7 +232,7 @@ class Checkpoints:
             target,
             live=live,
             unsettled=directories.keys() - ended,
-            check=lambda: self.live_savepoints.refuse_unwanted(number),
+            check=lambda: self._refuse_unwanted(number, live=live),
             progress=(lambda text: self.live_savepoints.say(effect.request_id or "", text))
             if live
             else self._say(""),
@@ -218,6 +241,19 @@ class Checkpoints:
         # An earlier attempt or an earlier epoch may have written the manifest for the same request and died.
         # That savepoint counts, but it is this epoch that commits it to the index.
         return replace(manifest.checkpoint, epoch=self._config.epoch, stages=record.stages)
+
+    def _refuse_unwanted(self, number: int, *, live: bool) -> None:
+        """Check that the checkpoint is still wanted. Called before each file of its savepoint.
+
+        :param live: it is a periodic checkpoint or a live savepoint.
+        :raises CheckpointAborted: it is a final one that was aborted, and another one takes its place.
+        """
+        if live:
+            self.live_savepoints.refuse_unwanted(number)
+            return
+        with self._lock:
+            if not self._coordinator.is_pending(number):
+                raise CheckpointAborted("it is not written any further, because another one takes its place")
 
     def _stages_of(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
         """The records of all stages, as one consistent snapshot, read downstream first.
@@ -236,7 +272,12 @@ class Checkpoints:
         started = tuple(records[uid] for uid in by_uid if uid in records)
         carried = self._carried.records(self.files, by_uid)
         drains = effect.scenario is not None and effect.scenario.is_drain
-        return started + (at_the_end(carried) if drains and all(s.finished for s in started) else carried)
+        if drains and all(s.finished for s in started):
+            carried = at_the_end(carried)
+        left = [s.uid for s in carried if not s.finished]
+        if left and effect.scenario is Scenario.DRAIN:
+            raise not_drained(left)
+        return started + carried
 
     def announce(self, effect: fx.AnnounceCheckpoint) -> None:
         with self._announcing:  # several checkpoints may become durable at the same time

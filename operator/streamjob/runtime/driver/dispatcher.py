@@ -29,6 +29,7 @@ from ...protocol.engine.effects import (
     NotifyComplete,
     StartTimer,
     StopAtBoundary,
+    StoreCheckpoint,
     Terminated,
 )
 from ...protocol.engine.events import Event
@@ -139,8 +140,7 @@ class Dispatcher(Generic[R]):
     @property
     def stops(self) -> bool:
         """Whether a stop of the job is in progress or done."""
-        request = self.coordinator.request
-        return request is not None and request.mode is Mode.STOP
+        return self.coordinator.request is not None and self.coordinator.request.mode is Mode.STOP
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -264,7 +264,9 @@ class Dispatcher(Generic[R]):
         return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
     def is_stale(self, step: QueuedEffect[R]) -> bool:
-        """Whether the effect ends a run that another one has followed, without taking over its end."""
+        """Whether the effect ends a run that another one has followed, or writes an aborted checkpoint."""
+        if isinstance(step.effect, StoreCheckpoint) and step.effect.scenario is not None:
+            return not self.coordinator.is_pending(step.effect.number)
         if not isinstance(step.effect, OF_RUN):
             return False
         run = self.runs.get(step.effect.task)

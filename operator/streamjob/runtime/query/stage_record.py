@@ -29,4 +29,5 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
     all_finished = all(r.finished for r in records)
     # Merged: a task before its first batch shows no stateful operator, and driver-side states may differ.
     operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
-    return StageRecord(ordered[0].uid, records, tuple(operators.values()), ordered[0].beside)
+    first = ordered[0]
+    return StageRecord(first.uid, records, tuple(operators.values()), first.beside, first.noted_likeness)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...jvm import process as jvm_process
 from ...jvm.errors import one_line
 from ...protocol.formats import splits
-from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
+from ...protocol.formats.records import LikenessRecord, OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import task_id
 from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import run_to_end, stop_at_boundary
@@ -120,6 +120,7 @@ class Stage:
         self.ends = ends or Ends()
         self.unnamed = self.sharded = self.volatile = False
         self.likeness: Likeness | None = None  # of an unnamed query
+        self.noted_likeness: LikenessRecord | None = None  # see StageRecord
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.inside_batch = False  # a batch of another query runs it to the end of its input

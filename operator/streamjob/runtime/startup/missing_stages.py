@@ -137,6 +137,17 @@ def not_started(missing: Collection[str], started: Collection[str]) -> NonRestor
     )
 
 
+def not_drained(missing: Collection[str]) -> NonRestoredState:
+    """The error for a drain that has ended all queries of the script, which has not started `missing`."""
+    names = ", ".join(map(repr, missing))
+    return NonRestoredState(
+        f"every query that the script has started is drained, and the checkpoint has state of {names}, which "
+        "it has not started: its windows would never be emitted",
+        remedy="Let the script start it in a drain too, for instance outside of the batch that starts it, or "
+        "set spec.restoreFrom.allowNonRestoredState to true and lose the state",
+    )
+
+
 def left_out(
     missing: Collection[StageRecord], waited: Collection[Stage], before: Callable[[str], StageRecord | None]
 ) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from pyspark.errors import IllegalArgumentException
@@ -14,6 +14,7 @@ from ..query.edges import Ends
 from ..query.likeness import Likeness
 from ..query.task import Engine, Stage, TaskName
 from ..spark.stream_writer import Written
+from .recognition import UnnamedStage
 from .sharding.declared_shards import DeclaredStages
 
 REMEDY = "Give each query a queryName of its own, or stop the other one first"
@@ -37,10 +38,6 @@ NameIsActive.__name__ = NameIsActive.__qualname__ = IllegalArgumentException.__n
 NameIsActive.__module__ = IllegalArgumentException.__module__
 
 
-class UnnamedStage(StreamJobError):
-    reason = "QueryNameMissing"
-
-
 def task_name(
     said: Written,
     location: str | None,
@@ -50,6 +47,7 @@ def task_name(
     restored: Mapping[str, str],
     engine: Engine,
     likeness: Likeness | None,
+    earlier: Callable[[], tuple[str | None, Collection[str]]] = lambda: (None, ()),
 ) -> TaskName:
     """The task that a query runs as.
 
@@ -60,6 +58,8 @@ def task_name(
     :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
     :param engine: of the session that the query starts in.
     :param likeness: what the query is recognized by if it has neither a name nor a checkpoint location.
+    :param earlier: finds the query of an earlier epoch that it is: its uid, None for a new query; and the
+        uids of all those queries.
     :raises NameIsActive: a query of this name is active in the same session.
     :raises DuplicateStage: one is active in another session, or the name is that of a sharded stage.
     :raises UnnamedStage: a query without a name cannot be told from an active one.
@@ -77,7 +77,7 @@ def task_name(
         _refuse_active(runs, said.name, engine)
         return TaskName(said.name, said.name)
     by_uid = {stage.uid: stage for stage in runs.values()}
-    uid = _at(location, by_uid, restored) if location else _like(found, likeness, by_uid)
+    uid = _at(location, by_uid, restored) if location else _like(found, likeness, by_uid, earlier)
     run = by_uid.get(uid)
     alike = location is None and any(_reads_as(found, s) and s.is_active for s in by_uid.values())
     if alike or (run is not None and run.is_active):
@@ -102,13 +102,20 @@ def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -
     return _first_free([ONLY_QUERY, location.rstrip("/").rpartition("/")[2] or ONLY_QUERY], places)
 
 
-def _like(found: Ends, likeness: Likeness | None, runs: Mapping[str, Stage]) -> str:
-    """The uid of an unnamed run of the same query, else a new uid."""
+def _like(
+    found: Ends,
+    likeness: Likeness | None,
+    runs: Mapping[str, Stage],
+    earlier: Callable[[], tuple[str | None, Collection[str]]],
+) -> str:
+    """The uid of an unnamed run of the same query, in this epoch or an earlier one, else a new uid."""
     for uid, stage in runs.items():
-        known = stage.likeness
-        if _reads_as(found, stage) and known is not None and likeness is not None and known.same_as(likeness):
+        theirs = stage.likeness
+        alike = theirs is not None and likeness is not None and theirs.same_as(likeness)
+        if alike and _reads_as(found, stage):
             return uid
-    return _first_free([ONLY_QUERY], runs)
+    known, taken = earlier()
+    return known or _first_free([ONLY_QUERY], {*runs, *taken})
 
 
 def _reads_as(found: Ends, stage: Stage) -> bool:

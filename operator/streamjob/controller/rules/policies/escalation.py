@@ -57,7 +57,11 @@ def _next_mode(c: Context) -> Escalation | None:
     A deletion has an escalation of its own. Once only the process is left, there is nothing more to stop: a
     cancel ends it, and the job is what the spec asks for.
     """
-    if c.observed.job.deleting or c.desired not in (DesiredState.STOP, DesiredState.DRAIN):
+    if c.observed.job.deleting or c.desired not in (
+        DesiredState.STOP,
+        DesiredState.DRAIN,
+        DesiredState.SUSPEND,
+    ):
         return None
     stops = c.desired is DesiredState.DRAIN and not c.leaving
     declared = c.observed.job.spec.termination.escalation
@@ -114,6 +118,9 @@ def outcome(c: Context, s: Status) -> Decision | None:
     e, latest = c.status.escalation, c.observed.index.latest if c.observed.index else None
     if e is None or c.observed.job.deleting:
         return None
+    if e.state is State.RUNNING:  # it was to be suspended, and is
+        text = f"{why(e)} It continues from its latest checkpoint, when spec.suspend is false"
+        return c.decide(Phase.SUSPENDED, "Suspended", text, status=s)
     if not c.settled or latest is None:
         text = (
             f"{why(e)} The driver was killed, there is no savepoint. Running continues from the latest "

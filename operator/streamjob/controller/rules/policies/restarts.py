@@ -64,8 +64,9 @@ def wait_after_a_failure(c: Context) -> Decision | None:
     failed = c.failed
     if failed is None or c.settled:
         return None
-    # Asking a job that has failed for good to stop does not start it again.
-    idle = c.desired is DesiredState.STOP and c.open_termination is None and failed.next_at is None
+    # Asking a job that has failed for good to stop, or suspending it, does not start it again.
+    ends = c.desired in (DesiredState.STOP, DesiredState.SUSPEND)
+    idle = ends and c.open_termination is None and failed.next_at is None
     if failed.generation != c.observed.job.metadata.generation and not idle:
         return None
     if failed.next_at is None:

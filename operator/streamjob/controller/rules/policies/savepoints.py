@@ -120,6 +120,8 @@ def _not_running(c: Context, s: Status) -> Status:
     why = "the job is request to end, with a savepoint of its own"
     if c.desired is DesiredState.CANCEL:
         why = "the job was cancelled"
+    elif c.desired is DesiredState.SUSPEND:
+        why = "the job is suspended, with a savepoint of its own"
     elif c.desired is DesiredState.RUN:
         why = "the job has ended"
     if request is not None and not request.over:

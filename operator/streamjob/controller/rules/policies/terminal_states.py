@@ -30,14 +30,20 @@ def rest(c: Context) -> Decision | None:
             return decision
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
-    by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
-    if c.desired is DesiredState.RUN and by_script and c.phase not in (Phase.STOPPED, Phase.CANCELLED):
+    if c.desired in (DesiredState.RUN, DesiredState.SUSPEND) and ended_by_script(c):
         text = (
             "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to "
             "continue"
         )
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
     return None
+
+
+def ended_by_script(c: Context) -> bool:
+    """Whether the script has stopped its queries itself, and the job has not been asked to continue since."""
+    latest = c.observed.index.latest if c.observed.index else None
+    by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
+    return by_script and c.phase not in (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED)
 
 
 def at_its_end(c: Context, s: Status) -> Decision:

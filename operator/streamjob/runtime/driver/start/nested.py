@@ -11,9 +11,14 @@ from ...spark.foreach_batch.function import running_batch_function
 from ...spark.stream_writer import Written
 
 
+def in_batch() -> bool:
+    """Whether this thread works for a batch of a query."""
+    return running_batch_function() is not None
+
+
 def inside_batch(said: Written) -> bool:
     """Whether a batch of another query starts the query and runs it to the end of its input."""
-    return said.exhausts and running_batch_function() is not None
+    return said.exhausts and in_batch()
 
 
 def calling_stage(runs: Iterable[Stage]) -> Stage | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +23,7 @@ from ...query.task import Engine, Stage, TaskName
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
 from ...spark.stream_writer import Written, written
-from ...startup import admission, naming
+from ...startup import admission
 from ...startup.admission import Entry
 from ...startup.checks import neighbours
 from ...startup.missing_stages import MissingStages
@@ -37,6 +36,7 @@ from . import nested
 from .connections import Connections
 from .engines import Engines
 from .observed_writes import ObservedWrites
+from .task_names import TaskNames
 from .transactional_sink import transactions_of
 
 log = logging.getLogger("streamjob")
@@ -87,12 +87,11 @@ class Starter:
         self.connections = Connections(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
-        self._lock = threading.RLock()
-        self._names: set[str] = set()  # tasks that are about to start
+        self._names = TaskNames(loop.stages, job.declared, self._points, job.warn)
 
     @property
     def busy(self) -> bool:
-        return bool(self._names)
+        return self._names.busy
 
     def start(
         self,
@@ -113,7 +112,7 @@ class Starter:
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
-        with self._named(said, found, engine, likeness) as name:
+        with self._names.named(said, found, engine, likeness) as name:
             if (drained := self._drained(name)) is not None:
                 return drained
             stage, entry, upstream = self._admit(writer, original, args, kwargs, engine, said, found, name)
@@ -121,6 +120,7 @@ class Starter:
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             stage.likeness = likeness
+            stage.noted_likeness = self._names.note(said, found, engine, likeness, name)
             self._observed_writes.watch(stage)
             if not self._reads_nothing(stage, entry, said):
                 with started:
@@ -200,7 +200,7 @@ class Starter:
                 upstream=upstream,
                 reads=self._may_read(said),
                 before=before,
-                missing=[] if before else [m for m in self.missing.uids(engine.files) if m != uid],
+                missing=[] if before else self._names.renamed(said, engine, uid, self.missing),
             )
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
@@ -288,34 +288,6 @@ class Starter:
         signals.ignore_sigterm(engine.jvm)
         threads.start(self._job.watch_jvm, "streamjob-jvm")
         self._loop.begin()
-
-    @contextmanager
-    def _named(
-        self, said: Written, found: Ends, engine: Engine, likeness: Likeness | None
-    ) -> Iterator[TaskName]:
-        location = engine.files.qualify(said.location) if said.location else None
-        with self._lock:
-            name = naming.task_name(
-                said,
-                location,
-                found,
-                dict(self._stages),
-                self._job.declared,
-                self._points.locations(engine.files),
-                engine,
-                likeness,
-            )
-            if name.task in self._names:
-                raise naming.DuplicateStage(
-                    f"Cannot start query with name {name.name} as a query with that name is already starting",
-                    remedy="Give each query a queryName of its own",
-                )
-            self._names.add(name.task)
-        try:
-            yield name
-        finally:
-            with self._lock:
-                self._names.discard(name.task)
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:
         """As `Connections.edge_declared`."""

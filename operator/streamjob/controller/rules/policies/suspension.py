@@ -1,0 +1,55 @@
+"""Suspension: while `spec.suspend` is true, a job in state Running has no driver. Pure, rules of `decide`.
+
+A running driver stops with a savepoint. Unlike a stop, a suspension starts no driver for anything: it frees
+the job's resources. If the driver dies before its savepoint is complete, the job continues later from Spark's
+checkpoint, as after any crash.
+"""
+
+from __future__ import annotations
+
+from ....api import Phase
+from .. import actions
+from ..context import Context, Decision, DesiredState, release
+from .terminal_states import ended_by_script
+
+
+def abandon_an_unstarted_driver(c: Context) -> Decision | None:
+    """A rule: delete a driver whose container has not run. It holds nothing.
+
+    The pod's version is a precondition: if the kubelet starts it just now, the pod stays and is asked to
+    stop.
+    """
+    pod = c.observed.pod
+    if c.desired is not DesiredState.SUSPEND or pod is None:
+        return None
+    if pod.started or pod.terminated or pod.deleting:
+        return None
+    s = c.status.model_copy(update={"driver": None})
+    return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+
+
+def begin_no_driver(c: Context) -> Decision | None:
+    """A rule: no driver lives, and none begins. A job that has ended, or failed for good, stays so."""
+    if c.desired is not DesiredState.SUSPEND:
+        return None
+    if c.observed.pods:
+        return Decision(c.status, release(c.observed.pods))
+    if (c.settled and (c.ended or ended_by_script(c))) or _failed_for_good(c):
+        return None
+    latest = c.observed.index.latest if c.observed.index else None
+    if c.settled:
+        text = f"Suspended with checkpoint {latest.checkpoint}" if latest else "Suspended before it began"
+    else:
+        text = "Suspended without a savepoint; it continues from its latest checkpoint"
+    termination = None if c.open_termination else c.status.termination
+    s = c.status.model_copy(update={"driver": None, "termination": termination})
+    return c.decide(Phase.SUSPENDED, "Suspended", f"{text}, when spec.suspend is false", status=s)
+
+
+def _failed_for_good(c: Context) -> bool:
+    """Whether the job waits for a change of the spec. To be suspended is none."""
+    failed = c.failed
+    if failed is None or failed.next_at is not None or c.settled:
+        return False
+    changed = failed.generation != c.observed.job.metadata.generation
+    return not changed or c.open_termination is None
