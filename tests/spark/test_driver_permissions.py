@@ -41,6 +41,8 @@ FAILED = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "
 CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1"
 ON_DEMAND = {
     f"{CLAIM}.options.claimName": "OnDemand",
+    # Without these two Spark takes the claim for one that is there.
+    f"{CLAIM}.options.storageClass": "fast",
     f"{CLAIM}.options.sizeLimit": "1Gi",
     f"{CLAIM}.mount.path": "/local",
 }

@@ -40,10 +40,10 @@ def test_another_number_of_executors_is_reported() -> None:
 
     (event,) = events(status(1, 1, 1), status(2, 2, 1))
     assert event == KubernetesEvent(
-        False, "ExecutorsChanged", "The driver of epoch 1 was asked for 2 executors; 1 run"
+        False, "ExecutorsChanged", "Executors wanted from the driver of epoch 1: 2; running: 1"
     )
     (event,) = events(status(1, 2, 1), status(1, 4, 1))
-    assert "1 to 4 executors" in event.message
+    assert "1 to 4" in event.message
     assert events(status(1, 2, 1), status(1, 2, 2)) == []
 
 

@@ -82,7 +82,7 @@ def _executors(old: Status, new: Status) -> list[KubernetesEvent]:
     if (before.min, before.max) == (now.min, now.max):
         return []
     number = str(now.max) if now.min == now.max else f"{now.min} to {now.max}"
-    text = f"The driver of epoch {new.epoch} was asked for {number} executors; {now.running} run"
+    text = f"Executors wanted from the driver of epoch {new.epoch}: {number}; running: {now.running}"
     return [KubernetesEvent(False, "ExecutorsChanged", text)]
 
 
