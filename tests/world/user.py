@@ -131,7 +131,7 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
-    "scale": lambda u: u.patch(executor={"instances": 2 + int(u.world.loop.time())}),
+    "scale": lambda u: u.patch(executor={"instances": 2 + int(u.world.loop.time()) % 900}),
     "savepoint": lambda u: u.patch(savepoint={"nonce": 2 + int(u.world.loop.time())}),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
 }
