@@ -104,7 +104,7 @@ ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 \
     PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python
 COPY --from=jars /jars /opt/venv/lib/python3.11/site-packages/pyspark/jars
 COPY operator/streamjob/jvm/class_archive.py /opt/
-COPY docker/entrypoint.sh /opt/entrypoint.sh
+COPY docker/entrypoint.sh docker/decom.sh /opt/
 WORKDIR /tmp
 ENTRYPOINT ["/opt/entrypoint.sh"]
 

@@ -226,13 +226,17 @@ def end_cluster(console: Console) -> None:
     stream(console, sys.executable, "-m", "dev.cluster", "down")
 
 
-def volume(site: Site, claim: str) -> list[Object]:
+def volume(site: Site, claim: str, storage_class: str = "") -> list[Object]:
     """The PersistentVolume for a claim: on the local cluster a folder of this machine. A user's cluster has
     its own storage and needs none.
+
+    :param storage_class: make it for any one claim of this class instead; `claim` is then a part of its name.
     """
     if not site.local:
         return []
     name = f"{site.namespace}-{claim}"
+    of = {"storageClassName": storage_class}
+    of_one = {"claimRef": {"namespace": site.namespace, "name": claim}}
     folder = Layout.from_environment().volumes / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -246,7 +250,7 @@ def volume(site: Site, claim: str) -> list[Object]:
                 "capacity": {"storage": "5Gi"},
                 "accessModes": ["ReadWriteOnce"],
                 "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"namespace": site.namespace, "name": claim},
+                **(of if storage_class else of_one),
                 "hostPath": {"path": str(folder)},
             },
         }

@@ -232,6 +232,117 @@ REFUSED += [
 ]
 
 
+REFUSED += [
+    (job(executor=executor), f"spec.executor{field}", sentence)
+    for executor, field, sentence in (
+        ({"dynamicAllocation": {"min": 3, "max": 2}}, ".dynamicAllocation", "min must not be above max"),
+        ({"dynamicAllocation": {"min": 1}}, ".dynamicAllocation.max", "Required value"),
+        ({"dynamicAllocation": {"max": 0}}, ".dynamicAllocation.max", "greater than or equal to 1"),
+        ({"dynamicAllocation": {"max": 1, "idleTimeout": "0s"}}, ".dynamicAllocation", "must not be 0"),
+        ({"dynamicAllocation": {"max": 1}, "instances": 1}, "", "exclude each other"),
+    )
+]
+REFUSED += [
+    (job(sparkConf={key: "1"}), "spec.sparkConf", "sparkConf must not set")
+    for key in (
+        "spark.executor.instances",
+        "spark.dynamicAllocation.enabled",
+        "spark.dynamicAllocation.maxExecutors",
+        "spark.kubernetes.executor.podTemplateContainerName",
+    )
+]
+
+
+def of_main(pod: str, **fields: Any) -> Job:
+    return {"spec": {"containers": [{"name": pod, **fields}]}}
+
+
+REFUSED += [
+    (job(**{pod: {"template": template}}), f"spec.{pod}.template{field}", sentence)
+    for pod in ("driver", "executor")
+    for template, field, sentence in (
+        ({"metadata": {"name": "a"}}, ".metadata", "name must not be set"),
+        ({"metadata": {"ownerReferences": []}}, ".metadata", "ownerReferences must not be set"),
+        (
+            {"metadata": {"labels": {"streamjob.dev/uid": "a"}}},
+            ".metadata.labels",
+            "must not set streamjob.dev/*",
+        ),
+        ({"metadata": {"labels": {"spark-role": "a"}}}, ".metadata.labels", "what Spark sets: spark-role"),
+        ({"metadata": {"annotations": {"streamjob.dev/a": "a"}}}, ".metadata.annotations", "must not set"),
+        ({"spec": {"restartPolicy": "Always"}}, ".spec", "restartPolicy must not be set"),
+        ({"spec": {"volumes": [{"name": "streamjob-a"}]}}, ".spec.volumes[0]", "begin with streamjob-"),
+        ({"spec": {"containers": [{"name": "a"}]}}, ".spec.containers[0]", f"Spark's own is named '{pod}'"),
+        ({"spec": {"containers": [{"image": "a"}]}}, ".spec.containers[0].name", "Required value"),
+        (of_main(pod, image="a"), ".spec.containers[0]", "image must not be set, it is spec.image"),
+        (of_main(pod, args=["a"]), ".spec.containers[0]", "args must not be set"),
+        (of_main(pod, command=["a"]), ".spec.containers[0]", "command must not be set"),
+        (of_main(pod, env=[{"name": "STREAMJOB_A"}]), ".spec.containers[0]", "set by the operator"),
+        (of_main(pod, volumeMounts=[{"mountPath": "/tmp"}]), ".spec.containers[0]", "must not take /tmp"),
+    )
+]
+REFUSED += [
+    (job(**{pod: {"template": template}}), f"spec.{pod}.template.spec{field}", sentence)
+    for pod, template, field, sentence in (
+        ("driver", {"spec": {"serviceAccountName": "a"}}, "", "it is spec.driver.serviceAccountName"),
+        ("driver", {"spec": {"terminationGracePeriodSeconds": 1}}, "", "it is spec.termination.gracePeriod"),
+        (
+            "driver",
+            {"spec": {"automountServiceAccountToken": True}},
+            "",
+            "automountServiceAccountToken must not",
+        ),
+        (
+            "driver",
+            of_main("driver", terminationMessagePath="/a"),
+            ".containers[0]",
+            "terminationMessagePath must",
+        ),
+        ("executor", of_main("executor", lifecycle={}), ".containers[0]", "lifecycle must not be set"),
+        (
+            "executor",
+            of_main("executor", resources={"requests": {"cpu": 1}}),
+            ".containers[0]",
+            "resources.requests: cpu and memory follow from spec.executor",
+        ),
+        (
+            "executor",
+            of_main("executor", resources={"limits": {"memory": "1Gi"}}),
+            ".containers[0]",
+            "resources.limits: memory follows from spec.executor.memory",
+        ),
+    )
+]
+TEMPLATE = {
+    "metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}},
+    "spec": {
+        "priorityClassName": "batch",
+        "nodeName": "a",
+        "tolerations": [{"key": "spark", "operator": "Exists"}],
+        "securityContext": {"runAsUser": 185},
+        "volumes": [{"name": "spark-local-dir-1", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}],
+        "containers": [
+            {
+                "name": "executor",
+                "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                "resources": {"limits": {"cpu": 2, "nvidia.com/gpu": "1"}},
+                "volumeMounts": [{"name": "spark-local-dir-1", "mountPath": "/local", "readOnly": False}],
+            },
+            {"name": "proxy", "image": "proxy:1", "args": ["-v"], "lifecycle": {}},
+        ],
+    },
+}
+
+
+async def test_a_template_may_have_all_that_a_pod_has(api: Api) -> None:
+    """Nothing of it is pruned."""
+    executor = {"dynamicAllocation": {"max": 4}, "template": TEMPLATE}
+    made = await api.create(job(executor=executor, imagePullSecrets=[{"name": "registry"}]))
+    assert made["spec"]["executor"]["template"] == TEMPLATE
+    assert made["spec"]["executor"]["dynamicAllocation"] == {"min": 0, "max": 4, "idleTimeout": "60s"}
+    assert made["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
 @pytest.mark.parametrize(("body", "field", "sentence"), REFUSED, ids=[f"{f}:{s}" for _, f, s in REFUSED])
 async def test_refused(api: Api, body: Job, field: str, sentence: str) -> None:
     with pytest.raises(client.ApiException) as refusal:

@@ -174,10 +174,20 @@ def test_no_wildcards() -> None:
 
 def test_drivers_may_handle_pods_only() -> None:
     objects = render()
-    (role,) = [r for r in of("Role", objects) if r["metadata"]["name"] == "streamjob-driver"]
-    assert {resource for _, resource in rights(role)} == {"pods"}
+    assert {resource for _, resource in rights(driver_role(objects))} == {"pods"}
     account = driver_pod(job(), driver_config(job(), None, 1, 0, None))["spec"]["serviceAccountName"]
     assert account in {a["metadata"]["name"] for a in of("ServiceAccount", objects)}
+
+
+def test_claims_on_demand_are_one_permission_more() -> None:
+    with_claims = rights(driver_role(render("driver.claimsOnDemand=true")))
+    assert with_claims - rights(driver_role(render())) == {("create", "persistentvolumeclaims")}
+    assert helm("driver.claimsOnDemand=maybe").returncode != 0
+
+
+def driver_role(objects: list[Any]) -> Any:
+    (role,) = [r for r in of("Role", objects) if r["metadata"]["name"] == "streamjob-driver"]
+    return role
 
 
 def test_the_controller_is_locked_down() -> None:

@@ -18,6 +18,7 @@ from streamjob.protocol.formats import codec
 from streamjob.protocol.messages.commands import (
     TERM_HEADER,
     Completed,
+    ExecutorsRequest,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
@@ -26,6 +27,7 @@ from streamjob.protocol.messages.commands import (
 from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
+    ExecutorsStatus,
     KnownRecords,
     Problem,
     SavepointStatus,
@@ -65,6 +67,11 @@ class FakeDriver:
         for path, kind, changes in (
             ("termination", TerminationRequest, lambda c, _: {"phase": DriverPhase.TERMINATING}),
             ("savepoint", SavepointRequest, lambda c, _: {"savepoint": SavepointStatus(c.request_id)}),
+            (
+                "executors",
+                ExecutorsRequest,
+                lambda c, _: {"executors": ExecutorsStatus(c.least, c.most, wanted=c.least)},
+            ),
             ("deletions", SavepointDeletion, lambda c, _: {"deleted": c.savepoints}),
             ("records", RecordsRequest, lambda c, _: {"known": KnownRecords(c.reached, self.status.durable)}),
             ("checkpoints/{n}/completed", Completed, self._completed),

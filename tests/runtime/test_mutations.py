@@ -28,8 +28,8 @@ TESTS = {
 
 
 def files_for(module: str) -> list[Path]:
-    _, *rooms, name = module.split(".")
-    return [HERE.joinpath(*rooms) / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
+    *rooms, name = module.split(".")
+    return [HERE.parent.joinpath(*rooms) / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,11 @@ def run(tests: list[Path], sources: Path) -> subprocess.CompletedProcess[str]:
         timeout=500,
         check=False,
     )
+
+
+def test_each_module_has_tests() -> None:
+    """Otherwise its bugs would be noticed by pytest's exit code alone, or by nothing."""
+    assert [file for bug in BUGS for file in files_for(bug.module) if not file.exists()] == []
 
 
 def test_no_false_alarm(sources: Path) -> None:

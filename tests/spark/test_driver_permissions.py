@@ -38,16 +38,26 @@ session.stop()
 FAILED = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:00Z"}}
 
 
-def role() -> frozenset[Right]:
+CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1"
+ON_DEMAND = {
+    f"{CLAIM}.options.claimName": "OnDemand",
+    # Without these two Spark takes the claim for one that is there.
+    f"{CLAIM}.options.storageClass": "fast",
+    f"{CLAIM}.options.sizeLimit": "1Gi",
+    f"{CLAIM}.mount.path": "/local",
+}
+
+
+def role(*values: str) -> frozenset[Right]:
     """What the chart gives to drivers."""
-    return rights_of("streamjob-driver", "shop", render(namespace="shop")).all
+    return rights_of("streamjob-driver", "shop", render(*values, namespace="shop")).all
 
 
-def properties(url: str, folder: Path) -> Path:
+def properties(url: str, folder: Path, users: dict[str, str]) -> Path:
     """What the controller tells a driver with executors; beside the API server only ports and times are
     others.
     """
-    config = driver_config(job(executor={"instances": 1}), None, 1, 0, None)
+    config = driver_config(job(executor={"instances": 1}, sparkConf=users), None, 1, 0, None)
     conf = {
         **config.spark_conf,
         "spark.master": f"k8s://{url}",
@@ -66,15 +76,27 @@ def own_pod() -> Obj:
 
 
 def test_a_driver_asks_for_what_its_role_has_and_for_nothing_else(tmp_path: Path) -> None:
-    """It reads its own pod, makes an executor, sees by watch and list that it fails, deletes it, makes
+    asks_for_exactly(role(), {}, tmp_path)
+
+
+def test_claims_on_demand_need_one_permission_more(tmp_path: Path) -> None:
+    """Each belongs to its executor."""
+    pods = asks_for_exactly(role("driver.claimsOnDemand=true"), ON_DEMAND, tmp_path)
+    claims = pods.server.of_kind("persistentvolumeclaims")
+    owners = [o["kind"] for c in claims for o in c["metadata"]["ownerReferences"]]
+    assert owners == ["Pod"] * len(claims)
+    assert len(claims) >= 2, "the first executor's, and that of the one in its place"
+
+
+def asks_for_exactly(given: frozenset[Right], users: dict[str, str], tmp_path: Path) -> Pods:
+    """A driver reads its own pod, makes an executor, sees by watch and list that it fails, deletes it, makes
     another, and at its end deletes that one with all the rest.
     """
-    given = role()
     pods = Pods(Noted("system:serviceaccount:shop:streamjob-driver", given))
     me = pods.server.create("controller", "pods", "shop", own_pod())
     pods.say(me, "Running", conditions=[{"type": "Ready", "status": "True"}])
     with pods.listening() as url:
-        submit = f"--properties-file {properties(url, tmp_path)} pyspark-shell"
+        submit = f"--properties-file {properties(url, tmp_path, users)} pyspark-shell"
         env = {**os.environ, "PYSPARK_SUBMIT_ARGS": submit, "KUBECONFIG": str(tmp_path / "none")}
         log = (tmp_path / "driver.log").open("w")
         driver = subprocess.Popen(
@@ -102,3 +124,4 @@ def test_a_driver_asks_for_what_its_role_has_and_for_nothing_else(tmp_path: Path
     asked = {Right(r.group, r.resource, r.verb, namespace="shop") for r in pods.rights.asked}
     assert given - asked == set(), "nobody needs it"
     assert names.driver_pod("orders", 1) in {r.name for r in pods.rights.asked}
+    return pods

@@ -28,7 +28,13 @@ PATH = re.compile(
     r"/(?:api|apis/(streamjob\.dev|coordination\.k8s\.io|events\.k8s\.io))/v1(?:alpha1)?"
     r"(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/(status))?"
 )
-KINDS = {"streamjobs": "StreamJob", "pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
+KINDS = {
+    "streamjobs": "StreamJob",
+    "pods": "Pod",
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 OF_MANY = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}  # without a name
 SELECTOR = re.compile(r"([^=!,\s]+)(!=|=| in )(\([^)]*\)|[^,]*)")

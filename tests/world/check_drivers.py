@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamjob.protocol.messages.commands import Completed, SavepointRequest, TerminationRequest
+from streamjob.protocol.messages.commands import (
+    Completed,
+    ExecutorsRequest,
+    SavepointRequest,
+    TerminationRequest,
+)
 from streamjob.protocol.messages.driver_config import DriverConfig
 
 from .apiserver import Obj
@@ -85,8 +90,15 @@ class Drivers(Ledger):
         self.truth(driver.config.job.uid).queries_began = True
 
     def command(
-        self, controller: str, driver: Driver, command: TerminationRequest | SavepointRequest | Completed
+        self,
+        controller: str,
+        driver: Driver,
+        command: TerminationRequest | SavepointRequest | ExecutorsRequest | Completed,
     ) -> None:
+        if isinstance(command, ExecutorsRequest) and self.world.plan.calm:
+            has = driver.status.executors
+            if has is None or (has.least, has.most) == (command.least, command.most):
+                self.fail("V8", f"{controller} asks for {command.least} executors, and {driver.me} has {has}")
         if isinstance(command, (TerminationRequest, SavepointRequest)):
             truth = self.truth(driver.config.job.uid)
             told = (controller, driver.config.epoch, command.request_id)

@@ -73,6 +73,9 @@ class End(Ledger):
         if conditions["Ready"]["status"] != "True":
             return f"phase {phase} is not ready: {conditions['Ready']['message']}"
         if phase == "Running":
+            executors = {d.status.executors.least if d.status.executors else 0 for d in drivers}
+            if executors - {job["spec"]["executor"]["instances"]}:
+                return f"its driver was asked for {executors} executors"
             dead = any(d.status.degraded for d in drivers)
             if dead != ("Degraded" in conditions):
                 return f"a query of its driver is {'dead' if dead else 'alive'}, and nobody says so"

@@ -24,6 +24,7 @@ from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
+from streamjob.runtime.spark.executors.numbers import Executors
 
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
@@ -85,6 +86,7 @@ class Driver:
         self.coordinator, self.queries = self._dispatcher.coordinator, self._dispatcher.runs
         self.notes = self._dispatcher.notes
         self.requests = Requests(config, self._dispatcher)
+        self._executors = Executors(config.spark_conf, self.board, lambda _: None, lambda _: None)
         self._work = Work(self, self._dispatcher.live_savepoints)
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
@@ -172,6 +174,9 @@ class Driver:
     def savepoint(self, request: SavepointRequest) -> Problem | None:
         """Why not, None if it is taken."""
         return _refusal(lambda: self.requests.savepoint(request))
+
+    def change_executors(self, least: int, most: int) -> None:
+        self._executors.change(least, most)
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         def delete(savepoint: str) -> None:

@@ -20,6 +20,7 @@ from streamjob.protocol.formats import codec
 from streamjob.protocol.messages.commands import (
     TERM_HEADER,
     Completed,
+    ExecutorsRequest,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
@@ -222,6 +223,7 @@ class Exchange:
         kinds = {
             "termination": TerminationRequest,
             "savepoint": SavepointRequest,
+            "executors": ExecutorsRequest,
             "deletions": SavepointDeletion,
             "records": RecordsRequest,
         }
@@ -234,6 +236,8 @@ class Exchange:
             refused = driver.terminate(command)
         elif isinstance(command, SavepointRequest):
             refused = driver.savepoint(command)
+        elif isinstance(command, ExecutorsRequest):
+            driver.change_executors(command.least, command.most)
         elif isinstance(command, SavepointDeletion):
             driver.delete(command.savepoints)
         elif isinstance(command, RecordsRequest):

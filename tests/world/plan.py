@@ -54,6 +54,7 @@ class Shape:
     :param interval: of periodic checkpoints.
     :param schedule: of savepoints, None for none; so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
+    :param executors: so many at the start; 0: none, and no step changes that.
     :param sidecar: a container beside the driver's that ends only when it is killed.
     :param runtime: as `spec.runtime`.
     """
@@ -70,6 +71,7 @@ class Shape:
     escalation: tuple[str, ...] = ()
     upgrade: str = "Savepoint"
     sidecar: bool = False
+    executors: int = 0
     script: Scripted = Scripted.TOGETHER
     chained: bool = True
     runtime: str = "Image"
@@ -195,10 +197,18 @@ def random_plan(seed: int) -> Plan:
     if kind in ("weather", "all"):
         weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
     skews = (rng.choice((0.0, 0.0, 3600.0, -3600.0)),) * rng.choice((1, 1, 1, 2))
-    steps = _suspended(_steps(rng), Random(f"suspend {seed}"))
+    steps = list(_suspended(_steps(rng), Random(f"suspend {seed}")))
+    if scales := Random(f"executors {seed}").choice((0, 0, 0, 1, 2)):
+        shape = replace(shape, executors=1)
+        steps += _scaling(Random(f"scale {seed}"), scales)
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
-    return Plan(seed, shape, steps, faults, mishaps, weather, skews, deaf, first)
+    return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)
+
+
+def _scaling(rng: Random, times: int) -> list[Step]:
+    phases = (None, "Running", "Running", "Starting", "Stopping")
+    return [Step("scale", rng.choice(DELAYS), rng.choice(phases)) for _ in range(times)]
 
 
 def _scripted(shape: Shape, rng: Random) -> Shape:

@@ -56,6 +56,7 @@ class User:
                 "limit": 100,
             },
             "driver": {"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {},
+            "executor": {"instances": shape.executors},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": name}, "spec": spec})
@@ -130,6 +131,7 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
+    "scale": lambda u: u.patch(executor={"instances": 2 + int(u.world.loop.time())}),
     "savepoint": lambda u: u.patch(savepoint={"nonce": 2 + int(u.world.loop.time())}),
     "nonce": lambda u: u.patch(restart={"nonce": int(u.world.loop.time())}),
 }

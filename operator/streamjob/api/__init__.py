@@ -5,8 +5,9 @@ CustomResourceDefinition from them. Whatever a schema or a CEL rule can refuse i
 the rest becomes a condition in the status.
 """
 
+from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
-from .program import Application, Driver, Executor
+from .program import Application, Driver
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
 from .specification import Specification
@@ -18,6 +19,7 @@ from .status import (
     DriverInfo,
     ErrorStatus,
     EscalationStatus,
+    ExecutorsStatus,
     ExitStatus,
     OperatorInfo,
     Phase,
@@ -53,7 +55,9 @@ __all__ = [
     "EscalationStatus",
     "ExitStatus",
     "Executor",
+    "ExecutorsStatus",
     "Metadata",
+    "Numbers",
     "OnDelete",
     "OperatorInfo",
     "Phase",

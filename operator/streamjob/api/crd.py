@@ -24,6 +24,7 @@ COLUMNS = (
     ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
     ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),
     ("Savepoint", "string", ".status.savepoint.latest", "Newest completed savepoint", 1),
+    ("Executors", "integer", ".status.executors.running", "Executors that are connected to the driver", 1),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
     ("Reason", "string", ".status.lastError.reason", "Reason of the latest error", 1),

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from .deps import FILE_RULES
-from .types import ANYTHING, Cores, Memory, Model, Named, Quantity, cel, merged_by
+from .pods import template as pod_template
+from .types import Cores, Memory, Model, Named, Quantity, cel, merged_by
 
 # Settings of the controller. A user's value would cut the driver off from it, or contradict the spec.
 REFUSED_CONF = (
@@ -28,6 +29,11 @@ REFUSED_CONF = (
     "spark.kubernetes.namespace",
     "spark.kubernetes.driver.pod.name",
     "spark.kubernetes.container.image",
+    "spark.dynamicAllocation.enabled",
+    "spark.dynamicAllocation.minExecutors",
+    "spark.dynamicAllocation.maxExecutors",
+    "spark.dynamicAllocation.initialExecutors",
+    "spark.dynamicAllocation.executorIdleTimeout",
     "spark.kubernetes.executor.podNamePrefix",
     "spark.kubernetes.executor.podTemplateFile",
     "spark.kubernetes.executor.podTemplateContainerName",
@@ -72,8 +78,8 @@ SparkConf = Annotated[
             (
                 f"!self.exists(k, k in [{', '.join(repr(k) for k in REFUSED_CONF)}])",
                 "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names "
-                "and template, namespace, image, cores, memory and instances (see spec.driver and "
-                "spec.executor)",
+                "and template, namespace, image, cores, memory, instances and dynamic allocation (see "
+                "spec.driver and spec.executor)",
             ),
             (
                 f"!self.exists(k, k in [{', '.join(repr(k) for k in DEPS_CONF)}])",
@@ -92,6 +98,12 @@ class ImagePullPolicy(str, Enum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
+
+
+class ImagePullSecret(Model):
+    """A Secret of the job's own namespace with the credentials of a registry."""
+
+    name: Named = Field(description="Name of the Secret.")
 
 
 class KeyRef(Model):
@@ -223,8 +235,8 @@ class Application(Model):
     env: tuple[EnvVar, ...] = Field(
         default=(),
         max_length=256,
-        description="Environment variables of the driver. Executors get those of spark.executorEnv.* and "
-        "spark.kubernetes.executor.secretKeyRef.*.",
+        description="Environment variables of the driver. Executors get those of executor.template, of "
+        "spark.executorEnv.* and of spark.kubernetes.executor.secretKeyRef.*.",
         json_schema_extra=merged_by("name"),
     )
     env_from: tuple[EnvFrom, ...] = Field(
@@ -259,27 +271,6 @@ class Driver(Model):
         default=None,
         description="Pod template (metadata.labels, metadata.annotations, spec) to merge into the driver's "
         "pod. Named list entries are merged by name; the container is named `driver`. Fields that the "
-        "operator needs cannot be overridden.",
-        json_schema_extra=ANYTHING,
-    )
-
-
-class Executor(Model):
-    """The executor pods. Spark's own Kubernetes scheduler creates them."""
-
-    instances: int = Field(
-        default=0,
-        ge=0,
-        le=1000,
-        description="Number of executor pods. 0 (default) runs everything in the driver, as local[*].",
-    )
-    cores: Cores = Field(
-        default="1",
-        description="CPU request of each executor's pod. An executor runs as many tasks at a time, rounded "
-        "up.",
-    )
-    memory: Memory = Field(
-        default="1Gi",
-        description="Heap of each executor's JVM, as spark.executor.memory. Spark adds its own "
-        "overhead to the pod.",
+        "operator sets are refused.",
+        json_schema_extra=pod_template.DRIVER,
     )

@@ -7,10 +7,11 @@ from enum import Enum
 from pydantic import ConfigDict, Field
 
 from .deps import Deps
+from .pods.executor import Executor
 from .policies import Restart, Termination, Upgrade
-from .program import Application, Driver, Executor, ImagePullPolicy, SparkConf
+from .program import Application, Driver, ImagePullPolicy, ImagePullSecret, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
-from .types import Model, cel
+from .types import Model, cel, merged_by
 
 
 class State(str, Enum):
@@ -46,9 +47,9 @@ def _source(spec: str, field: str, otherwise: str) -> str:
 class Spec(Model):
     """The requested state of the job and how to run it.
 
-    Changes of `state`, `suspend` and `savepoint` take effect at once. Changes of image, runtime, application,
-    deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect as `upgrade` says. Other
-    changes restart nothing.
+    Changes of `state`, `suspend`, `savepoint` and the number of executors take effect at once. Changes of
+    image, runtime, application, deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect
+    as `upgrade` says. Other changes restart nothing.
     """
 
     state: State = State.RUNNING
@@ -68,6 +69,12 @@ class Spec(Model):
         description="When the kubelet pulls the image. Kubernetes' own default applies if unset.",
     )
     runtime: Runtime = Runtime.INJECTED
+    image_pull_secrets: tuple[ImagePullSecret, ...] = Field(
+        default=(),
+        max_length=32,
+        description="Secrets with which the kubelet pulls the image, for the driver and the executors.",
+        json_schema_extra=merged_by("name"),
+    )
     application: Application
     deps: Deps = Field(default_factory=Deps)
     spark_conf: SparkConf = Field(default_factory=dict)

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pydantic import Field, ValidationError
 
 from .deps import Deps
-from .program import Application, Driver, Executor, ImagePullPolicy
+from .pods.executor import Executor
+from .program import Application, Driver, ImagePullPolicy, ImagePullSecret
 from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
 from .types import Model
@@ -22,11 +23,15 @@ class Specification(Model):
 
     The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
     epoch (`checkpoint`, `termination.gracePeriod`).
+
+    The numbers of executors are in it for a rollback that needs them, but two specifications that differ in
+    nothing else are equal: the running driver changes the number by itself.
     """
 
     image: str
     image_pull_policy: ImagePullPolicy | None = None
     runtime: Runtime = Runtime.INJECTED
+    image_pull_secrets: tuple[ImagePullSecret, ...] = ()
     application: Application
     deps: Deps = Field(default_factory=Deps)
     spark_conf: dict[str, str] = Field(default_factory=dict)
@@ -44,11 +49,26 @@ class Specification(Model):
         )
 
     def onto(self, spec: Spec) -> Spec:
-        """`spec` with its own driver specification replaced by this one."""
+        """`spec` with its own driver specification replaced by this one.
+
+        The numbers of executors stay those of `spec` where they fit.
+        """
         storage = spec.storage.model_copy(update={name: getattr(self, name) for name in _OF_STORAGE})
-        return spec.model_copy(
-            update={"storage": storage, **{name: getattr(self, name) for name in _OF_SPEC}}
-        )
+        update = {"storage": storage, **{name: getattr(self, name) for name in _OF_SPEC}}
+        update["executor"] = self.executor.with_numbers_of(spec.executor)
+        return spec.model_copy(update=update)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether one driver serves for both."""
+        return isinstance(other, Specification) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    @property
+    def identity(self) -> str:
+        """The text without the numbers of executors."""
+        return self.model_copy(update={"executor": self.executor.without_numbers}).text
 
     @property
     def text(self) -> str:
@@ -82,5 +102,13 @@ def digest(spec: Spec) -> str:
     """Identifies an attempt to run a specification. Includes `restart.nonce`, whose change requests another
     attempt.
     """
-    said = f"{Specification.of(spec).text} {spec.restart.nonce}"
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    return _digest(Specification.of(spec).identity, spec)
+
+
+def same_attempt(recorded: str | None, spec: Spec) -> bool:
+    """Whether a recorded digest is that of `spec`. Earlier operators included the numbers of executors."""
+    return recorded in (digest(spec), _digest(Specification.of(spec).text, spec))
+
+
+def _digest(text: str, spec: Spec) -> str:
+    return hashlib.sha256(f"{text} {spec.restart.nonce}".encode()).hexdigest()[:16]

@@ -87,6 +87,17 @@ class DriverInfo(Model):
     started_at: Timestamp | None = Field(default=None, description="When the driver's container started.")
 
 
+class ExecutorsStatus(Model):
+    """The executors of the running driver. Absent while none runs, and if everything runs in the driver."""
+
+    wanted: int = Field(description="Number of executors that Spark wants now.")
+    running: int = Field(description="Number of executors that are connected to the driver.")
+    min: int = Field(description="Lower bound of `wanted` in the running driver.")
+    max: int = Field(
+        description="Upper bound of `wanted` in the running driver. Without dynamicAllocation it is `min`."
+    )
+
+
 class ExitStatus(Model):
     """The exit of the most recent driver that has ended."""
 
@@ -311,6 +322,7 @@ class Status(Model):
     epoch: int = Field(default=0, description="Number of the driver's current attempt, from 1.")
     started_epoch: int = Field(default=0, description="Newest epoch whose driver may have started.")
     driver: DriverInfo | None = None
+    executors: ExecutorsStatus | None = None
     last_exit: ExitStatus | None = None
     stages: tuple[StageInfo, ...] = Field(
         default=(), description="The job's streaming queries, as the driver last reported them."

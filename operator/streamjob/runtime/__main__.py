@@ -49,7 +49,8 @@ def main(arguments: list[str]) -> int:
         return cli.main(arguments[1:])
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    from .process import floor, logs  # noqa: PLC0415
+    from .process import logs  # noqa: PLC0415
+    from .process.image import floor  # noqa: PLC0415
 
     logs.begin()
     try:

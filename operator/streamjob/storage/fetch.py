@@ -25,7 +25,7 @@ DENIED, MAYBE_LATER = (401, 403, 407), (408, 425, 429)
 FEW_ATTEMPTS = {
     "fs.s3a.attempts.maximum": "2",
     "fs.s3a.retry.limit": "2",
-    "fs.s3a.connection.establish.timeout": f"{CONNECT}ms",
+    "fs.s3a.connection.establish.timeout": "15s",  # the least that it takes
     "ipc.client.connect.max.retries": "3",
     "ipc.client.connect.max.retries.on.timeouts": "1",
 }

@@ -19,8 +19,8 @@ from streamjob.controller.drivers.credentials import DriverCredentials
 from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.rules.actions import completed_token
-from streamjob.protocol.messages.commands import Mode, TerminationRequest
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.protocol.messages.commands import ExecutorsRequest, Mode, TerminationRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus
 
 from ..fake_driver import HOST, FakeDriver
 
@@ -139,6 +139,18 @@ async def test_a_command_opens_no_connection(control: Control, driver: FakeDrive
     for _ in range(20):
         await control.drivers.complete(UID, 7, 1)
     assert driver.connections == opened
+
+
+async def test_the_answer_to_a_request_for_executors_has_what_was_asked_for(
+    control: Control, driver: FakeDriver
+) -> None:
+    """The next reconcile does not ask again."""
+    await control.status()
+    await control.drivers.executors(UID, ExecutorsRequest(driver.epoch, 1, 4))
+    assert driver.commands == [ExecutorsRequest(driver.epoch, 1, 4)]
+    status = control.follow().status
+    assert status is not None
+    assert status.executors == ExecutorsStatus(1, 4, wanted=1)
 
 
 async def test_of_many_jobs_even_the_first_driver_has_one_connection_and_a_command_opens_another_for_itself(

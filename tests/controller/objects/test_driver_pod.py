@@ -68,6 +68,7 @@ def test_names_labels_and_owner() -> None:
         "app.kubernetes.io/part-of": "streamjob",
         "spark-role": "driver",
         "spark-app-selector": f"orders-{UID[:8]}-1",
+        "spark-app-name": "orders",
         "streamjob.dev/job": "orders",
         "streamjob.dev/uid": UID,
         "streamjob.dev/epoch": "1",
@@ -86,6 +87,25 @@ def test_executors_have_the_same_application_as_their_driver() -> None:
     assert label(pod(**spec, sparkConf={"spark.app.id": "mine"})) == "mine"
     longest = f"{'a' * 40}-{UID[:8]}-1234567890"
     assert len(longest) <= 63
+
+
+def test_the_label_of_the_name_is_as_spark_makes_it() -> None:
+    label = lambda name: pod(sparkConf={"spark.app.name": name})["metadata"]["labels"]["spark-app-name"]  # noqa: E731
+    assert label("Orders  of_the Shop ") == "orders-of-the-shop"
+    assert label("*a*") == "a"
+    assert label("a" * 62 + ".b") == "a" * 62
+
+
+def test_secrets_for_the_registry() -> None:
+    template = {"spec": {"imagePullSecrets": [{"name": "theirs"}]}}
+    spec: dict[str, Any] = {"imagePullSecrets": [{"name": "registry"}], "executor": {"instances": 1}}
+    assert pod(**spec)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod(**spec, driver={"template": template})["spec"]["imagePullSecrets"] == [
+        {"name": "theirs"},
+        {"name": "registry"},
+    ]
+    assert executor_template(job(**spec), 1)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert "imagePullSecrets" not in pod()["spec"]
 
 
 def test_the_recommended_labels_are_on_everything_unless_a_template_overrides_them() -> None:
@@ -111,9 +131,12 @@ def test_it_is_locked_down() -> None:
     assert spec["restartPolicy"] == "Never"
 
 
-@pytest.mark.parametrize(("instances", "token"), [(0, False), (2, True)])
-def test_only_a_driver_with_executors_may_call_the_api(instances: int, token: bool) -> None:
-    assert pod(executor={"instances": instances})["spec"]["automountServiceAccountToken"] is token
+@pytest.mark.parametrize(
+    ("executor", "token"),
+    [({"instances": 0}, False), ({"instances": 2}, True), ({"dynamicAllocation": {"max": 2}}, True)],
+)
+def test_only_a_driver_with_executors_may_call_the_api(executor: dict[str, Any], token: bool) -> None:
+    assert pod(executor=executor)["spec"]["automountServiceAccountToken"] is token
 
 
 def test_no_secret_is_in_the_pods_own_description() -> None:
@@ -257,9 +280,7 @@ def test_volumes_are_in_driver_and_executors_at_the_same_place() -> None:
     loaded = codec.loads(DriverConfig, env(pod(**spec))["STREAMJOB_CONFIG"]["value"])
     template = json.loads(loaded.executor_template or "{}")
     for made in (pod(**spec), template):
-        (first,) = [
-            c for c in made["spec"]["containers"] if c["name"] in ("driver", "spark-kubernetes-executor")
-        ]
+        (first,) = [c for c in made["spec"]["containers"] if c["name"] in ("driver", "executor")]
         assert [m for m in first["volumeMounts"] if m in MOUNTS] == MOUNTS
         assert [v for v in made["spec"]["volumes"] if v in VOLUMES] == VOLUMES
     assert template["metadata"]["labels"][names.LABEL_COMPONENT] == "executor"

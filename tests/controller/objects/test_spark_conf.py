@@ -22,6 +22,33 @@ def test_executors_are_sparks_own() -> None:
     assert conf["spark.executor.memory"] == "3072m"
 
 
+def test_spark_chooses_the_number_within_bounds() -> None:
+    dynamic = {"dynamicAllocation": {"min": 1, "max": 4, "idleTimeout": "2m"}}
+    conf = config(executor=dynamic).spark_conf
+    found = {k: v for k, v in conf.items() if k.startswith("spark.dynamicAllocation.")}
+    assert found == {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.initialExecutors": "1",
+        "spark.dynamicAllocation.maxExecutors": "4",
+        "spark.dynamicAllocation.executorIdleTimeout": "120s",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+    }
+    assert "spark.executor.instances" not in conf
+    assert conf["spark.master"].startswith("k8s://")
+    mine = {"spark.dynamicAllocation.shuffleTracking.enabled": "true"}
+    assert mine.items() <= config(executor=dynamic, sparkConf=mine).spark_conf.items()
+
+
+def test_an_executor_that_has_to_go_is_decommissioned_unless_the_user_says_otherwise() -> None:
+    conf = config(executor={"instances": 1}).spark_conf
+    assert conf["spark.decommission.enabled"] == "true"
+    assert conf["spark.storage.decommission.enabled"] == "true"
+    assert conf["spark.storage.decommission.shuffleBlocks.enabled"] == "true"
+    off = {"spark.decommission.enabled": "false"}
+    assert off.items() <= config(executor={"instances": 1}, sparkConf=off).spark_conf.items()
+
+
 def test_a_driver_listens_for_its_executors_where_a_policy_can_name_it() -> None:
     conf = config(executor={"instances": 1}).spark_conf
     assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == ("7078", "7079")

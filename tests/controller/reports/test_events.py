@@ -33,6 +33,20 @@ def test_events_report_what_happened() -> None:
     assert events(after, after) == []
 
 
+def test_another_number_of_executors_is_reported() -> None:
+    def status(least: int, most: int, running: int) -> Status:
+        executors = {"wanted": least, "running": running, "min": least, "max": most}
+        return job(status=ran(executors=executors)).status
+
+    (event,) = events(status(1, 1, 1), status(2, 2, 1))
+    assert event == KubernetesEvent(
+        False, "ExecutorsChanged", "Executors wanted from the driver of epoch 1: 2; running: 1"
+    )
+    (event,) = events(status(1, 2, 1), status(1, 4, 1))
+    assert "1 to 4" in event.message
+    assert events(status(1, 2, 1), status(1, 2, 2)) == []
+
+
 def test_of_periodic_checkpoints_the_first_of_an_epoch_is_reported() -> None:
     def after(*records: CheckpointRecord) -> Status:
         return seen(observed(job(status=ran()), pods=[running()], index=index(*records)))

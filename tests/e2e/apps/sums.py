@@ -2,8 +2,9 @@
 
 How many numbers were read says what the output must be.
 
-sums.py OUTPUT [PAUSE] [HOLD]      PAUSE: seconds that every row of the output takes
-                                   HOLD: it waits while this file is there
+sums.py OUTPUT [PAUSE] [HOLD] [TRIGGER]      PAUSE: seconds that every row of the output takes
+                                             HOLD: it waits while this file is there
+                                             TRIGGER: the interval of its batches
 """
 
 import sys
@@ -15,7 +16,7 @@ from pyspark.sql.functions import col, count, timestamp_seconds, udf, unix_secon
 from pyspark.sql.functions import sum as total
 
 
-def main(output: str, pause: str = "", hold: str = "") -> None:
+def main(output: str, pause: str = "", hold: str = "", trigger: str = "300 milliseconds") -> None:
     spark = SparkSession.builder.getOrCreate()
     numbers = (
         spark.readStream.format("rate-micro-batch")
@@ -45,7 +46,7 @@ def main(output: str, pause: str = "", hold: str = "") -> None:
         sums.writeStream.queryName("sums")
         .outputMode("append")
         .format("json")
-        .trigger(processingTime="300 milliseconds")
+        .trigger(processingTime=trigger)
         .start(output)
     )
     query.awaitTermination()

@@ -45,11 +45,15 @@ class Recorder:
         self.savepoints: list[SavepointRequest] = []
         self.deleted: list[tuple[str, ...]] = []
         self.reached: list[int] = []
+        self.executors: list[tuple[int, int]] = []
 
     @property
     def told(self) -> list[object]:
         """All that it was asked."""
-        return [*self.requests, *self.completed, *self.savepoints, *self.deleted, *self.reached]
+        return [
+            *(*self.requests, *self.completed, *self.savepoints),
+            *(*self.deleted, *self.reached, *self.executors),
+        ]
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
@@ -60,6 +64,9 @@ class Recorder:
         if self.requests:
             raise TerminationConflict("the job is ending")
         self.savepoints.append(request)
+
+    def change_executors(self, least: int, most: int) -> None:
+        self.executors.append((least, most))
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         self.deleted.append(savepoints)
@@ -148,6 +155,7 @@ def test_another_termination_is_a_conflict(client: Client) -> None:
         ("/v1/savepoint", {**SAVEPOINT, "epoch": 2}),
         ("/v1/records", {"epoch": 2, "reached": 7}),
         ("/v1/deletions", {"epoch": 2, "savepoints": ["file:/savepoints/1"]}),
+        ("/v1/executors", {"epoch": 2, "least": 1, "most": 4}),
     ],
 )
 def test_a_command_of_another_epoch_changes_nothing(
@@ -163,6 +171,7 @@ COMMANDS = [
     ("/v1/savepoint", SAVEPOINT),
     ("/v1/records", {"epoch": 3, "reached": 7}),
     ("/v1/deletions", {"epoch": 3, "savepoints": ["file:/savepoints/1"]}),
+    ("/v1/executors", {"epoch": 3, "least": 1, "most": 4}),
 ]
 
 

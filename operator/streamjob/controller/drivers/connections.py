@@ -14,6 +14,7 @@ from ...protocol.formats import codec
 from ...protocol.messages.commands import (
     CONTROL_PORT,
     Completed,
+    ExecutorsRequest,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
@@ -146,6 +147,14 @@ class DriverConnections:
         :raises DriverRefused:
         """
         await self._connection(uid).put("/v1/savepoint", codec.dumps(request), request.request_id)
+
+    async def executors(self, uid: str, request: ExecutorsRequest) -> None:
+        """Send the request.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
+        await self._connection(uid).put("/v1/executors", codec.dumps(request), request.token)
 
     async def delete(self, uid: str, deletion: SavepointDeletion, token: str) -> None:
         """Send the deletion.

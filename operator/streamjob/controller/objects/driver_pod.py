@@ -45,7 +45,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
     These are our defaults, the user's template, and the fields that the operator relies on.
     """
     spec, meta = job.spec, job.metadata
-    if spec.executor.instances:
+    if spec.executor.numbers is not None:
         template_of_executors = json.dumps(executor_template(job, config.epoch, platform))
         config = replace(config, executor_template=template_of_executors)
     template = copy.deepcopy(spec.driver.template or {})
@@ -63,6 +63,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
                 **names.common_labels(job, names.DRIVER),
                 names.SPARK_ROLE: names.DRIVER,
                 names.SPARK_APPLICATION: config.spark_conf.get("spark.app.id", application),
+                names.SPARK_NAME: names.spark_name(config.spark_conf["spark.app.name"]),
             }
         },
         "spec": {
@@ -102,6 +103,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
             *mounts,
         ],
     }
+    pull_secrets = [s.plain() for s in spec.image_pull_secrets]
     if spec.application.env_from:
         container["envFrom"] = [*_env_from(template), *(e.plain() for e in spec.application.env_from)]
     if spec.image_pull_policy is not None:
@@ -125,8 +127,9 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
             # A restart is a new epoch: the kubelet must not restart this one on its own.
             "restartPolicy": "Never",
             "serviceAccountName": spec.driver.service_account_name,
-            "automountServiceAccountToken": spec.executor.instances > 0,
+            "automountServiceAccountToken": spec.executor.numbers is not None,
             "terminationGracePeriodSeconds": seconds(spec.termination.grace_period),
+            **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
             "containers": [container],
             "volumes": [
                 {

@@ -6,6 +6,8 @@ time, yields one object.
 
 from __future__ import annotations
 
+import re
+
 from ...api import GROUP, StreamJob
 
 FINALIZER = f"{GROUP}/termination"
@@ -23,7 +25,8 @@ RUNTIME = "runtime"
 ALL_DRIVERS = f"{LABEL_COMPONENT}={DRIVER}"
 ALL_RUNTIMES = f"{LABEL_COMPONENT}={RUNTIME}"
 CONTAINER = "driver"
-SPARK_ROLE, SPARK_APPLICATION = "spark-role", "spark-app-selector"  # Spark's own labels, on the executors
+# Spark's own labels, on the executors.
+SPARK_ROLE, SPARK_APPLICATION, SPARK_NAME = "spark-role", "spark-app-selector", "spark-app-name"
 
 TOKEN_KEY = "token"  # noqa: S105  the name of a key
 CERTIFICATE_KEY = "tls.crt"
@@ -65,6 +68,12 @@ def runtime_labels() -> dict[str, str]:
 def spark_application(job: StreamJob, epoch: int) -> str:
     """Spark's application id, which no other epoch has. Spark labels the executors with it."""
     return f"{job.metadata.name}-{job.metadata.uid[:8]}-{epoch}"
+
+
+def spark_name(application: str) -> str:
+    """The label that Spark makes of an application's name."""
+    name = re.sub("[^a-z0-9]+", "-", application.strip().lower())
+    return name[:63].strip("-")
 
 
 def driver_selector(uid: str) -> str:

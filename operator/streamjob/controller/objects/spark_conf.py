@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...api import StreamJob
-from ...api.types import mebibytes, whole_cores
+from ...api.types import mebibytes, seconds, whole_cores
 from . import names
 
 # Spark's defaults for a driver on Kubernetes. In client mode Spark would pick ports at random, and no
@@ -19,15 +19,22 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
     """
     spec, meta = job.spec, job.metadata
     fixed = {"spark.driver.memory": f"{mebibytes(spec.driver.memory)}m"}
-    if not spec.executor.instances:
+    numbers, dynamic = spec.executor.numbers, spec.executor.dynamic_allocation
+    if numbers is None:
         return {"spark.app.name": meta.name, **spec.spark_conf, "spark.master": "local[*]", **fixed}
     ours = {
         "spark.app.name": meta.name,
         # Each of these three turns off what needs permissions that the driver's account lacks, for objects
-        # that our jobs do not have.
+        # that our jobs do not have. A claim on demand then belongs to its executor and is deleted with it.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        # An executor that has to go finishes its tasks and moves its shuffle files to others.
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        # It looks at what is left to move this often, at least twice, and Spark's 30 s are for cached data.
+        "spark.storage.decommission.replicationReattemptInterval": "5s",
         "spark.kubernetes.executor.request.cores": spec.executor.cores,
         "spark.app.id": names.spark_application(job, epoch),
         "spark.driver.port": str(DRIVER_PORT),
@@ -42,8 +49,21 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.kubernetes.driver.pod.name": names.driver_pod(meta.name, epoch),
         "spark.kubernetes.container.image": spec.image,
         "spark.kubernetes.executor.podNamePrefix": f"{meta.name}-{epoch}",
-        "spark.executor.instances": str(spec.executor.instances),
+        "spark.kubernetes.executor.podTemplateContainerName": names.EXECUTOR,
         "spark.executor.cores": str(whole_cores(spec.executor.cores)),
         "spark.executor.memory": f"{mebibytes(spec.executor.memory)}m",
     }
+    if dynamic is None:
+        fixed["spark.executor.instances"] = str(numbers.least)
+    else:
+        # What is moved need not be kept: with it, an executor would be idle only when Spark's driver has
+        # collected the garbage of all shuffles that it has files of.
+        ours["spark.dynamicAllocation.shuffleTracking.enabled"] = "false"
+        fixed |= {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.minExecutors": str(numbers.least),
+            "spark.dynamicAllocation.initialExecutors": str(numbers.least),
+            "spark.dynamicAllocation.maxExecutors": str(numbers.most),
+            "spark.dynamicAllocation.executorIdleTimeout": f"{seconds(dynamic.idle_timeout)}s",
+        }
     return {**ours, **spec.spark_conf, **fixed}

@@ -88,6 +88,8 @@ async def _send(drivers: DriverConnections, uid: str, action: Action) -> None:
             await drivers.terminate(uid, request)
         case actions.SendSavepoint(request):
             await drivers.savepoint(uid, request)
+        case actions.SendExecutors(request):
+            await drivers.executors(uid, request)
         case actions.DeleteSavepoints(deletion):
             await drivers.delete(uid, deletion, deletion_token(deletion.savepoints))
         case actions.AskForRecords(request):

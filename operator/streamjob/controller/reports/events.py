@@ -55,6 +55,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     ):
         text = f"Savepoint {request.request_id} was aborted, the job continues: {request.failure}"
         found.append(KubernetesEvent(True, "SavepointAborted", text))
+    found += _executors(old, new)
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)
     if new.phase is not None and new.phase != old.phase:
@@ -71,6 +72,18 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         if not known and not reported and stalled.reason not in (ROLLED_BACK, "Escalated"):
             found.append(KubernetesEvent(True, stalled.reason, stalled.message))
     return found
+
+
+def _executors(old: Status, new: Status) -> list[KubernetesEvent]:
+    """Report that the running driver was asked for another number of executors."""
+    before, now = old.executors, new.executors
+    if before is None or now is None or new.epoch != old.epoch:
+        return []
+    if (before.min, before.max) == (now.min, now.max):
+        return []
+    number = str(now.max) if now.min == now.max else f"{now.min} to {now.max}"
+    text = f"Executors wanted from the driver of epoch {new.epoch}: {number}; running: {now.running}"
+    return [KubernetesEvent(False, "ExecutorsChanged", text)]
 
 
 def _degraded(old: Status, new: Status) -> list[KubernetesEvent]:

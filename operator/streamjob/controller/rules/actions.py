@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...api import Specification
 from ...protocol.formats.index import Index
 from ...protocol.messages.commands import (
+    ExecutorsRequest,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
@@ -80,6 +81,13 @@ class SendSavepoint:
 
 
 @dataclass(frozen=True)
+class SendExecutors:
+    """PUT /v1/executors"""
+
+    request: ExecutorsRequest
+
+
+@dataclass(frozen=True)
 class DeleteSavepoints:
     """PUT /v1/deletions"""
 
@@ -110,12 +118,13 @@ Action = (
     | DeletePod
     | SendTermination
     | SendSavepoint
+    | SendExecutors
     | DeleteSavepoints
     | AskForRecords
     | ConfirmCheckpoint
 )
 # The commands that carry a user's request. Sent twice, or to a driver that should not exist, they do no harm.
-COMMANDS = (SendTermination, SendSavepoint)
+COMMANDS = (SendTermination, SendSavepoint, SendExecutors)
 
 
 def completed_token(checkpoint: int) -> str:

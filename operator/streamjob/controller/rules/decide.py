@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from ...api import DriverInfo, Phase, Runtime, TerminationInfo
-from ...api.specification import digest
+from ...api import DriverInfo, Phase, Runtime, Spec, Status, TerminationInfo
+from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase
@@ -45,6 +45,7 @@ from .driver_config import driver_config
 from .observed import Observed
 from .policies import (
     escalation,
+    executors,
     indexing,
     restarts,
     retention,
@@ -79,7 +80,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 def _decide(observed: Observed, now: datetime) -> Decision:
     s = degraded(seen(observed), observed, now)
-    context = Context(observed, s, resolve(observed, now), now, target=digest(observed.job.spec))
+    context = Context(observed, s, resolve(observed, now), now, _target(observed.job.spec, s))
     context = savepoints.follow(upgrade.resolve(escalation.resolve(context)))
     for rule in RULES:
         if (decision := rule(context)) is not None:
@@ -87,6 +88,12 @@ def _decide(observed: Observed, now: datetime) -> Decision:
                 replace(decision, requeue_after=_requeue_after(context, decision)), context
             )
     raise AssertionError("the last rule decides always")
+
+
+def _target(spec: Spec, s: Status) -> str:
+    """The digest of what the spec says a driver is made from, as the status has recorded it."""
+    recorded = s.upgrade.target if s.upgrade else ""
+    return recorded if same_attempt(recorded, spec) else digest(spec)
 
 
 # --- the rules ----------------------------------------------------------------------------------------------
@@ -303,7 +310,8 @@ def _running(c: Context) -> Decision:
     if driver.problem is not None:
         s = fail(c.status, driver.problem, c.now)
         return c.decide(Phase.RESTARTING, driver.problem.reason, sentence(driver.problem), status=s)
-    do = savepoints.request_to_send(c) or retention.tidy(c)
+    do: tuple[Action, ...] = (*executors.request_to_send(c), *savepoints.request_to_send(c))
+    do = do or retention.tidy(c)
     if (back := upgrade.running(c, do=do)) is not None:
         return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs", do=do)

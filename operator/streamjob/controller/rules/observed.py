@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...api import Specification, StreamJob
+from ...api import ExecutorsStatus, Specification, StreamJob
 from ...protocol.formats.index import Index
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 
@@ -151,3 +151,13 @@ class Observed:
         if pod is not None and pod.exit is not None and pod.exit.report is not None:
             return pod.exit.report
         return self.driver
+
+    @property
+    def executors(self) -> ExecutorsStatus | None:
+        """The executors of the running driver; those of the status until it answers."""
+        if self.pod is None or self.pod.terminated:
+            return None
+        if self.driver is None:
+            return self.job.status.executors
+        e = self.driver.executors
+        return ExecutorsStatus(wanted=e.wanted, running=e.running, min=e.least, max=e.most) if e else None

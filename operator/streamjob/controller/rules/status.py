@@ -68,6 +68,7 @@ def seen(observed: Observed) -> Status:
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
             "last_exit": (_exit(pod) if pod else None) or old.last_exit,
+            "executors": observed.executors,
             "stages": _stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
             "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,

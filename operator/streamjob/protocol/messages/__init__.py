@@ -4,6 +4,7 @@ Controller → driver, HTTP/JSON over TLS. Each command is an idempotent PUT tha
 
     PUT /v1/termination                     TerminationRequest → 202, 409 (one is pending), 412 (epoch, term)
     PUT /v1/savepoint                       SavepointRequest → 202, 409 (the job is ending), 412
+    PUT /v1/executors                       ExecutorsRequest → 202, 412
     PUT /v1/deletions                       SavepointDeletion → 202, 412
     PUT /v1/records                         RecordsRequest → 202, 412
     PUT /v1/checkpoints/{n}/completed       Completed: checkpoint n is in the index (notifyCheckpointComplete)

@@ -52,6 +52,27 @@ class SavepointRequest:
 
 
 @dataclass(frozen=True)
+class ExecutorsRequest:
+    """Let the job have another number of executors.
+
+    :param least: lower bound of the number.
+    :param most: upper bound; equal to `least` unless Spark chooses the number.
+    """
+
+    epoch: int
+    least: int
+    most: int
+
+    @property
+    def token(self) -> str:
+        """The request's entry among the acknowledged commands.
+
+        What the driver has been asked for last is in its status.
+        """
+        return f"executors-{self.least}-{self.most}"
+
+
+@dataclass(frozen=True)
 class SavepointDeletion:
     """Delete savepoints of this job (URIs) that left the index. A repetition deletes what is left."""
 

@@ -116,6 +116,22 @@ class SavepointStatus:
 
 
 @dataclass(frozen=True)
+class ExecutorsStatus:
+    """The executors of the job.
+
+    :param least: lower bound of their number, as last requested; at the start that of the configuration.
+    :param most: upper bound; equal to `least` unless Spark chooses the number.
+    :param wanted: how many Spark wants now.
+    :param running: how many are connected to the driver.
+    """
+
+    least: int
+    most: int
+    wanted: int
+    running: int = 0
+
+
+@dataclass(frozen=True)
 class KnownRecords:
     """The answer to a `RecordsRequest`.
 
@@ -134,6 +150,7 @@ class DriverStatus:
     :param version: grows with each change.
     :param completed: the last durable checkpoint, to be committed to the index.
     :param aborted: the last checkpoint that was aborted.
+    :param executors: None if everything runs in the driver.
     :param degraded: a query of the running job has failed, and the script has neither started it again nor
         ended.
     :param exit_code: of the script; None while it runs.
@@ -155,6 +172,7 @@ class DriverStatus:
     known: KnownRecords | None = None
     warnings: tuple[Problem, ...] = ()  # what a person should know although the job keeps running
     degraded: Problem | None = None
+    executors: ExecutorsStatus | None = None
     exit_code: int | None = None
     exit_reason: str = ""
 

@@ -18,6 +18,8 @@ from ...protocol.messages.commands import Mode, SavepointRequest, TerminationReq
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
+from ..spark.executors.numbers import Executors
+from ..spark.executors.pool import pool_of
 from ..startup import naming
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
@@ -46,6 +48,7 @@ class Driver:
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.checkpoints.durable
         self._waits = Waits(self._loop.changed)
+        self._executors = Executors(config.spark_conf, board, pool_of, self.warn)
         self._starter = Starter(self, self._loop)
         self._unstarted = Unstarted(
             self.stages,
@@ -93,6 +96,10 @@ class Driver:
         """
         with self._loop.lock:
             self._requests.savepoint(request)
+
+    def change_executors(self, least: int, most: int) -> None:
+        """Let the job have another number of executors. Returns at once; the status shows the progress."""
+        self._executors.change(least, most)
 
     def delete(self, savepoints: tuple[str, ...]) -> None:
         """Begin to delete expired savepoints. Returns at once; the status lists the deleted ones.
@@ -198,6 +205,7 @@ class Driver:
 
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
+        self._executors.look()
         over = self._requests.patience_is_over(
             time.monotonic(),
             self._loop.since_last_start,

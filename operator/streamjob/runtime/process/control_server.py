@@ -22,6 +22,7 @@ from ...protocol.messages.commands import (
     REQUEST_LIMIT,
     TERM_HEADER,
     Completed,
+    ExecutorsRequest,
     RecordsRequest,
     SavepointDeletion,
     SavepointRequest,
@@ -64,6 +65,8 @@ class Commands(Protocol):
     def terminate(self, request: TerminationRequest) -> None: ...
 
     def savepoint(self, request: SavepointRequest) -> None: ...
+
+    def change_executors(self, least: int, most: int) -> None: ...
 
     def delete(self, savepoints: tuple[str, ...]) -> None: ...
 
@@ -185,6 +188,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._guarded(self._terminate)
         if path == "/v1/savepoint":
             return self._guarded(self._savepoint)
+        if path == "/v1/executors":
+            return self._guarded(self._executors)
         if path == "/v1/deletions":
             return self._guarded(self._delete)
         if path == "/v1/records":
@@ -218,6 +223,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _savepoint(self) -> None:
         request = codec.loads(SavepointRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(request.epoch, lambda: self.server.commands.savepoint(request))
+        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+
+    def _executors(self) -> None:
+        body = codec.loads(ExecutorsRequest, self._body(), limit=REQUEST_LIMIT)
+        self._command(body.epoch, lambda: self.server.commands.change_executors(body.least, body.most))
         self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
 
     def _delete(self) -> None:

@@ -32,7 +32,7 @@ from ..driver.script.managed_query import ManagedJvmManager
 from ..spark.foreach_batch.function import follow
 from ..spark.foreach_batch.writes import observe
 from ..spark.stream_writer import remember
-from . import injected
+from .image import injected
 
 if TYPE_CHECKING:
     from ..driver.driver import Driver

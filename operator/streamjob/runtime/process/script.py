@@ -101,8 +101,9 @@ def _run_file(path: Path, arguments: list[str], application: Application) -> Non
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except SyntaxError as e:
         _print(e, None)
+        line = f", line {e.lineno}" if e.lineno else ""
         raise ScriptSyntaxError(
-            f"{application.file}, line {e.lineno}: {e.msg}", remedy="Fix the script (spec.application.file)"
+            f"{application.file}{line}: {e.msg}", remedy="Fix the script (spec.application.file)"
         ) from None
     except ValueError as e:  # null bytes
         raise ScriptSyntaxError(

@@ -12,7 +12,7 @@ VARIABLE = "PYTHONPATH"
 
 def archive() -> Path | None:
     """The archive that this runtime was imported from; None if it is installed as files."""
-    place = Path(__file__).parents[3]
+    place = Path(__file__).parents[4]
     return place if place.is_file() else None
 
 

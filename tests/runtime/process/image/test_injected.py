@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.runtime.process import injected
+from streamjob.runtime.process.image import injected
 
 
 def lent(environment: dict[str, str]) -> dict[str, str]:
@@ -25,7 +25,7 @@ def test_an_installed_runtime_changes_nothing() -> None:
 def test_an_archive_comes_before_what_the_job_sets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archive = tmp_path / "streamjob.zip"
     archive.touch()
-    inside = archive / "streamjob" / "runtime" / "process" / "injected.py"
+    inside = archive / "streamjob" / "runtime" / "process" / "image" / "injected.py"
     monkeypatch.setattr(injected, "__file__", str(inside))
     assert lent({}) == {"PYTHONPATH": str(archive)}
     assert lent({"PYTHONPATH": "/jobs"}) == {"PYTHONPATH": f"{archive}:/jobs"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.protocol.errors import StreamJobError
-from streamjob.runtime.process import floor
+from streamjob.runtime.process.image import floor
 
 
 def spark(home: Path, version: str) -> Path:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyspark
 
-from ...protocol.errors import StreamJobError
-from ..spark.versions.table import java_of, line, refuse_too_old
-from . import config, termination_log
+from ....protocol.errors import StreamJobError
+from ...spark.versions.table import java_of, line, refuse_too_old
+from .. import config, termination_log
 
 
 class JavaMissing(StreamJobError):

@@ -1,0 +1,1 @@
+"""The job's pods: the executors, and what a user's template may hold."""

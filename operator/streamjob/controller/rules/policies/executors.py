@@ -1,0 +1,28 @@
+"""The number of executors: a change reaches the running driver without a restart. Pure, a part of `decide`.
+
+The driver reports the bounds that it was asked for last, so that is what a request is compared with. There is
+nothing to record first: the bounds are the spec's, and a driver that is asked twice does nothing the second
+time.
+"""
+
+from __future__ import annotations
+
+from ....protocol.messages.commands import ExecutorsRequest
+from ..actions import SendExecutors
+from ..context import Context
+
+
+def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
+    """The request to send to the running driver, if it has not the bounds of the spec.
+
+    A driver that was made for another way to choose the number keeps its own: it is about to be replaced, or
+    a rollback has brought it back.
+    """
+    pod, driver, spec = c.observed.pod, c.observed.driver, c.observed.job.spec.executor
+    made_from = pod.specification if pod is not None else None
+    if made_from is None or driver is None or driver.executors is None:
+        return ()
+    wanted, asked = spec.numbers, (driver.executors.least, driver.executors.most)
+    if wanted is None or wanted == asked or not made_from.executor.chooses_like(spec):
+        return ()
+    return (SendExecutors(ExecutorsRequest(c.status.epoch, *wanted)),)

@@ -1,0 +1,1 @@
+"""The executors: how many the controller asks for (`numbers`), and how many Spark has (`pool`)."""

@@ -1,0 +1,121 @@
+"""How many executors the job has: what the controller asks for, and what Spark has made of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ....jvm.errors import one_line
+from ....protocol.messages.driver_status import DriverStatus, ExecutorsStatus, Problem
+
+log = logging.getLogger("streamjob")
+
+TRIES = 5  # a second between two; a session that is about to end fails, too
+
+
+class Board(Protocol):
+    """Where the driver's status is. `driver.status_board.StatusBoard` implements it."""
+
+    @property
+    def status(self) -> DriverStatus: ...
+
+    def change(self, changes: Callable[[DriverStatus], dict[str, Any]]) -> None: ...
+
+
+class Pool(Protocol):
+    """The executors of a SparkContext. `pool.ExecutorPool` implements it."""
+
+    def count(self) -> int: ...
+
+    def wanted(self) -> int | None: ...
+
+    def bound(self, least: int, most: int) -> None: ...
+
+
+def at_start(spark_conf: Mapping[str, str]) -> ExecutorsStatus | None:
+    """What the configuration of a driver asks for; None if everything runs in the driver."""
+    bounds = [spark_conf.get(f"spark.dynamicAllocation.{end}Executors") for end in ("min", "max")]
+    if spark_conf.get("spark.dynamicAllocation.enabled") == "true" and None not in bounds:
+        least, most = (int(number or 0) for number in bounds)
+        return ExecutorsStatus(least, most, wanted=least)
+    instances = int(spark_conf.get("spark.executor.instances", "0"))
+    return ExecutorsStatus(instances, instances, wanted=instances) if instances else None
+
+
+class Executors:
+    """Thread-safe, except `look`.
+
+    :param pool: the executors of the active SparkContext, given those of the last call; None if there is no
+        context.
+    :param warn: adds a warning for the user to the status.
+    """
+
+    def __init__(
+        self,
+        spark_conf: Mapping[str, str],
+        board: Board,
+        pool: Callable[[Any], Pool | None],
+        warn: Callable[[Problem], None],
+    ) -> None:
+        self._board = board
+        self._warn = warn
+        self._find_pool = pool
+        self._pool: Pool | None = None
+        self._started_with = at_start(spark_conf)
+        self._changed = False
+        self._failures = 0
+        self._board.change(lambda _: {"executors": self._started_with})
+
+    def change(self, least: int, most: int) -> None:
+        """Ask for another number. `look` carries it out."""
+
+        def asked(status: DriverStatus) -> dict[str, Any]:
+            now = status.executors
+            return {"executors": now and replace(now, least=least, most=most)}
+
+        self._board.change(asked)
+        self._changed, self._failures = True, 0
+        log.info("asked for %s executors", least if least == most else f"{least} to {most}")
+
+    def look(self) -> None:
+        """Called about once a second: bring Spark to what was asked for, and report what there is.
+
+        A script may end its session and begin another one, which starts with the configuration's numbers.
+        """
+        asked = self._board.status.executors
+        if asked is None or self._started_with is None:
+            return
+        try:
+            pool = self._pool = self._find_pool(self._pool)
+            if pool is None:
+                return
+            if self._changed and self._failures < TRIES:
+                self._bound(pool, asked)
+            wanted, running = pool.wanted(), pool.count()
+        except Exception as e:  # the session ends, or is local[*] by the script's own choice
+            log.debug("the executors cannot be looked at: %r", e)
+            return
+        known = self._started_with.wanted if wanted is None else wanted
+        self._board.change(
+            lambda status: {
+                "executors": status.executors and replace(status.executors, wanted=known, running=running)
+            }
+        )
+
+    def _bound(self, pool: Pool, asked: ExecutorsStatus) -> None:
+        try:
+            pool.bound(asked.least, asked.most)
+            self._failures = 0
+        except Exception as e:
+            self._failures += 1
+            if self._failures < TRIES:
+                return
+            self._warn(
+                Problem(
+                    "ExecutorsNotChanged",
+                    f"this Spark does not take another number of executors while it runs: {one_line(e)}",
+                    "The next driver begins with it: stop and resume the job",
+                )
+            )

@@ -1,0 +1,96 @@
+"""The number of executors changes while a driver runs: it gets the number, and nothing restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamjob.api import Phase, Specification
+from streamjob.controller.rules.actions import SendExecutors, SendTermination
+from streamjob.controller.rules.context import Decision
+from streamjob.protocol.messages.commands import ExecutorsRequest
+from streamjob.protocol.messages.driver_status import DriverPhase, ExecutorsStatus
+
+from ...factories import driver, index, job, look, observed, ran, running
+
+Spec = dict[str, Any]
+
+
+def dynamic(least: int, most: int) -> Spec:
+    return {"dynamicAllocation": {"min": least, "max": most}}
+
+
+def seen(made_from: Spec, spec: Spec, asked: tuple[int, int] | None, **more: Any) -> Any:
+    """A driver made from one spec runs, and another is wanted."""
+    executors = ExecutorsStatus(*asked, wanted=asked[0]) if asked else None
+    pod = running(specification=Specification.of(job(executor=made_from).spec))
+    reported = driver(more.pop("phase", DriverPhase.RUNNING), executors=executors)
+    wanted = job(executor=spec, status=ran(), generation=2, **more)
+    return look(observed(wanted, pods=[pod], index=index(), reported=reported))
+
+
+def sent(d: Decision) -> list[ExecutorsRequest]:
+    return [a.request for a in d.actions if isinstance(a, SendExecutors)]
+
+
+@pytest.mark.parametrize(
+    ("made_from", "spec", "asked", "bounds"),
+    [
+        ({"instances": 1}, {"instances": 3}, (1, 1), (3, 3)),
+        # Back to what it was made from, after another number was sent.
+        ({"instances": 1}, {"instances": 1}, (3, 3), (1, 1)),
+        (dynamic(0, 2), dynamic(1, 4), (0, 2), (1, 4)),
+        (dynamic(0, 2), dynamic(0, 1), (0, 2), (0, 1)),
+    ],
+)
+def test_the_running_driver_gets_another_number(
+    made_from: Spec, spec: Spec, asked: tuple[int, int], bounds: tuple[int, int]
+) -> None:
+    phase, reason, _, d = seen(made_from, spec, asked)
+    assert (phase, reason) == (Phase.RUNNING, "Running")
+    assert sent(d) == [ExecutorsRequest(1, *bounds)]
+    assert d.status.upgrade is None
+
+
+def test_once() -> None:
+    assert seen({"instances": 1}, {"instances": 3}, (3, 3))[3].actions == ()
+
+
+@pytest.mark.parametrize(
+    ("made_from", "spec"),
+    [
+        ({}, {"instances": 1}),
+        ({"instances": 1}, {}),
+        ({"instances": 2}, dynamic(2, 2)),
+        (dynamic(1, 2), {"instances": 2}),
+        (dynamic(1, 2), {"dynamicAllocation": {"min": 1, "max": 2, "idleTimeout": "5s"}}),
+        ({"instances": 1}, {"instances": 1, "template": {"spec": {"priorityClassName": "a"}}}),
+    ],
+)
+def test_what_a_driver_cannot_change_is_an_upgrade(made_from: Spec, spec: Spec) -> None:
+    assert seen(made_from, spec, (1, 1))[2] == [SendTermination]
+
+
+def test_a_driver_that_waits_for_its_replacement_keeps_its_number() -> None:
+    """Not that of its annotation, which is from its start."""
+    d = seen({"instances": 1}, dynamic(2, 4), (3, 3), upgrade={"mode": "NextEpoch"})[3]
+    assert (d.status.phase, sent(d)) == (Phase.RUNNING, [])
+
+
+def test_only_a_driver_that_runs_is_asked() -> None:
+    starting = seen({"instances": 1}, {"instances": 3}, (1, 1), phase=DriverPhase.STARTING)
+    assert starting[2] == []
+    stopping = seen({"instances": 1}, {"instances": 3}, (1, 1), state="Stopped")
+    assert stopping[2] == [SendTermination]
+    assert seen({"instances": 1}, {"instances": 3}, None)[2] == [], "it has no executors"
+
+
+def test_the_status_has_the_executors_of_the_running_driver() -> None:
+    d = seen(dynamic(0, 4), dynamic(0, 4), (0, 4))[3]
+    assert d.status.executors is not None
+    assert d.status.executors.plain() == {"wanted": 0, "running": 0, "min": 0, "max": 4}
+    silent = observed(job(executor=dynamic(0, 4), status=d.status.plain()), pods=[running()], index=index())
+    assert look(silent)[3].status.executors == d.status.executors, "another controller has not heard it yet"
+    gone = look(observed(job(state="Stopped", status=d.status.plain()), index=index()))[3]
+    assert gone.status.executors is None
