@@ -139,3 +139,23 @@ def test_the_limit_counts_bytes() -> None:
 def test_errors_stay_short() -> None:
     for change in ({"a" * 9000: 1}, {"inner": {"n": 1, "color": "x" * 9000}}, {"conf": {"k" * 9000: None}}):
         only_format_errors(lambda d: codec.loads(Outer, d), json.dumps({**GOOD, **change}))
+
+
+@dataclass(frozen=True)
+class Later(Inner):
+    """`Inner`, as a later version has it."""
+
+    more: Inner = field(default_factory=lambda: Inner(0), metadata=codec.NEW)
+    note: str | None = field(default=None, metadata=codec.NEW)
+
+
+def test_an_earlier_version_reads_what_does_not_use_a_new_field() -> None:
+    """A controller that was rolled back reads the status of drivers, and the index, of the later version."""
+    assert codec.loads(Inner, codec.dumps(Later(1))) == Inner(1)
+    with pytest.raises(FormatError, match="unknown field 'note'"):
+        codec.loads(Inner, codec.dumps(Later(1, note="x")))
+
+
+@pytest.mark.parametrize("later", [Later(1), Later(1, more=Inner(0, Color.BLUE)), Later(1, note="x")])
+def test_a_new_field_comes_back(later: Later) -> None:
+    assert codec.loads(Later, codec.dumps(later)) == later

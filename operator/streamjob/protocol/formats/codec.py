@@ -27,6 +27,11 @@ from ..errors import FormatError
 T = TypeVar("T")
 Build = Callable[[Any], Any]
 
+# Metadata of a field that earlier versions do not know, and would refuse. It is written only where it is not
+# the default, so that they can read what does not use it: after a rollback of the controller, or in an image
+# with an older runtime.
+NEW = {"streamjob": "new"}
+
 
 def to_plain(value: Any) -> Any:
     """The JSON-ready form of a dataclass tree. A non-finite float (0 rows in 0 seconds) becomes `None`."""
@@ -35,7 +40,11 @@ def to_plain(value: Any) -> Any:
         return value
     names = _names(kind)  # type: ignore[arg-type]
     if names is not None:
-        return {name: to_plain(getattr(value, name)) for name in names}
+        plain = {name: to_plain(getattr(value, name)) for name in names}
+        for name, default in _new(kind):  # type: ignore[arg-type]
+            if plain[name] == default:
+                del plain[name]
+        return plain
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -51,6 +60,16 @@ def to_plain(value: Any) -> Any:
 def _names(kind: type) -> tuple[str, ...] | None:
     """The field names of a dataclass, None for any other type."""
     return tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
+
+
+@cache
+def _new(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields that earlier versions do not know, with their defaults in JSON."""
+    found = [f for f in dataclasses.fields(kind) if f.metadata == NEW]
+    factory = dataclasses.MISSING
+    return tuple(
+        (f.name, to_plain(f.default if f.default_factory is factory else f.default_factory())) for f in found
+    )
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..lifecycle import Scenario
+from . import codec
 
 
 class OperatorKind(str, Enum):
@@ -102,7 +103,7 @@ class StageRecord:
     tasks: tuple[TaskRecord, ...]
     operators: tuple[OperatorRecord, ...]
     beside: tuple[str, ...] | None = None
-    likeness: LikenessRecord | None = None
+    likeness: LikenessRecord | None = field(default=None, metadata=codec.NEW)
 
     @property
     def finished(self) -> bool:

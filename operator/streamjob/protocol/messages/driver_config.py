@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..formats import codec
 from ..formats.records import CheckpointRecord, JobRef
 from .commands import TerminationRequest
 
@@ -96,4 +97,4 @@ class DriverConfig:
     spark_conf: dict[str, str] = field(default_factory=dict)
     executor_template: str | None = None
     allow_unknown_spark: bool = False
-    deps: Deps = field(default_factory=Deps)
+    deps: Deps = field(default_factory=Deps, metadata=codec.NEW)

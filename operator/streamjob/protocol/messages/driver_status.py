@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ..errors import StreamJobError
+from ..formats import codec
 from ..formats.records import CheckpointRecord, OperatorRecord
 from ..lifecycle import TaskState
 from .commands import Mode
@@ -172,7 +173,7 @@ class DriverStatus:
     known: KnownRecords | None = None
     warnings: tuple[Problem, ...] = ()  # what a person should know although the job keeps running
     degraded: Problem | None = None
-    executors: ExecutorsStatus | None = None
+    executors: ExecutorsStatus | None = field(default=None, metadata=codec.NEW)
     exit_code: int | None = None
     exit_reason: str = ""
 
