@@ -42,8 +42,9 @@ class Image:
         code = f'exec {sys.executable} -S "$@"\n'
         if pyspark:
             place = self.home / "site"
-            (place / "pyspark").mkdir(parents=True, exist_ok=True)
-            (place / "pyspark" / "__init__.py").touch()
+            for package in ("pyspark", "py4j"):
+                (place / package).mkdir(parents=True, exist_ok=True)
+                (place / package / "__init__.py").touch()
             code = f'PYTHONPATH="$PYTHONPATH:{place}" {code}'
         return self.program(name, code)
 
@@ -61,10 +62,11 @@ class Image:
         (home / "python" / "lib" / "py4j-0.10.9.9-src.zip").touch()
         return home
 
-    def start(self, **env: str) -> subprocess.CompletedProcess[str]:
+    def start(self, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["/bin/sh", str(self.mounted / runtime_files.LAUNCHER)],
             env={"PATH": str(self.bin), "STREAMJOB_TERMINATION_LOG": str(self.message), **env},
+            cwd=cwd,
             capture_output=True,
             text=True,
             check=False,
@@ -103,6 +105,39 @@ def test_the_python_that_the_image_names_is_taken(image: Image, variable: str) -
     image.program("python3", "exit 9\n")
     own = image.python("own")
     assert image.start(**{variable: str(own)}).returncode == 0
+
+
+def test_a_program_that_is_no_plain_python_is_passed_over(image: Image) -> None:
+    """Notebook images name jupyter for the driver."""
+    jupyter = image.program("jupyter", "echo 'usage: jupyter'; exit 2\n")
+    image.python()
+    assert image.start(PYSPARK_DRIVER_PYTHON=str(jupyter)).returncode == 0
+
+
+def test_a_folder_named_pyspark_is_no_pyspark(image: Image, tmp_path: Path) -> None:
+    """A working directory with `pyspark/job.py`."""
+    image.python(pyspark=False)
+    home = image.spark()
+    (tmp_path / "work" / "pyspark").mkdir(parents=True)
+    done = image.start(cwd=tmp_path / "work", SPARK_HOME=str(home))
+    assert done.returncode == 0, done.stderr
+    assert f"'PYTHONPATH': '{image.mounted}/streamjob.zip:{home}/python:" in done.stdout
+
+
+def test_a_pyspark_without_py4j_gets_that_of_its_spark_home(image: Image) -> None:
+    """A PYTHONPATH that names a py4j of another version, or with a `*`; spark-submit adds its own as well."""
+    image.python(pyspark=False)
+    home = image.spark()
+    done = image.start(SPARK_HOME=str(home), PYTHONPATH=f"{home}/python:{home}/python/lib/py4j-*.zip")
+    assert f"{home}/python/lib/py4j-0.10.9.9-src.zip" in done.stdout
+
+
+def test_a_python_that_was_killed_is_no_reason_to_give_up(image: Image) -> None:
+    """For want of memory, for instance: the controller tries again."""
+    image.program("python3", "kill -9 $$\n")
+    done = image.start()
+    assert done.returncode == 137
+    assert not image.message.exists()
 
 
 def test_a_home_that_is_no_folder_is_replaced(image: Image) -> None:
@@ -152,3 +187,8 @@ def test_a_user_that_the_image_does_not_know(image: Image) -> None:
 def test_a_message_with_quotes_is_still_json(image: Image) -> None:
     odd = image.program('py"thon', "exit 3\n")
     assert image.refusal(PYSPARK_PYTHON=str(odd)).reason == "PythonTooOld"
+
+
+def test_a_message_of_several_lines_is_still_json(image: Image) -> None:
+    image.program("python3", "[ \"$1\" = -V ] && printf 'a warning\\n\\tPython 3.8.20\\n' && exit\nexit 3\n")
+    assert "Python 3.8.20" in image.refusal().message

@@ -5,27 +5,33 @@ here=$(dirname "$0")
 
 refuse() { # reason, message, remedy
     echo "streamjob: $1: $2. $3" >&2
-    text=$(printf '{"reason": "%s", "message": "%s", "remedy": "%s"}' "$1" "$(echo "$2" | tr -d '"\\')" "$3")
+    text=$(printf '{"reason": "%s", "message": "%s", "remedy": "%s"}' "$1" "$(echo "$2" | tr -d '"\\\000-\037')" "$3")
     echo "$text" >"${STREAMJOB_TERMINATION_LOG:-/dev/termination-log}"
     exit 2
 }
 
-found=
+# 3: too old; 4: it has no pyspark, or one without py4j. A mere folder of that name is no package.
+probe='import sys
+if sys.version_info < (3, 10): sys.exit(3)
+from importlib.util import find_spec
+found = [find_spec(name) for name in ("pyspark", "py4j")]
+if not all(spec and spec.origin for spec in found): sys.exit(4)'
+
+# The image's variables may name a program that is no plain Python (jupyter, ipython).
+found= said=
 for python in "${PYSPARK_DRIVER_PYTHON:-}" "${PYSPARK_PYTHON:-}" python3 python; do
-    if [ -n "$python" ] && command -v "$python" >/dev/null 2>&1; then
-        found=$python
-        break
-    fi
+    [ -n "$python" ] && command -v "$python" >/dev/null 2>&1 || continue
+    "$python" -c "$probe"
+    said=$?
+    found=$python
+    case $said in
+    0 | 3 | 4) break ;;
+    esac
 done
 [ -n "$found" ] || refuse PythonMissing "spec.image has no Python (python3 is not on its PATH)" \
     "Use an image with Python 3.10 or newer, such as a tag of apache/spark that ends in -python3"
 
-# 3: too old; 4: it has no pyspark.
-"$found" -c 'import sys
-if sys.version_info < (3, 10): sys.exit(3)
-import importlib.util
-if importlib.util.find_spec("pyspark") is None: sys.exit(4)'
-case $? in
+case $said in
 0) paths= ;;
 3) refuse PythonTooOld "$found of spec.image is $("$found" -V 2>&1)" "StreamJob needs Python 3.10 or newer: use a newer image" ;;
 4)
@@ -45,7 +51,10 @@ case $? in
         [ ! -f "$library" ] || paths=$paths:$library
     done
     ;;
-*) refuse PythonBroken "$found of spec.image does not run" "See the driver's log, and repair the image" ;;
+*)
+    [ "$said" -le 128 ] || exit "$said" # killed, for want of memory for instance: another driver may start
+    refuse PythonBroken "$found of spec.image does not run" "See the driver's log, and repair the image"
+    ;;
 esac
 export PYTHONPATH="$here/streamjob.zip${paths:+:$paths}${PYTHONPATH:+:$PYTHONPATH}"
 
