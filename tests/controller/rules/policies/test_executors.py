@@ -53,6 +53,15 @@ def test_the_running_driver_gets_another_number(
     assert d.status.upgrade is None
 
 
+def test_bounds_in_the_settings_of_an_older_job_stay() -> None:
+    """sparkConf is refused such settings now. A job that has them already keeps them."""
+    conf = {f"spark.dynamicAllocation.{k}": v for k, v in {"enabled": "true", "maxExecutors": "9"}.items()}
+    older = job(executor={"instances": 2}, sparkConf=conf, status=ran())
+    pod = running(specification=Specification.of(older.spec))
+    reported = driver(DriverPhase.RUNNING, executors=ExecutorsStatus(1, 9, wanted=1))
+    assert sent(look(observed(older, pods=[pod], index=index(), reported=reported))[3]) == []
+
+
 def test_once() -> None:
     assert seen({"instances": 1}, {"instances": 3}, (3, 3))[3].actions == ()
 

@@ -11,6 +11,8 @@ from ....protocol.messages.commands import ExecutorsRequest
 from ..actions import SendExecutors
 from ..context import Context
 
+DYNAMIC = "spark.dynamicAllocation.enabled"
+
 
 def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
     """The request to send to the running driver, if it has not the bounds of the spec.
@@ -25,4 +27,6 @@ def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
     wanted, asked = spec.numbers, (driver.executors.least, driver.executors.most)
     if wanted is None or wanted == asked or not made_from.executor.chooses_like(spec):
         return ()
+    if made_from.executor.dynamic_allocation is None and made_from.spark_conf.get(DYNAMIC) == "true":
+        return ()  # a job of an earlier operator, whose settings have its bounds
     return (SendExecutors(ExecutorsRequest(c.status.epoch, *wanted)),)
