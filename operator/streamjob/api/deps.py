@@ -14,7 +14,8 @@ Rules = tuple[tuple[str, str], ...]
 # Spark separates the entries of a list with commas, and reads *, ?, [ and { as a pattern of many files.
 _END = r"[^\x00-\x20\x7f\\,*?{}\[\]#/]"
 FILE = rf"([a-z][a-z0-9+.-]*:/|/)([^\x00-\x20\x7f\\,*?{{}}\[\]#]*{_END})"
-NO_PASSWORD = r"([^:/]*:)?(//[^/:@]*(:[0-9]*|@[^/:@]*)?)?(/[^/].*|/)?"  # noqa: S105  the form without one
+# The form without one, with an authority (a host, perhaps with user and port), an empty one, or none.
+NO_PASSWORD = r"([^:/]*:)?(//[^/:@]+(@[^/:@]+)?(:[0-9]*)?(/.*)?|//(/[^/].*)?|/([^/].*)?)"  # noqa: S105
 FILE_RULES = (
     (
         FILE,

@@ -139,7 +139,8 @@ def _refused(url: str, code: int, location: str | None) -> StorageError:
         return AccessDenied(url, "fetch", f"the server answers {code}", remedy="Give the driver access to it")
     if code >= UNAVAILABLE or code in MAYBE_LATER:
         return StorageError(url, "fetch", f"the server answers {code}", remedy="See the server")
-    moved = f" and names {location}" if location else ""  # Java follows within one protocol by itself
+    # Java follows within one protocol by itself. The query of a signed location is a credential.
+    moved = f" and names {location.partition('?')[0]}" if location else ""
     return NotFound(url, "fetch", f"the server answers {code}{moved}", remedy="Correct the location")
 
 

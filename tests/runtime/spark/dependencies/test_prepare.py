@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -14,6 +15,7 @@ from streamjob.jvm import standalone
 from streamjob.protocol.messages.driver_config import Application, Deps
 from streamjob.runtime.spark.dependencies.errors import DependencyInvalid
 from streamjob.runtime.spark.dependencies.prepare import Fetcher, prepare
+from streamjob.storage.fetch import _refused
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +104,24 @@ def test_a_file_that_is_not_there_is_refused_by_its_field(fetcher: Fetcher, tmp_
         fetcher.files(missing)
     with pytest.raises(DependencyInvalid, match="it is a folder"):
         fetcher.files((str(tmp_path),))
+
+
+@pytest.mark.parametrize("uri", ["https://host", "https://host/..", "s3a://bucket/%2E%2E"])
+def test_a_location_without_a_file_is_refused(fetcher: Fetcher, uri: str) -> None:
+    with pytest.raises(DependencyInvalid, match=r"^spec\.deps\.files: .*it names no file"):
+        fetcher.files((uri,))
+
+
+@pytest.mark.parametrize("name", ["a,b.txt", "a#b.txt", "a\nb.txt"])
+def test_a_name_that_spark_reads_as_something_else_is_refused(
+    fetcher: Fetcher, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(DependencyInvalid, match=r"^spec\.deps\.files: the name of .* has the character"):
+        fetcher.files((f"file://{tmp_path}/{quote(name)}",))
+
+
+def test_the_query_of_a_signed_location_is_not_told() -> None:
+    error = _refused("http://host/a", 302, "https://store/a?X-Amz-Signature=secret")
+    assert "https://store/a" in error.message
+    assert "secret" not in error.message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from typing import Any
 
 from ....jvm import standalone
 from ....protocol.messages.driver_config import Application, Deps
+from ....storage.errors import NotFound
 from ....storage.fetch import fetch, is_http, is_local, local_path, present, scheme
 from . import maven
 from .errors import DependencyInvalid, of_field
@@ -22,6 +24,8 @@ from .errors import DependencyInvalid, of_field
 log = logging.getLogger("streamjob")
 
 SCRIPT_LIMIT = 16 << 20  # bytes
+# What api.deps refuses in a URI, which may hold it as %2C, for instance.
+ODD = re.compile(r"[\x00-\x1f\x7f\\,*?{}\[\]#]")
 
 
 def prepare(application: Application, deps: Deps, folder: Path) -> str | None:
@@ -120,7 +124,10 @@ class Fetcher:
 
         :raises StorageError: as `fetch`.
         """
-        target = self._made(kind) / PurePosixPath(local_path(uri)).name
+        name = PurePosixPath(local_path(uri)).name
+        if name in ("", ".."):
+            raise NotFound(uri, "fetch", "it names no file", remedy="Add the name of the file")
+        target = self._made(kind) / name
         copied = fetch(self._jvm, uri, target, limit)
         log.info("fetched %s: %d bytes, SHA-256 %s", uri, copied.size, copied.sha256)
         return target
@@ -143,8 +150,14 @@ class Fetcher:
     def _name(self, field: str, uri: str, path: Path) -> None:
         """Executors have all files in one folder.
 
-        :raises DependencyInvalid: another one has its name.
+        :raises DependencyInvalid: another one has its name, or Spark does not take the name.
         """
+        if odd := ODD.search(path.name):
+            raise DependencyInvalid(
+                f"{field}: the name of {uri} has the character {odd[0]!r}, which means something else in "
+                "Spark's lists of files",
+                remedy="Rename the file",
+            )
         if path.name in self._names:
             raise DependencyInvalid(
                 f"{field}: {uri} and {self._names[path.name]} have the same name", remedy="Rename one of them"
