@@ -103,6 +103,15 @@ async def test_what_others_left_is_found_later(monkeypatch: pytest.MonkeyPatch) 
     assert list(store.there) == [("other", OLD)], "a driver's executors may still mount it"
 
 
+async def test_one_that_somebody_has_deleted_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that are about to mount it wait for it: a driver that has not started, and new executors."""
+    monkeypatch.setattr(runtime_config_maps, "FIRST_CHECK", 0.0)
+    store = Store(jobs=("shop", "old"))
+    pods = [pod("shop", runtime_files.name()), pod("old", OLD), pod("gone", runtime_files.name())]
+    await connected(store).collect(in_namespaces("shop", "old"), pods)
+    assert list(store.there) == [("shop", runtime_files.name())], "that of another version cannot be made"
+
+
 def test_only_what_is_mounted_or_will_be_is_needed() -> None:
     new = runtime_files.name()
     found = [{"namespace": ns, "name": name} for ns in ("a", "b") for name in (OLD, new)]

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterable
 
-from ..api_server.errors import AlreadyExists, Conflict, ObjectNotFound
+from ..api_server.errors import AlreadyExists, Conflict, NamespaceTerminating, ObjectNotFound
 from ..api_server.kube import Kube
 from ..objects import Obj, names, runtime_files
 
@@ -38,11 +38,14 @@ class RuntimeConfigMaps:
             self._there.add(namespace)
             if await self._kube.has_config_map(namespace, runtime_files.name()):
                 return
-            with contextlib.suppress(AlreadyExists):  # another controller was faster
-                await self._kube.create_config_map(namespace, runtime_files.config_map(namespace))
+            await self._create(namespace)
+
+    async def _create(self, namespace: str) -> None:
+        with contextlib.suppress(AlreadyExists):  # another controller was faster
+            await self._kube.create_config_map(namespace, runtime_files.config_map(namespace))
 
     async def collect(self, jobs: Iterable[Obj], pods: Iterable[Obj]) -> None:
-        """Delete what nothing needs any more, if it is time to look.
+        """Delete what nothing needs any more, if it is time to look, and create what somebody has deleted.
 
         :param jobs: all StreamJobs, with their metadata.
         :param pods: all drivers' pods, with their metadata.
@@ -67,6 +70,16 @@ class RuntimeConfigMaps:
                 with contextlib.suppress(ObjectNotFound, Conflict):
                     await self._kube.delete_config_map(*_place(meta), meta["resourceVersion"])
             self._there = {item["metadata"]["namespace"] for item in found} & busy
+            # Without it, a driver that has not started waits for ever, and so does each new executor.
+            present = {_place(item["metadata"]) for item in found}
+            for namespace, name in mounted - present:
+                if name == runtime_files.name() and namespace in busy:
+                    log.warning(
+                        "the runtime %s in the namespace %s was deleted: it is made again", name, namespace
+                    )
+                    with contextlib.suppress(NamespaceTerminating):
+                        await self._create(namespace)
+                        self._there.add(namespace)
 
 
 def unneeded(
