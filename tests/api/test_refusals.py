@@ -276,7 +276,6 @@ REFUSED += [
         ({"spec": {"containers": [{"image": "a"}]}}, ".spec.containers[0].name", "Required value"),
         (of_main(pod, image="a"), ".spec.containers[0]", "image must not be set, it is spec.image"),
         (of_main(pod, args=["a"]), ".spec.containers[0]", "args must not be set"),
-        (of_main(pod, command=["a"]), ".spec.containers[0]", "command must not be set"),
         (of_main(pod, env=[{"name": "STREAMJOB_A"}]), ".spec.containers[0]", "set by the operator"),
         (of_main(pod, volumeMounts=[{"mountPath": "/tmp"}]), ".spec.containers[0]", "must not take /tmp"),
     )

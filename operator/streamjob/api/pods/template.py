@@ -113,10 +113,8 @@ def _container(name: str, unset: dict[str, str], more: tuple[Rule, ...]) -> Sche
 
 
 def _kind(field: str) -> Schema:
-    lists: Schema = {"type": "array", "items": TEXT}
-    kinds = {
-        "args": lists,
-        "command": lists,
+    kinds: dict[str, Schema] = {
+        "args": {"type": "array", "items": TEXT},
         "lifecycle": OPEN,
         "terminationGracePeriodSeconds": {"type": "integer"},
         "automountServiceAccountToken": {"type": "boolean"},
@@ -151,7 +149,6 @@ DRIVER = pod_template(
     },
     not_in_container={
         "image": "spec.image",
-        "command": "the operator's",
         "args": "the operator's; the program's are spec.application.args",
         "terminationMessagePath": "the operator's",
         "terminationMessagePolicy": "the operator's",
@@ -163,7 +160,6 @@ EXECUTOR = pod_template(
     not_in_spec={"restartPolicy": "Never: Spark replaces an executor"},
     not_in_container={
         "image": "spec.image",
-        "command": "Spark's",
         "args": "Spark's",
         "lifecycle": "Spark's: an executor is decommissioned before its end",
     },
