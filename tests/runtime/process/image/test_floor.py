@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from streamjob.protocol.errors import StreamJobError
@@ -59,6 +60,21 @@ def test_no_java(tmp_path: Path) -> None:
         with pytest.raises(floor.JavaMissing) as raised:
             floor.refuse_java("4.1.4", environment)
         assert refused(raised.value) == ("JavaMissing", False)
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_java_may_come_from_spark_env(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: bool
+) -> None:
+    """spark-class runs it first; a Java that it does not name is missed when the JVM starts."""
+    monkeypatch.setattr(floor, "_spark_home", lambda: spark(tmp_path, pyspark.__version__))
+    monkeypatch.setenv("JAVA_HOME", "/no/java")
+    conf = tmp_path / ("elsewhere" if variable else "conf")
+    conf.mkdir()
+    (conf / "spark-env.sh").write_text("export JAVA_HOME=/opt/java\n")
+    if variable:
+        monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    floor.refuse_image(in_pod=False)
 
 
 def test_java_on_the_path(tmp_path: Path) -> None:

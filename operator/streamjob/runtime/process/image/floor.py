@@ -44,8 +44,10 @@ def refuse_image(*, in_pod: bool) -> None:
     """
     try:
         refuse_too_old(pyspark.__version__)
-        refuse_spark(pyspark.__version__, _spark_home())
-        refuse_java(pyspark.__version__, os.environ)
+        home = _spark_home()
+        refuse_spark(pyspark.__version__, home)
+        if home is None or not has_own_environment(home, os.environ):
+            refuse_java(pyspark.__version__, os.environ)
     except StreamJobError as e:
         if in_pod:
             place = config.Place.of(os.environ)
@@ -74,6 +76,14 @@ def refuse_spark(version: str, home: Path | None) -> None:
             f"the image has pyspark {version}, and {home} has Spark {found}",
             remedy="Install the pyspark of that Spark, or correct SPARK_HOME or PYTHONPATH in the image",
         )
+
+
+def has_own_environment(home: Path, environment: Mapping[str, str]) -> bool:
+    """Whether Spark runs a script before it looks for Java, which may set JAVA_HOME.
+
+    :param home: Spark's folder.
+    """
+    return Path(environment.get("SPARK_CONF_DIR") or home / "conf", "spark-env.sh").is_file()
 
 
 def refuse_java(version: str, environment: Mapping[str, str]) -> None:
