@@ -84,6 +84,18 @@ class TestGoingBack:
         assert (begun(d).config.epoch, begun(d).specification) == (2, made()), "no pod of this name was made"
 
     @pytest.mark.parametrize(
+        ("late", "since", "rolled_back"),
+        [(True, -SECOND, True), (False, -SECOND, False), (True, -100 * MINUTE, False)],
+    )
+    def test_so_is_one_whose_configmap_or_secret_the_api_server_refuses(
+        self, late: bool, since: timedelta, rolled_back: bool
+    ) -> None:
+        """For a quota, for instance. An error of another time says nothing about it."""
+        error = {"reason": "Forbidden", "message": "exceeded quota", "remedy": "", "time": at(since)}
+        o = does_not_start([], late=late, driver={"pod": "orders-driver-2"}, lastError=error)
+        assert (look(o)[1] == "RolledBack") is rolled_back
+
+    @pytest.mark.parametrize(
         ("problem", "count", "policy", "expected"),
         [
             (TRANSIENT, 0, "OnFailure", "QueryFailed"),

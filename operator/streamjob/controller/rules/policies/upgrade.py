@@ -197,11 +197,7 @@ def roll_back_unstarted(c: Context) -> Decision | None:
     if not _trying(c) or u is None or u.deadline is None:
         return None
     if pod is None:
-        refused = (
-            c.status.driver is not None
-            and c.status.driver.phase == NOT_MADE
-            and c.status.last_error is not None
-        )
+        refused = _is_refused(c, moment(u.deadline))
         problem = _problem(c.status.last_error) if refused else None
         if problem is None:
             return None
@@ -236,6 +232,15 @@ def roll_back_failed(c: Context, s: Status, problem: Problem, count: int) -> Dec
     # The old specification starts at once, with no failures counted.
     s = _back(c, s, problem).model_copy(update={"restarts": c.restart_now})
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _outcome_of(s), status=s, requeue_after=0.0)
+
+
+def _is_refused(c: Context, deadline: datetime) -> bool:
+    """Whether the API server refuses the new driver, or until the deadline what comes before it."""
+    driver, error = c.status.driver, c.status.last_error
+    if driver is None or error is None or driver.uid is not None:
+        return False
+    begun = deadline - duration(c.observed.job.spec.upgrade.start_timeout)
+    return driver.phase == NOT_MADE or (c.now >= deadline and moment(error.time) >= begun)
 
 
 def _is_replaced(c: Context, pod: Pod) -> bool:
