@@ -70,7 +70,8 @@ if ! { getent passwd "$user" || grep "^[^:]*:[^:]*:$user:" /etc/passwd; } >/dev/
         NSS_WRAPPER_PASSWD=$(mktemp) NSS_WRAPPER_GROUP=$(mktemp)
         echo "$line" >"$NSS_WRAPPER_PASSWD"
         echo "spark:x:$(id -g):" >"$NSS_WRAPPER_GROUP"
-        export LD_PRELOAD="$wrapper" NSS_WRAPPER_PASSWD NSS_WRAPPER_GROUP
+        # An image may preload another allocator.
+        export LD_PRELOAD="$wrapper${LD_PRELOAD:+:$LD_PRELOAD}" NSS_WRAPPER_PASSWD NSS_WRAPPER_GROUP
     elif [ -w /etc/passwd ]; then
         echo "$line" >>/etc/passwd
     else

@@ -68,7 +68,8 @@ def refuse_spark(version: str, home: Path | None) -> None:
         where = f"{home}/jars has no spark-core" if home is not None else "SPARK_HOME is not set"
         raise SparkMissing(
             f"the image has pyspark {version}, but not Spark itself: {where}",
-            remedy="Use an image with Spark, or install the package pyspark, not pyspark-client",
+            remedy="Use an image with Spark, or install the package pyspark (not pyspark-client) and unset "
+            "SPARK_HOME",
         )
     found = jars[0].stem.partition("-")[2].partition("-")[2]  # spark-core_2.13-4.1.4
     if line(found) != line(version):
