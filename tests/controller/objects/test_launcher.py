@@ -26,6 +26,8 @@ class Image:
     def __init__(self, home: Path) -> None:
         self.home, self.bin = home / "image", home / "image" / "bin"
         self.mounted, self.message = home / "mounted", home / "termination-log"
+        self.work = home / "work"
+        self.work.mkdir()
         self.bin.mkdir(parents=True)
         self.mounted.mkdir()
         for program in ("dirname", "id", "tr", "echo", "grep", "getent", "mktemp", "sh"):
@@ -62,11 +64,11 @@ class Image:
         (home / "python" / "lib" / "py4j-0.10.9.9-src.zip").touch()
         return home
 
-    def start(self, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    def start(self, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["/bin/sh", str(self.mounted / runtime_files.LAUNCHER)],
             env={"PATH": str(self.bin), "STREAMJOB_TERMINATION_LOG": str(self.message), **env},
-            cwd=cwd,
+            cwd=self.work,
             capture_output=True,
             text=True,
             check=False,
@@ -114,12 +116,12 @@ def test_a_program_that_is_no_plain_python_is_passed_over(image: Image) -> None:
     assert image.start(PYSPARK_DRIVER_PYTHON=str(jupyter)).returncode == 0
 
 
-def test_a_folder_named_pyspark_is_no_pyspark(image: Image, tmp_path: Path) -> None:
+def test_a_folder_named_pyspark_is_no_pyspark(image: Image) -> None:
     """A working directory with `pyspark/job.py`."""
     image.python(pyspark=False)
     home = image.spark()
-    (tmp_path / "work" / "pyspark").mkdir(parents=True)
-    done = image.start(cwd=tmp_path / "work", SPARK_HOME=str(home))
+    (image.work / "pyspark").mkdir()
+    done = image.start(SPARK_HOME=str(home))
     assert done.returncode == 0, done.stderr
     assert f"'PYTHONPATH': '{image.mounted}/streamjob.zip:{home}/python:" in done.stdout
 
