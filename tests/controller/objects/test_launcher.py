@@ -172,6 +172,16 @@ def test_a_python_that_does_not_run(image: Image) -> None:
     assert image.refusal().reason == "PythonBroken"
 
 
+@pytest.mark.parametrize("file", ["streamjob.py", "streamjob/__init__.py"])
+def test_a_script_that_would_run_in_place_of_the_runtime(image: Image, file: str) -> None:
+    image.python()
+    (image.work / file).parent.mkdir(exist_ok=True)
+    (image.work / file).write_text("print('run by mistake')")
+    problem = image.refusal()
+    assert problem.reason == "RuntimeHidden"
+    assert file in problem.message
+
+
 def test_a_user_that_the_image_does_not_know(image: Image) -> None:
     """As on a platform that chooses users, where the image has no nss_wrapper."""
     image.python()

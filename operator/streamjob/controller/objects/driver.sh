@@ -10,6 +10,12 @@ refuse() { # reason, message, remedy
     exit 2
 }
 
+# `python -m` looks into the working directory first: it would run a script of that name in our place.
+for file in streamjob.py streamjob/__init__.py; do
+    [ ! -e "$file" ] || refuse RuntimeHidden "$file in the working directory of spec.image hides the package of StreamJob" \
+        "Rename it, or set another workingDir for the container driver in spec.driver.template"
+done
+
 # 3: too old; 4: it has no pyspark, or one without py4j. A mere folder of that name is no package.
 probe='import sys
 if sys.version_info < (3, 10): sys.exit(3)
