@@ -276,7 +276,6 @@ REFUSED += [
         ({"spec": {"containers": [{"image": "a"}]}}, ".spec.containers[0].name", "Required value"),
         (of_main(pod, image="a"), ".spec.containers[0]", "image must not be set, it is spec.image"),
         (of_main(pod, args=["a"]), ".spec.containers[0]", "args must not be set"),
-        (of_main(pod, command=["a"]), ".spec.containers[0]", "command must not be set"),
         (of_main(pod, env=[{"name": "STREAMJOB_A"}]), ".spec.containers[0]", "set by the operator"),
         (of_main(pod, volumeMounts=[{"mountPath": "/tmp"}]), ".spec.containers[0]", "must not take /tmp"),
     )
@@ -284,6 +283,7 @@ REFUSED += [
 REFUSED += [
     (job(**{pod: {"template": template}}), f"spec.{pod}.template.spec{field}", sentence)
     for pod, template, field, sentence in (
+        ("executor", of_main("executor", command=["a"]), ".containers[0]", "command must not be set"),
         ("driver", {"spec": {"serviceAccountName": "a"}}, "", "it is spec.driver.serviceAccountName"),
         ("driver", {"spec": {"terminationGracePeriodSeconds": 1}}, "", "it is spec.termination.gracePeriod"),
         (

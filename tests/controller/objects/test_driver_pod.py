@@ -352,6 +352,12 @@ class TestInjected:
         assert "command" not in container(made)
         assert made["metadata"]["labels"]["streamjob.dev/runtime"] == runtime_files.name()
 
+    def test_a_template_may_replace_the_entry_point(self) -> None:
+        template = {"spec": {"containers": [{"name": "driver", "command": ["tini", "--"]}]}}
+        made = pod(runtime="Injected", driver={"template": template})
+        assert container(made)["command"] == ["tini", "--"]
+        assert container(made)["args"] == ["/bin/sh", "/opt/streamjob/driver.sh"]
+
     def test_the_image_keeps_its_user_its_home_and_its_file_system(self) -> None:
         for made, main in self.both():
             security = made["spec"]["securityContext"]

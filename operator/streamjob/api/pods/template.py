@@ -151,7 +151,6 @@ DRIVER = pod_template(
     },
     not_in_container={
         "image": "spec.image",
-        "command": "the operator's",
         "args": "the operator's; the program's are spec.application.args",
         "terminationMessagePath": "the operator's",
         "terminationMessagePolicy": "the operator's",
