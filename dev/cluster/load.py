@@ -16,6 +16,7 @@ from typing import IO, Any
 from dev.cluster import images
 from dev.cluster.console import say, step
 from dev.cluster.layout import ClusterError, Layout
+from dev.cluster.locks import locked
 from dev.images import store
 
 # The annotation in which containerd finds the name of an image in an OCI layout.
@@ -35,15 +36,17 @@ def load(layout: Layout, names: list[str]) -> None:
 
 
 def _load(layout: Layout, name: str) -> None:
-    image_id = store.names().get(name)
-    if image_id is None:
-        raise ClusterError(f"there is no image {name}: build it with `python3 -m dev.images build`")
     blobs = store.folder() / "exported"
-    with step(f"loading {name}"):
-        descriptor = _export(name, image_id, blobs)
-        loaded = images.digests(layout).get(name) == descriptor["digest"]
-        if not loaded:
-            send(layout, name, descriptor, blobs)
+    # Clones share the storage: another one must not prune the blobs of an image that is being sent.
+    with locked(store.lock(), "another command on the images"):
+        image_id = store.names().get(name)
+        if image_id is None:
+            raise ClusterError(f"there is no image {name}: build it with `python3 -m dev.images build`")
+        with step(f"loading {name}"):
+            descriptor = _export(name, image_id, blobs)
+            loaded = images.digests(layout).get(name) == descriptor["digest"]
+            if not loaded:
+                send(layout, name, descriptor, blobs)
     if loaded:
         say("    the node has it already")
 

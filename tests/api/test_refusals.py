@@ -283,6 +283,7 @@ REFUSED += [
 REFUSED += [
     (job(**{pod: {"template": template}}), f"spec.{pod}.template.spec{field}", sentence)
     for pod, template, field, sentence in (
+        ("executor", of_main("executor", command=["a"]), ".containers[0]", "command must not be set"),
         ("driver", {"spec": {"serviceAccountName": "a"}}, "", "it is spec.driver.serviceAccountName"),
         ("driver", {"spec": {"terminationGracePeriodSeconds": 1}}, "", "it is spec.termination.gracePeriod"),
         (

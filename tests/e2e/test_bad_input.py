@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dev.demo.job import Job, View
-from dev.demo.site import Site
+from dev.demo.site import Settings, Site
 from dev.demo.waiting import PATIENCE, until
 
-from .jobs import delete, local_job, make_scripts
+from .jobs import cheap, delete, local_job, make_scripts
 from .shared_volume import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -30,6 +30,17 @@ SCRIPTS = {
     "good.py": HEAD + "rows.writeStream.format('noop').start().awaitTermination()\n",
 }
 NO_IMAGE = {"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}
+CONTROLLER = Settings.from_environment().image("controller")  # it has Python, and neither Spark nor Java
+
+
+def started_by(*command: str) -> dict[str, Any]:
+    """The image of the controller, whose own entry point runs no command."""
+    template = cheap()
+    template["spec"]["containers"][0]["command"] = list(command)
+    return {"image": CONTROLLER, "driver": {"memory": "512Mi", "template": template}}
+
+
+NO_JAVA = {"file": "/app/good.py", "env": [{"name": "JAVA_HOME", "value": "/nowhere"}]}
 # name: script, what else is in its spec, reason, words of the message
 CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "image": ("good.py", NO_IMAGE, "ImagePullBackOff", ("streamjob.dev/no-such-image:dev", "spec.image")),
@@ -41,6 +52,9 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "DependencyInvalid",
         ("spec.deps.jars", "no.jar"),
     ),
+    "no-pyspark": ("good.py", started_by("/usr/bin/env"), "PysparkMissing", ("spec.image", "apache/spark")),
+    "no-program": ("good.py", started_by("/nowhere"), "ContainerCannotStart", ("/nowhere", "spec.image")),
+    "no-java": ("good.py", {"application": NO_JAVA}, "JavaMissing", ("JAVA_HOME is /nowhere", "Java 17")),
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
     "twins": ("twins.py", {}, "DuplicateQueryName", ("name twin", "queryName")),

@@ -20,12 +20,13 @@ import words
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+spark = SparkSession.builder.getOrCreate()
+
 @F.udf("string")
 def told(v):
     import socket, words
     return f"{words.WORD} {socket.gethostname()}"
 
-spark = SparkSession.builder.getOrCreate()
 rows = spark.readStream.format("rate").load().select(told("value").alias("told"))
 rows.writeStream.format("json").start("/data/out/deps").awaitTermination()
 """

@@ -333,7 +333,7 @@ class TestInjected:
 
     def both(self, **spec: Any) -> Iterator[tuple[Any, Any]]:
         """The pod and its main container, of the driver and of an executor."""
-        made = pod(**self.SPEC | spec)
+        made = pod(**self.SPEC, **spec)
         yield made, container(made)
         loaded = codec.loads(DriverConfig, env(made)["STREAMJOB_CONFIG"]["value"])
         template = json.loads(loaded.executor_template or "{}")
@@ -352,14 +352,11 @@ class TestInjected:
         assert "command" not in container(made)
         assert made["metadata"]["labels"]["streamjob.dev/runtime"] == runtime_files.name()
 
-    def test_another_entry_point_is_the_templates(self) -> None:
-        """For an image whose own accepts no command, or is not Spark's."""
-
-        def of(name: str) -> Any:
-            return {"template": {"spec": {"containers": [{"name": name, "command": ["/opt/entrypoint.sh"]}]}}}
-
-        for _, main in self.both(driver=of("driver"), executor={"instances": 1, **of("executor")}):
-            assert main["command"] == ["/opt/entrypoint.sh"]
+    def test_a_template_may_replace_the_entry_point(self) -> None:
+        template = {"spec": {"containers": [{"name": "driver", "command": ["tini", "--"]}]}}
+        made = pod(runtime="Injected", driver={"template": template})
+        assert container(made)["command"] == ["tini", "--"]
+        assert container(made)["args"] == ["/bin/sh", "/opt/streamjob/driver.sh"]
 
     def test_the_image_keeps_its_user_its_home_and_its_file_system(self) -> None:
         for made, main in self.both():

@@ -113,8 +113,10 @@ def _container(name: str, unset: dict[str, str], more: tuple[Rule, ...]) -> Sche
 
 
 def _kind(field: str) -> Schema:
-    kinds: dict[str, Schema] = {
-        "args": {"type": "array", "items": TEXT},
+    lists: Schema = {"type": "array", "items": TEXT}
+    kinds = {
+        "args": lists,
+        "command": lists,
         "lifecycle": OPEN,
         "terminationGracePeriodSeconds": {"type": "integer"},
         "automountServiceAccountToken": {"type": "boolean"},
@@ -160,6 +162,7 @@ EXECUTOR = pod_template(
     not_in_spec={"restartPolicy": "Never: Spark replaces an executor"},
     not_in_container={
         "image": "spec.image",
+        "command": "Spark's",
         "args": "Spark's",
         "lifecycle": "Spark's: an executor is decommissioned before its end",
     },
