@@ -337,7 +337,7 @@ def test_tests_that_are_run_exist(words: list[str]) -> None:
 
 FILE = re.compile(r"`([\w./-]+\.(?:py|md|sh|toml|ya?ml|txt|xml|in|svg))`")
 # Files that a reader makes.
-THEIRS = {"orders.py", "orders.yaml", "app.py", "main.py", "decom.sh"}
+THEIRS = {"streamjob.py", "orders.py", "orders.yaml", "app.py", "main.py", "decom.sh"}
 
 
 @cache

@@ -78,18 +78,7 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
     :raises NotConfigured: the variable is missing or malformed.
     :raises CheckpointNotMounted: the index is missing or does not have that checkpoint.
     """
-    text = environment.get(VARIABLE)
-    if text is None:
-        raise NotConfigured(
-            f"the environment variable {VARIABLE} is not set",
-            remedy="Let the StreamJob controller start this driver: kubectl apply a StreamJob",
-        )
-    try:
-        config = codec.loads(DriverConfig, text)
-    except FormatError as e:
-        raise NotConfigured(
-            f"{VARIABLE}: {e.message}", remedy="Use the runtime of the controller's version"
-        ) from None
+    config = parse(environment)
     index = Path(environment.get(INDEX, f"/var/run/streamjob-index/{indices.KEY}"))
     deadline = time.monotonic() + INDEX_WAIT
     while True:
@@ -99,6 +88,25 @@ def load(environment: Mapping[str, str]) -> DriverConfig:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(1.0)
+
+
+def parse(environment: Mapping[str, str]) -> DriverConfig:
+    """Read the configuration from the variable alone: without the stages of the latest checkpoint.
+
+    :raises NotConfigured: the variable is missing or malformed.
+    """
+    text = environment.get(VARIABLE)
+    if text is None:
+        raise NotConfigured(
+            f"the environment variable {VARIABLE} is not set",
+            remedy="Let the StreamJob controller start this driver: kubectl apply a StreamJob",
+        )
+    try:
+        return codec.loads(DriverConfig, text)
+    except FormatError as e:
+        raise NotConfigured(
+            f"{VARIABLE}: {e.message}", remedy="Use the runtime of the controller's version"
+        ) from None
 
 
 def with_stages(config: DriverConfig, index: str) -> DriverConfig:

@@ -21,7 +21,8 @@ from ...protocol.formats import codec
 from ...protocol.formats.manifest import check_version
 from ...protocol.formats.records import LikenessRecord
 from ...protocol.messages.driver_status import Problem
-from ...storage.hadoop import HadoopFiles, NotFound
+from ...storage.errors import NotFound, StorageError
+from ...storage.hadoop import HadoopFiles
 from .restore_point import RestorePoints, root_of, stage_of
 
 NAME = "streamjob-likeness.json"
@@ -159,11 +160,17 @@ class UnnamedQueries:
             return None
 
     def _folders(self, files: HadoopFiles) -> Collection[str]:
-        """The stages that have a folder. A driver may have died before a checkpoint recorded them."""
+        """The stages that have a folder. A driver may have died before a checkpoint recorded them.
+
+        :raises StorageError: they cannot be listed; it names the field that says where they are.
+        """
         try:
             return [f.path for f in files.list(self._points.config.checkpoints.rstrip("/")) if f.is_dir]
         except NotFound:
             return []
+        except StorageError as e:
+            what = "list the checkpoint directories (spec.storage.checkpoints) in"
+            raise type(e)(e.uri, what, e.cause, remedy=e.remedy) from None
 
     def _is_own(self, files: HadoopFiles, uid: str, location: str) -> bool:
         """Whether StreamJob chose the location, as far as that is known: adopted ones are copied."""

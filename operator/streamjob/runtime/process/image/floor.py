@@ -51,7 +51,8 @@ def refuse_image(*, in_pod: bool) -> None:
     except StreamJobError as e:
         if in_pod:
             place = config.Place.of(os.environ)
-            termination_log.write_refusal(config.load(os.environ), e, place.termination_log)
+            # Without the index, for which the driver might have to wait.
+            termination_log.write_refusal(config.parse(os.environ), e, place.termination_log)
         raise
 
 
