@@ -26,7 +26,7 @@ rows = read("in").withWatermark("t", "10 minutes")
 timed = rows.selectExpr("t", "v", "unix_millis(t) AS ms").groupBy("v")
 """
 SUMS = """
-start("sums", windows(rows))
+start("sums", windows(read("in")))
 start("once", rows.dropDuplicates(["t", "k"]).select("v"))
 spark.streams.awaitAnyTermination()
 """
