@@ -132,6 +132,8 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(
     assert "spark.master local[2]" in lines[4:]
     assert r"spark.x a\\b" in lines  # a properties file reads a backslash as an escape
     assert "spark.driver.host 10.0.0.9" in lines
+    # From Spark 4.3 on, executors connect to that one.
+    assert "spark.driver.bindAddress 10.0.0.9" in lines
     assert f"spark.kubernetes.executor.podTemplateFile {Path(file).parent / 'executor.json'}" in lines
 
 

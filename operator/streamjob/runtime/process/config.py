@@ -173,7 +173,8 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
     if "POD_IP" in environment:
         # Executors call back to the pod's own address: no Service is needed in client mode.
         settings.setdefault("spark.driver.host", environment["POD_IP"])
-        settings.setdefault("spark.driver.bindAddress", "0.0.0.0")  # noqa: S104  the pod's only interface
+        # From Spark 4.3 on, executors connect to the address that the driver binds to.
+        settings.setdefault("spark.driver.bindAddress", environment["POD_IP"])
     if config.executor_template is not None:
         template = folder / "executor.json"
         template.write_text(config.executor_template)
