@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from pyspark.sql import SparkSession
@@ -199,12 +200,133 @@ def test_the_only_unnamed_query_continues_when_it_was_edited_and_a_warning_says_
     assert (script.values(spark, "archive"), script.values(spark, "moved")) == ([0], [1])
 
 
-def test_an_unnamed_query_whose_state_another_one_has_taken_over_is_refused(script: Script) -> None:
+# The new unnamed query comes first, so it could be the old one, edited.
+NEWCOMERS = {
+    "at once": """
+        begin("another", {'availableNow': True})
+        old()
+        spark.streams.awaitAnyTermination()
+        """,
+    "while a thread waits": """
+        threading.Thread(target=lambda: begin("another").awaitTermination(), daemon=True).start()
+        time.sleep(2)
+        old()
+        spark.streams.awaitAnyTermination()
+        """,
+    "and the script goes on": """
+        another = begin("another")
+        try:
+            old()
+        except Exception as e:
+            print(e)
+        another.awaitTermination()
+        """,
+}
+
+
+def newcomer(case: str, *, name: str | None = None) -> str:
+    named = f'.queryName("{name}")' if name else ""
+    functions = f"""
+def begin(name, how=OFTEN):
+    writer = read("in").writeStream.foreachBatch(into(name)).trigger(**how)
+    return (writer.queryName(name) if {name == "main"} else writer).start()
+
+
+def old():
+    read("in").writeStream{named}.foreachBatch(into("archive")).trigger(**OFTEN).start()
+
+
+"""
+    return HEAD + functions + dedent(NEWCOMERS[case])
+
+
+@pytest.mark.parametrize("case", NEWCOMERS)
+def test_a_new_query_that_could_be_another_one_reads_nothing_before_that_is_refused(
+    spark: SparkSession, script: Script, case: str
+) -> None:
+    """With the remedy of the refusal, each of them reads all of its input."""
     before = stopped(script, archive="in")
-    text = unnamed(another="in", archive="in")
-    script.file.write_text(text.replace(".start()", ".trigger(availableNow=True).start()", 1))
-    assert refused(script.next(before)) == "QueryNameMissing"
-    assert batches(script, "archive") == 1
+    script.feed.minutes(1, 2)
+    script.file.write_text(newcomer(case))
+    failed = script.next(before)
+    assert refused(failed) == "QueryNameMissing"
+    assert not files_below(script.home / "another")
+    script.file.write_text(newcomer("at once", name="main"))
+    with script.next(failed) as driver:
+        run_until(script, driver, 2, "archive", "another")
+        driver.finish(Mode.STOP)
+    assert script.values(spark, "archive") == script.values(spark, "another") == [0, 1]
+
+
+def test_a_named_query_that_reads_and_writes_what_an_edited_one_may_continue_is_refused(
+    script: Script,
+) -> None:
+    before = stopped(script, archive="in")
+    script.feed.minutes(1, 2)
+    script.file.write_text(newcomer("at once", name="archive"))
+    assert refused(script.next(before)) == "StateWithoutStage"
+    assert not files_below(script.home / "another")
+
+
+WAITS = {
+    "processAllAvailable": "query.processAllAvailable()",
+    "a timeout": "query.awaitTermination(600)",
+    "any, with a timeout": "spark.streams.awaitAnyTermination(600)",
+    "its end": "spark.streams.get(query.id).awaitTermination()",
+    "the end of the script": "",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_an_edited_query_begins_when_the_script_waits(script: Script, wait: str) -> None:
+    before = stopped(script, archive="in")
+    script.feed.minutes(1, 2)
+    end = "spark.streams.awaitAnyTermination()"
+    edited = unnamed(moved="in")
+    script.file.write_text(
+        edited.replace("\nread", "\nquery = read").replace(end, f"say(query.status)\n{wait}")
+    )
+    with script.next(before) as driver:
+        run_until(script, driver, 1, "moved")
+        driver.finish(Mode.STOP)
+    script.feed.minutes(2, 3)
+    with script.next(driver) as again:  # it is the same query by now
+        run_until(script, again, 2, "moved")
+        assert warned(again) == []
+        again.finish(Mode.STOP)
+
+
+@pytest.mark.slow
+def test_an_edited_query_begins_when_the_script_has_started_none_for_a_while(script: Script) -> None:
+    before = stopped(script, archive="in")
+    script.feed.minutes(1, 2)
+    end = "spark.streams.awaitAnyTermination()"
+    script.file.write_text(
+        unnamed(moved="in").replace(end, "while spark.streams.active:\n    time.sleep(0.1)")
+    )
+    with script.next(before) as driver:
+        run_until(script, driver, 1, "moved")
+        driver.finish(Mode.STOP)
+
+
+def test_a_stop_before_an_edited_query_begins_leaves_the_state_as_it_is(
+    spark: SparkSession, script: Script
+) -> None:
+    before = stopped(script, archive="in")
+    script.feed.minutes(1, 2)
+    edited = unnamed(moved="in").replace(
+        "spark.streams.awaitAnyTermination()", "say('polls')\ntime.sleep(999)"
+    )
+    script.file.write_text(edited)
+    with script.next(before) as driver:
+        await_said(driver, "polls")
+        driver.finish(Mode.STOP)
+    assert not files_below(script.home / "moved")
+    script.file.write_text(unnamed(archive="in"))
+    with script.next(driver) as driver:
+        run_until(script, driver, 2, "archive")
+        driver.finish(Mode.STOP)
+    assert script.values(spark, "archive") == [0, 1]
 
 
 def test_unnamed_queries_of_which_none_is_recognized_are_refused_before_they_read(

@@ -85,12 +85,12 @@ def reached(pool: ExecutorPool, number: int, each_time: Callable[[], None] = lam
 
 
 def with_work(context: SparkContext, call: Callable[[], None]) -> None:
-    """Call while more tasks wait than three executors can run."""
+    """Call while tasks wait for longer than `schedulerBacklogTimeout`, also with three executors."""
     over = threading.Event()
 
     def work() -> None:
         while not over.is_set():
-            context.parallelize(range(6), 6).foreach(lambda _: time.sleep(0.3))
+            context.parallelize(range(30), 30).foreach(lambda _: time.sleep(0.3))
 
     worker = threading.Thread(target=work)
     worker.start()

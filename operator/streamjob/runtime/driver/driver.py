@@ -25,7 +25,7 @@ from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
 from .event_loop import Loop
-from .requests import Requests
+from .requests import PATIENCE, Requests
 from .script.waits import Waits
 from .script_side import ScriptSide
 from .start.query_start import Starter
@@ -206,6 +206,8 @@ class Driver:
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
         self._executors.look()
+        if self._loop.since_last_start > PATIENCE:
+            self._starter.held.release()
         over = self._requests.patience_is_over(
             time.monotonic(),
             self._loop.since_last_start,
@@ -228,6 +230,8 @@ class Driver:
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self.settle()
+        if self._waits.only_main_thread():
+            self._starter.held.release()
         self._script_ended = True
         self._loop.take(ev.ScriptEnded())
         with self._loop.changed:

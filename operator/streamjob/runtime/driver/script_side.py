@@ -13,8 +13,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
+from ...protocol.restore.recovery import NonRestoredState
 from ..query.task import Stage
 from ..spark.foreach_batch.function import running_batch_function
+from ..startup.recognition import UnnamedStage
 from .event_loop import Loop
 from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
@@ -90,8 +92,10 @@ class ScriptSide:
             stage = self._starter.start(writer, original, args, kwargs)
         except StreamJobError as e:
             self.refused = self.refused or e
+            if isinstance(e, UnnamedStage | NonRestoredState):
+                self._starter.held.refuse(e)
             raise
-        return StreamingQuery(ManagedJvmQuery(stage.jsq, stage, self))
+        return StreamingQuery(ManagedJvmQuery(stage, self))
 
     def script_is_called_back(self) -> None:
         """Note that Spark calls functions of the script, which could start queries."""
@@ -167,6 +171,12 @@ class ScriptSide:
 
     # --- wait -----------------------------------------------------------------------------------------------
 
+    def await_begin(self, stage: Stage) -> None:
+        """Wait until a query that is held begins, or never will (see `HeldQueries`)."""
+        if stage.is_held:
+            self._release_held()
+            self._waits.until(lambda: not stage.is_held or stage.over.is_set(), None)
+
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
         """Wait for a run.
 
@@ -180,6 +190,7 @@ class ScriptSide:
             )
         if milliseconds is None:
             self._script_waits([stage], not stage.exhausts)
+        self._release_held()
         return self._waits.until(stage.over.is_set, milliseconds)
 
     def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
@@ -205,6 +216,7 @@ class ScriptSide:
         if milliseconds is None:
             active = [s for s in self.runs() if not s.over.is_set()]
             self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
+        self._release_held()
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
 
@@ -241,6 +253,11 @@ class ScriptSide:
             if for_good:
                 self._unstarted.refuse_missing(waited)
         self._job.settle()
+
+    def _release_held(self) -> None:
+        """The script waits: begin the queries that are held, if it has no thread that could start others."""
+        if threading.current_thread() is threading.main_thread() and self._waits.only_main_thread():
+            self._starter.held.release()
 
 
 def _batch_ended() -> BatchEndedByStop:

@@ -29,6 +29,7 @@ from .bounded_input import InputEnd
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
+from .hold import Hold
 from .likeness import Likeness
 from .transactions import Transactions
 
@@ -36,7 +37,7 @@ log = logging.getLogger("streamjob")
 
 JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 
-Restart = Callable[..., StreamingQuery]  # takes the trigger by keyword; before it, pairs of further settings
+Restart = Callable[..., StreamingQuery]  # see `session_conf.restarter`
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Stage:
 
     If the script starts the query again, another run in the same directory takes its place.
 
-    :param restart: starts the writer again as the script did, with another trigger.
+    :param restart: starts the writer again as the script did, with another trigger or its own.
     :param input_end: the end of its input, as the script declares it.
     :param finished: the restored checkpoint marks the task as finished, so it is not started.
     :param all_finished: so are all other tasks of the stage.
@@ -134,6 +135,7 @@ class Stage:
         self._are_noted = False
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
+        self.hold: Hold | None = None  # of a query that has not begun, see `HeldQueries`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts
@@ -143,13 +145,17 @@ class Stage:
         self.stopped_by_request = False
         self._cut_short = threading.Event()
         self.engine = engine
-        self._restart = restart
+        self.restart = restart
         self._state = dict(state or {})
         self.figures = Figures()
 
     @property
     def files(self) -> HadoopFiles:
         return self.engine.files
+
+    @property
+    def is_held(self) -> bool:
+        return self.hold is not None and not self.hold.over
 
     @property
     def is_active(self) -> bool:
@@ -197,6 +203,8 @@ class Stage:
         :returns: the last committed batch, None if there is none.
         :raises QueryFailed: the query failed by itself.
         """
+        if self.hold is not None:
+            self.hold.give_up()
         if self.query is None:
             return self._finish_pending()
         if self.inside_batch and not self._cut_short.is_set():
@@ -233,7 +241,7 @@ class Stage:
         self.directory.drop_half_written()
         if self._cut_short.is_set():
             return batch
-        run = run_to_end(lambda: self._restart(availableNow=True), self._cut_short.is_set)
+        run = run_to_end(lambda: self.restart(availableNow=True), self._cut_short.is_set)
         if self._cut_short.is_set():
             stop_at_boundary(run, self.files, self.engine.internals, finish_pending=self._once)
         return self.directory.boundary()
@@ -245,6 +253,8 @@ class Stage:
         from their last committed batches.
         """
         try:
+            if self.hold is not None:
+                self.hold.give_up()
             if self.query is not None:
                 self.query.stop()
         except (Py4JError, PySparkException) as e:
@@ -260,7 +270,7 @@ class Stage:
             return None  # no other run can continue its socket or its memory sink
         internals = self.engine.internals
         settings = internals.traits.flush_settings if internals is not None else ()
-        return fire_timers(lambda: self._restart(*settings, once=True), self.directory, internals)
+        return fire_timers(lambda: self.restart(*settings, once=True), self.directory, internals)
 
     def record(
         self, checkpoint: int, finished: bool, noted: int | None, *, exhausted: bool, running: bool
@@ -327,7 +337,7 @@ class Stage:
         )
 
     def _once(self) -> StreamingQuery:
-        return self._restart(once=True)
+        return self.restart(once=True)
 
     def _finish_pending(self) -> int | None:
         """For a query that is not started: run only the batch that an earlier driver left uncommitted."""

@@ -111,12 +111,13 @@ def restarter(
 ) -> Callable[..., StreamingQuery]:
     """A function that starts the same writer again with another trigger. The location is set by then.
 
-    Its positional arguments are further settings of the session, as pairs.
+    Its positional arguments are further settings of the session, as pairs. Without a trigger, it starts the
+    writer with the one that the script gave it.
     """
     settings = Settings(session_of(writer))
 
     def restart(*more: tuple[str, str], **trigger: Any) -> StreamingQuery:
         with settings.in_force(*more):
-            return original(writer.trigger(**trigger), *args, **kwargs)
+            return original(writer.trigger(**trigger) if trigger else writer, *args, **kwargs)
 
     return restart

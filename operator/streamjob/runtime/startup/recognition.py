@@ -63,10 +63,13 @@ class Recognized:
 
     :param uid: None if it is a new one.
     :param warning: what the user has to know about that.
+    :param doubtful: another query that the script has yet to start may be the one that is meant. Until it has
+        started all its queries, this one must not read.
     """
 
     uid: str | None = None
     warning: Problem | None = None
+    doubtful: bool = False
 
 
 def recognize(mine: LikenessRecord, known: Mapping[str, Known], *, inside_batch: bool) -> Recognized:
@@ -95,15 +98,19 @@ def recognize(mine: LikenessRecord, known: Mapping[str, Known], *, inside_batch:
         return Recognized(warning=_new(left) if left else None)
     (uid,) = candidates
     edited = not equal and known[uid].likeness is not None
-    return Recognized(uid, _edited(uid) if edited else None)
+    return Recognized(uid, _edited(uid), doubtful=True) if edited else Recognized(uid)
 
 
 def refuse_taken(
-    mine: LikenessRecord, known: Mapping[str, Known], started: Mapping[str, LikenessRecord | None]
+    mine: LikenessRecord,
+    known: Mapping[str, Known],
+    started: Mapping[str, LikenessRecord | None],
+    held: Collection[str],
 ) -> None:
     """Refuse a query whose predecessor's state an edited query has been given (see `recognize`).
 
     :param started: the stages that the script has started in this epoch, by uid.
+    :param held: those of them that have not read anything yet.
     :raises UnnamedStage: it is one of `known`, which another query continues.
     """
     for uid, other in known.items():
@@ -111,11 +118,7 @@ def refuse_taken(
         if other.likeness is None or now is None or other.likeness.digest != mine.digest:
             continue
         if now.digest != mine.digest:
-            raise UnnamedStage(
-                f"the script starts a query without a name that began as {uid!r} in an earlier driver, and "
-                f"had started another one, which continues with the state of {uid!r}",
-                remedy=f"Give each query a queryName, this one {uid!r}",
-            )
+            raise _taken(uid, held=uid in held)
 
 
 class UnnamedQueries:
@@ -188,6 +191,21 @@ def _doubtful(uid: str) -> UnnamedStage:
         f"a batch starts a query without a name, which may be the one that began as {uid!r} in an earlier "
         "driver or another one: its function holds objects, or an older StreamJob wrote the checkpoint",
         remedy=f"Give it a queryName: {uid!r} if it is the same, else another one",
+    )
+
+
+def _taken(uid: str, *, held: bool) -> UnnamedStage:
+    found = (
+        f"the script starts a query without a name that began as {uid!r} in an earlier driver, and had "
+        "started another one, "
+    )
+    remedy = f"Give each query a queryName, this one {uid!r}"
+    if held:
+        return UnnamedStage(f"{found}which could have been the same query, edited", remedy=remedy)
+    return UnnamedStage(
+        f"{found}which continues with the state of {uid!r} and has read its input",
+        remedy=f"{remedy}, and begin from a savepoint that is older than this driver (spec.restoreFrom): "
+        "what the other query has read is lost for this one",
     )
 
 

@@ -31,6 +31,8 @@ class Job(Protocol):
 
     def script_is_called_back(self) -> None: ...
 
+    def await_begin(self, stage: Stage) -> None: ...
+
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool: ...
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None: ...
@@ -43,13 +45,12 @@ class Job(Protocol):
 class ManagedJvmQuery:
     """The JVM's StreamingQuery of one run, except for how it ends."""
 
-    def __init__(self, jsq: Any, stage: Stage, job: Job) -> None:
-        self._jsq = jsq
+    def __init__(self, stage: Stage, job: Job) -> None:
         self._stage = stage
         self._job = job
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._jsq, name)
+        return getattr(self._stage.jsq, name)
 
     def isActive(self) -> bool:
         return not self._job.is_over(self._stage)
@@ -69,7 +70,8 @@ class ManagedJvmQuery:
         return None if milliseconds is FOREVER else ended
 
     def processAllAvailable(self) -> None:
-        self._jsq.processAllAvailable()
+        self._job.await_begin(self._stage)
+        self._stage.jsq.processAllAvailable()
         if self._job.stops and not in_callback():
             self._job.await_run(self._stage, FOREVER)
             self._job.leave_if_stopped(self._stage)
@@ -81,7 +83,7 @@ class ManagedJvmQuery:
         if self._stage.failure is None:
             return
         if self._stage.failed_by_itself:
-            self._jsq.awaitTermination()  # raises Spark's own exception, as pyspark converts it
+            self._stage.jsq.awaitTermination()  # raises Spark's own exception, as pyspark converts it
         raise self._stage.failure
 
 
@@ -106,7 +108,7 @@ class ManagedJvmManager:
 
     def get(self, query_id: str) -> Any:
         for stage in self._job.runs():
-            if self._is_active(stage) and stage.query is not None and stage.query.id == query_id:
+            if self._is_active(stage) and stage.jsq.id().toString() == query_id:
                 return self._managed(stage)
         return self._jsqm.get(query_id)
 
@@ -134,7 +136,7 @@ class ManagedJvmManager:
         return self._mine(stage) and not self._job.is_over(stage)
 
     def _managed(self, stage: Stage) -> ManagedJvmQuery:
-        return ManagedJvmQuery(stage.jsq, stage, self._job)
+        return ManagedJvmQuery(stage, self._job)
 
 
 def in_callback() -> bool:
@@ -153,8 +155,8 @@ def in_callback() -> bool:
     return False
 
 
-class EndedJvmQuery:
-    """Stands for the JVM's query where none is started, because no new data may be read.
+class IdleJvmQuery:
+    """Stands for the JVM's query where none is started, because no new data may be read, or not yet.
 
     It answers like a query that has run no batch yet.
     """
@@ -188,7 +190,7 @@ class EndedJvmQuery:
         return _Status()
 
     def explainInternal(self, extended: bool) -> str:
-        return "This query reads nothing: it has ended, or its job is asked to."
+        return "This query reads nothing: it has not begun, or has ended, or its job is asked to end."
 
 
 class _Text(str):
@@ -205,4 +207,4 @@ class _Nothing:
 
 class _Status:
     def json(self) -> str:
-        return '{"message":"Ended","isDataAvailable":false,"isTriggerActive":false}'
+        return '{"message":"No query runs","isDataAvailable":false,"isTriggerActive":false}'

@@ -31,10 +31,11 @@ from ...startup.sharding.declared_shards import DeclaredStages
 from ...startup.sharding.inherited_transactions import inherit
 from .. import threads
 from ..event_loop import Loop
-from ..script.managed_query import EndedJvmQuery, in_callback
+from ..script.managed_query import IdleJvmQuery, in_callback
 from . import nested
 from .connections import Connections
 from .engines import Engines
+from .held_queries import HeldQueries
 from .observed_writes import ObservedWrites
 from .task_names import TaskNames
 from .transactional_sink import transactions_of
@@ -88,6 +89,7 @@ class Starter:
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
         self._names = TaskNames(loop.stages, job.declared, self._points, job.warn)
+        self.held = HeldQueries(loop, self._names, may_begin=lambda: not job.asked_to_end)
 
     @property
     def busy(self) -> bool:
@@ -120,29 +122,39 @@ class Starter:
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             stage.likeness = likeness
-            stage.noted_likeness = self._names.note(said, found, engine, likeness, name)
+            stage.noted_likeness = self._names.recognized_by(said, found, engine, likeness, name)
             self._observed_writes.watch(stage)
-            if not self._reads_nothing(stage, entry, said):
+            held = name.task not in self._stages and self._names.is_doubtful(name)
+            if not held:
+                self._names.note(engine, name.uid, stage.noted_likeness)
+            if self._reads_nothing(stage, entry, said):
+                pass
+            elif held:
+                self.held.hold(stage)
+            else:
                 with started:
                     stage.query = original(writer, *args, **kwargs)
             if stage.inside_batch and stage.query is not None and self._job.drains:
                 stage.query.awaitTermination()  # before the drain knows it, and ends it at the next boundary
-            stage.jsq = java_query(stage.query) if stage.query else _ended(stage)
+            stage.jsq = java_query(stage.query) if stage.query else _idle(stage)
             self._enter(stage, upstream, drained=entry.drained)
             self._observed_writes.declare(stage)
         if before_finished:
             self._job.warn(_finished_for_good(stage))
-        how = (
-            "has finished"
-            if entry.finished or before_finished
-            else f"started in {time.monotonic() - began:.3f} s"
-        )
+        if entry.finished or before_finished:
+            how = "has finished"
+        elif stage.is_held:
+            how = "waits until the script has started all its queries: another one may be meant"
+        else:
+            how = f"started in {time.monotonic() - began:.3f} s"
         log.info("stage %s %s, from %s", stage.task, how, entry.description)
         for other in upstream:
             log.info("stage %s reads what stage %s writes", stage.task, other)
         if stage.query is not None:
             threads.start(self._loop.watch, f"watch-{stage.task}", stage)
         return stage
+
+    # --- admission ------------------------------------------------------------------------------------------
 
     def _drained(self, name: TaskName) -> Stage | None:
         """The last run of the stage, if the job drains and has finished it. None: the stage may start.
@@ -315,5 +327,5 @@ def _finished_for_good(stage: Stage) -> Problem:
     )
 
 
-def _ended(stage: Stage) -> Any:
-    return EndedJvmQuery(stage.directory.query_id() or "", stage.name.name)
+def _idle(stage: Stage) -> Any:
+    return IdleJvmQuery(stage.directory.query_id() or "", stage.name.name)

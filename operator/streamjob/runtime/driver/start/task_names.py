@@ -45,6 +45,7 @@ class TaskNames:
         self._unnamed = UnnamedQueries(points)
         self._lock = threading.RLock()
         self._starting: set[str] = set()  # tasks that are about to start
+        self._doubtful: set[str] = set()  # uids, see `Recognized`
 
     @property
     def busy(self) -> bool:
@@ -83,13 +84,14 @@ class TaskNames:
             with self._lock:
                 self._starting.discard(name.task)
 
-    def note(
+    def is_doubtful(self, name: TaskName) -> bool:
+        """Whether the query continues the stage only if the script starts no other one for that."""
+        return name.uid in self._doubtful
+
+    def recognized_by(
         self, said: Written, found: Ends, engine: Engine, likeness: Likeness | None, name: TaskName
     ) -> LikenessRecord | None:
-        """Note what the next epoch recognizes the query by. None if it has a name or a checkpoint location.
-
-        :raises StorageError: it cannot be written.
-        """
+        """What the next epoch recognizes the query by. None if it has a name or a checkpoint location."""
         if likeness is None or said.location is not None:
             return None
         noted = likeness.noted(found)
@@ -97,9 +99,16 @@ class TaskNames:
             known = self._unnamed.known(engine.files).get(name.uid)
             proved = known is not None and known.likeness == replace(noted, certain=True)
             again = name.task in self._stages
-            noted = replace(noted, certain=noted.certain or again or proved)
-            self._unnamed.note(engine.files, name.uid, noted)
-        return noted
+            return replace(noted, certain=noted.certain or again or proved)
+
+    def note(self, engine: Engine, uid: str, likeness: LikenessRecord | None) -> None:
+        """Note what the next epoch recognizes the query by, before it begins.
+
+        :raises StorageError: it cannot be written.
+        """
+        if likeness is not None:
+            with self._lock:
+                self._unnamed.note(engine.files, uid, likeness)
 
     def renamed(self, said: Written, engine: Engine, uid: str, missing: MissingStages) -> list[str]:
         """Missing stages of which the stage `uid`, which is new, may be one under another name.
@@ -107,7 +116,8 @@ class TaskNames:
         An unnamed query is none of the unnamed queries that a batch started or that have read their input:
         `recognize` has compared it with them.
         """
-        gone = [m for m in missing.uids(engine.files) if m != uid]
+        held = [s.uid for s in list(self._stages.values()) if s.is_held]
+        gone = [m for m in (*missing.uids(engine.files), *held) if m != uid]
         if said.name is not None or said.location is not None:
             return gone
         live = () if nested.in_batch() else missing.left(engine.files).live
@@ -124,9 +134,12 @@ class TaskNames:
             return None, known
         mine = likeness.noted(found)
         started = {s.uid: s.noted_likeness for s in self._stages.values()}
-        refuse_taken(mine, known, started)
+        held = [s.uid for s in self._stages.values() if s.is_held]
+        refuse_taken(mine, known, started, held)
         left = {uid: k for uid, k in known.items() if uid not in started}
         recognized = recognize(mine, left, inside_batch=nested.in_batch())
+        if recognized.uid is not None and recognized.doubtful:
+            self._doubtful.add(recognized.uid)
         if recognized.warning is not None:
             self._tell(recognized.warning)
         return recognized.uid, known
