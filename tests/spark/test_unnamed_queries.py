@@ -275,9 +275,12 @@ WAITS = {
     "its end": "spark.streams.get(query.id).awaitTermination()",
     "the end of the script": "",
 }
+QUICK = ("processAllAvailable", "its end")
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize(
+    "wait", [pytest.param(w, id=i, marks=[] if i in QUICK else pytest.mark.slow) for i, w in WAITS.items()]
+)
 def test_an_edited_query_begins_when_the_script_waits(script: Script, wait: str) -> None:
     before = stopped(script, archive="in")
     script.feed.minutes(1, 2)

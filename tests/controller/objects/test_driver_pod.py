@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from streamjob.controller.objects import names, owned, runtime_files
-from streamjob.controller.objects.driver_pod import driver_pod
+from streamjob.controller.objects.driver_pod import SpecificationTooLarge, driver_pod
 from streamjob.controller.objects.executor_template import executor_template
 from streamjob.controller.objects.pod_parts import Platform
 from streamjob.protocol.formats import codec
@@ -257,6 +257,21 @@ def test_variables_from_everywhere_that_kubernetes_knows() -> None:
     assert [env(made)[e["name"]] for e in listed] == listed
     assert container(made)["envFrom"] == [theirs, *sources]
     assert "envFrom" not in container(pod())
+
+
+LONG = [{"name": f"V{n}", "value": "x" * 1000} for n in range(130)]
+LARGE: dict[str, dict[str, Any]] = {
+    "executor": {"instances": 1, "template": {"metadata": {"annotations": {"note": '"' * 100_000}}}},
+    "application": {"file": "/a.py", "args": ["x" * 1000] * 123},
+    "driver": {"template": {"spec": {"containers": [{"name": "log", "image": "log", "env": LONG}]}}},
+}
+
+
+@pytest.mark.parametrize("field", LARGE)
+def test_what_does_not_fit_into_the_pod_is_named(field: str) -> None:
+    """The kubelet could only say that the argument list is too long."""
+    with pytest.raises(SpecificationTooLarge, match=rf"largest fields are spec.{field} \(\d\d\d KiB\)"):
+        pod(**{field: LARGE[field]})
 
 
 def test_only_the_names_of_secrets_are_handed_on() -> None:

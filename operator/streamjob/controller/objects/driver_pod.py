@@ -12,6 +12,7 @@ from dataclasses import replace
 from ...api import Runtime, StreamJob
 from ...api.specification import LIMIT, Specification
 from ...api.types import mebibytes, seconds
+from ...protocol.errors import StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.messages.driver_config import DriverConfig
@@ -29,6 +30,7 @@ from .pod_parts import (
     volumes_and_mounts,
 )
 
+CONFIG_LIMIT = 120 << 10  # characters, all ASCII; Linux gives a variable 128 KiB
 SECRETS = "/var/run/streamjob"
 INDEX = "/var/run/streamjob-index"
 OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's defaults for PySpark on Kubernetes
@@ -39,10 +41,18 @@ START = {
 }
 
 
+class SpecificationTooLarge(StreamJobError):
+    """What the driver is made from does not fit into its pod."""
+
+    reason = "SpecificationTooLarge"
+
+
 def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILLA) -> Obj:
     """Build the driver's pod in three layers, each over the one before.
 
     These are our defaults, the user's template, and the fields that the operator relies on.
+
+    :raises SpecificationTooLarge: a template, the dependencies or the arguments are too long.
     """
     spec, meta = job.spec, job.metadata
     if spec.executor.numbers is not None:
@@ -93,7 +103,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
             *[e.plain() for e in spec.application.env],
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "STREAMJOB_CONFIG", "value": codec.dumps(_without_stages(config))},
+            {"name": "STREAMJOB_CONFIG", "value": _configuration(job, config)},
         ],
         "volumeMounts": [
             {"name": "streamjob-control", "mountPath": SECRETS, "readOnly": True},
@@ -156,10 +166,15 @@ def _env_from(template: Obj) -> list[Obj]:
     return [e for c in containers if c.get("name") == names.CONTAINER for e in c.get("envFrom") or ()]
 
 
+def _configuration(job: StreamJob, config: DriverConfig) -> str:
+    text = codec.dumps(_without_stages(config))
+    return _fitting(job, text, CONFIG_LIMIT)
+
+
 def _without_stages(config: DriverConfig) -> DriverConfig:
     """Remove the stages from the record: the driver reads them from the index.
 
-    Linux limits an environment variable to 128 KiB, and a record may have 900 KiB.
+    A record may have 900 KiB.
     """
     latest = config.restore.latest
     if latest is None:
@@ -179,9 +194,22 @@ def _index(job: StreamJob) -> tuple[list[Obj], list[Obj]]:
 
 
 def _specification(job: StreamJob) -> dict[str, str]:
-    """Build the annotation that says what the driver is made from, so that a changed spec is noticed.
+    """Build the annotation that says what the driver is made from, so that a changed spec is noticed."""
+    return {names.ANNOTATION_SPECIFICATION: _fitting(job, Specification.of(job.spec).text, LIMIT)}
 
-    :returns: empty if the text is longer than LIMIT; then no upgrade is noticed while this driver runs.
+
+def _fitting(job: StreamJob, text: str, limit: int) -> str:
+    """The text, if it is not too long.
+
+    :raises SpecificationTooLarge: it is; names the largest fields.
     """
-    text = Specification.of(job.spec).text
-    return {names.ANNOTATION_SPECIFICATION: text} if len(text) <= LIMIT else {}
+    if len(text) <= limit:
+        return text
+    parts = json.loads(Specification.of(job.spec).text)
+    largest = sorted(((len(json.dumps(part)), field) for field, part in parts.items()), reverse=True)[:2]
+    fields = ", ".join(f"spec.{field} ({size >> 10} KiB)" for size, field in largest)
+    raise SpecificationTooLarge(
+        f"what the driver's pod is made from has {len(text) >> 10} KiB, and {limit >> 10} KiB are the limit; "
+        f"the largest fields are {fields}",
+        remedy="Move what is long into a ConfigMap that the pods mount, or into the image",
+    )
