@@ -5,15 +5,11 @@ ends, a savepoint that is aborted. `tests/storage/test_executor_copy.py` has the
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
+
+from .apps import said_by
 
 pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1200)]
 
@@ -22,26 +18,7 @@ pytestmark = [pytest.mark.any_spark, pytest.mark.timeout(1200)]
 def came_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One Spark for all: its start takes longer than what it does."""
     home = tmp_path_factory.mktemp("executors")
-    root = Path(__file__).parents[2]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{root / 'operator'}:{root}",
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    with (home / "log").open("w") as log:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.apps.executors", home],
-            env=environment,
-            cwd=home,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            timeout=1000,
-            check=False,
-        )
-    assert done.returncode == 0, (home / "log").read_text()[-3000:]
-    return {key: value for line in done.stdout.splitlines() for key, value in json.loads(line).items()}
+    return said_by("executors", home, home=home, timeout=1000)
 
 
 @pytest.mark.slow
