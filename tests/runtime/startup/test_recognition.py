@@ -53,11 +53,11 @@ def test_a_batch_s_query_that_may_be_one_of_them_is_refused(known: dict[str, Kno
 def test_a_query_whose_state_an_edited_one_continues_is_refused() -> None:
     other = LikenessRecord("edited", certain=True)
     with pytest.raises(UnnamedStage, match="began as 'main'"):
-        refuse_taken(MINE, {"main": SAME}, {"main": other}, held=["main"])
+        refuse_taken(MINE, {"main": SAME}, {"main": other}, deferred=["main"])
     for known, started in (
         ({"main": SAME}, {}),
         ({"main": SAME}, {"main": MINE}),  # the same again, or its twin with other objects
         ({"main": OTHER}, {"main": other}),
         ({"main": SAME}, {"main": None}),
     ):
-        refuse_taken(MINE, known, started, held=[])
+        refuse_taken(MINE, known, started, deferred=[])

@@ -207,7 +207,7 @@ class Driver:
         """Called about once a second: handles what no event reports."""
         self._executors.look()
         if self._loop.since_last_start > PATIENCE:
-            self._starter.held.release()
+            self._starter.deferred.release()
         over = self._requests.patience_is_over(
             time.monotonic(),
             self._loop.since_last_start,
@@ -231,7 +231,7 @@ class Driver:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self.settle()
         if self._waits.only_main_thread():
-            self._starter.held.release()
+            self._starter.deferred.release()
         self._script_ended = True
         self._loop.take(ev.ScriptEnded())
         with self._loop.changed:

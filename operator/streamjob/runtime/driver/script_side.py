@@ -93,7 +93,7 @@ class ScriptSide:
         except StreamJobError as e:
             self.refused = self.refused or e
             if isinstance(e, UnnamedStage | NonRestoredState):
-                self._starter.held.refuse(e)
+                self._starter.deferred.refuse(e)
             raise
         return StreamingQuery(ManagedJvmQuery(stage, self))
 
@@ -172,10 +172,10 @@ class ScriptSide:
     # --- wait -----------------------------------------------------------------------------------------------
 
     def await_begin(self, stage: Stage) -> None:
-        """Wait until a query that is held begins, or never will (see `HeldQueries`)."""
-        if stage.is_held:
-            self._release_held()
-            self._waits.until(lambda: not stage.is_held or stage.over.is_set(), None)
+        """Wait until a query whose start is deferred begins, or never will (see `DeferredStarts`)."""
+        if stage.is_deferred:
+            self._begin_deferred()
+            self._waits.until(lambda: not stage.is_deferred or stage.over.is_set(), None)
 
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
         """Wait for a run.
@@ -190,7 +190,7 @@ class ScriptSide:
             )
         if milliseconds is None:
             self._script_waits([stage], not stage.exhausts)
-        self._release_held()
+        self._begin_deferred()
         return self._waits.until(stage.over.is_set, milliseconds)
 
     def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
@@ -216,7 +216,7 @@ class ScriptSide:
         if milliseconds is None:
             active = [s for s in self.runs() if not s.over.is_set()]
             self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
-        self._release_held()
+        self._begin_deferred()
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
 
@@ -254,10 +254,10 @@ class ScriptSide:
                 self._unstarted.refuse_missing(waited)
         self._job.settle()
 
-    def _release_held(self) -> None:
-        """The script waits: begin the queries that are held, if it has no thread that could start others."""
+    def _begin_deferred(self) -> None:
+        """The script waits: begin the deferred queries, if it has no thread that could start others."""
         if threading.current_thread() is threading.main_thread() and self._waits.only_main_thread():
-            self._starter.held.release()
+            self._starter.deferred.release()
 
 
 def _batch_ended() -> BatchEndedByStop:

@@ -26,10 +26,10 @@ from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.sources.source_log import left_at
 from .bounded_input import InputEnd
+from .deferred_start import DeferredStart
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
-from .hold import Hold
 from .likeness import Likeness
 from .transactions import Transactions
 
@@ -135,7 +135,7 @@ class Stage:
         self._are_noted = False
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
-        self.hold: Hold | None = None  # of a query that has not begun, see `HeldQueries`
+        self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts
@@ -154,8 +154,8 @@ class Stage:
         return self.engine.files
 
     @property
-    def is_held(self) -> bool:
-        return self.hold is not None and not self.hold.over
+    def is_deferred(self) -> bool:
+        return self.deferred is not None and not self.deferred.over
 
     @property
     def is_active(self) -> bool:
@@ -203,8 +203,8 @@ class Stage:
         :returns: the last committed batch, None if there is none.
         :raises QueryFailed: the query failed by itself.
         """
-        if self.hold is not None:
-            self.hold.give_up()
+        if self.deferred is not None:
+            self.deferred.give_up()
         if self.query is None:
             return self._finish_pending()
         if self.inside_batch and not self._cut_short.is_set():
@@ -253,8 +253,8 @@ class Stage:
         from their last committed batches.
         """
         try:
-            if self.hold is not None:
-                self.hold.give_up()
+            if self.deferred is not None:
+                self.deferred.give_up()
             if self.query is not None:
                 self.query.stop()
         except (Py4JError, PySparkException) as e:

@@ -105,12 +105,12 @@ def refuse_taken(
     mine: LikenessRecord,
     known: Mapping[str, Known],
     started: Mapping[str, LikenessRecord | None],
-    held: Collection[str],
+    deferred: Collection[str],
 ) -> None:
     """Refuse a query whose predecessor's state an edited query has been given (see `recognize`).
 
     :param started: the stages that the script has started in this epoch, by uid.
-    :param held: those of them that have not read anything yet.
+    :param deferred: those of them that have not read anything yet.
     :raises UnnamedStage: it is one of `known`, which another query continues.
     """
     for uid, other in known.items():
@@ -118,7 +118,7 @@ def refuse_taken(
         if other.likeness is None or now is None or other.likeness.digest != mine.digest:
             continue
         if now.digest != mine.digest:
-            raise _taken(uid, held=uid in held)
+            raise _taken(uid, deferred=uid in deferred)
 
 
 class UnnamedQueries:
@@ -194,13 +194,13 @@ def _doubtful(uid: str) -> UnnamedStage:
     )
 
 
-def _taken(uid: str, *, held: bool) -> UnnamedStage:
+def _taken(uid: str, *, deferred: bool) -> UnnamedStage:
     found = (
         f"the script starts a query without a name that began as {uid!r} in an earlier driver, and had "
         "started another one, "
     )
     remedy = f"Give each query a queryName, this one {uid!r}"
-    if held:
+    if deferred:
         return UnnamedStage(f"{found}which could have been the same query, edited", remedy=remedy)
     return UnnamedStage(
         f"{found}which continues with the state of {uid!r} and has read its input",

@@ -34,8 +34,8 @@ from ..event_loop import Loop
 from ..script.managed_query import IdleJvmQuery, in_callback
 from . import nested
 from .connections import Connections
+from .deferred_starts import DeferredStarts
 from .engines import Engines
-from .held_queries import HeldQueries
 from .observed_writes import ObservedWrites
 from .task_names import TaskNames
 from .transactional_sink import transactions_of
@@ -89,7 +89,7 @@ class Starter:
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
         self._names = TaskNames(loop.stages, job.declared, self._points, job.warn)
-        self.held = HeldQueries(loop, self._names, may_begin=lambda: not job.asked_to_end)
+        self.deferred = DeferredStarts(loop, self._names, may_begin=lambda: not job.asked_to_end)
 
     @property
     def busy(self) -> bool:
@@ -124,13 +124,13 @@ class Starter:
             stage.likeness = likeness
             stage.noted_likeness = self._names.recognized_by(said, found, engine, likeness, name)
             self._observed_writes.watch(stage)
-            held = name.task not in self._stages and self._names.is_doubtful(name)
-            if not held:
+            deferred = name.task not in self._stages and self._names.is_doubtful(name)
+            if not deferred:
                 self._names.note(engine, name.uid, stage.noted_likeness)
             if self._reads_nothing(stage, entry, said):
                 pass
-            elif held:
-                self.held.hold(stage)
+            elif deferred:
+                self.deferred.defer(stage)
             else:
                 with started:
                     stage.query = original(writer, *args, **kwargs)
@@ -143,7 +143,7 @@ class Starter:
             self._job.warn(_finished_for_good(stage))
         if entry.finished or before_finished:
             how = "has finished"
-        elif stage.is_held:
+        elif stage.is_deferred:
             how = "waits until the script has started all its queries: another one may be meant"
         else:
             how = f"started in {time.monotonic() - began:.3f} s"

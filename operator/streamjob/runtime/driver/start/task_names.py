@@ -116,8 +116,8 @@ class TaskNames:
         An unnamed query is none of the unnamed queries that a batch started or that have read their input:
         `recognize` has compared it with them.
         """
-        held = [s.uid for s in list(self._stages.values()) if s.is_held]
-        gone = [m for m in (*missing.uids(engine.files), *held) if m != uid]
+        deferred = [s.uid for s in list(self._stages.values()) if s.is_deferred]
+        gone = [m for m in (*missing.uids(engine.files), *deferred) if m != uid]
         if said.name is not None or said.location is not None:
             return gone
         live = () if nested.in_batch() else missing.left(engine.files).live
@@ -134,8 +134,8 @@ class TaskNames:
             return None, known
         mine = likeness.noted(found)
         started = {s.uid: s.noted_likeness for s in self._stages.values()}
-        held = [s.uid for s in self._stages.values() if s.is_held]
-        refuse_taken(mine, known, started, held)
+        deferred = [s.uid for s in self._stages.values() if s.is_deferred]
+        refuse_taken(mine, known, started, deferred)
         left = {uid: k for uid, k in known.items() if uid not in started}
         recognized = recognize(mine, left, inside_batch=nested.in_batch())
         if recognized.uid is not None and recognized.doubtful:

@@ -1,4 +1,4 @@
-"""Keeps a run from its first batch until it is certain which query of the last epoch it continues."""
+"""A start that waits until it is certain which query of the last epoch the run continues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 
-class Hold:
+class DeferredStart:
     """A run that has been admitted and whose query has not begun. Thread-safe.
 
     :param start: starts the query.
@@ -19,6 +19,7 @@ class Hold:
 
     @property
     def over(self) -> bool:
+        """Whether the query has begun, could not begin, or never will."""
         return self._over
 
     def begin(self) -> bool:
@@ -30,8 +31,10 @@ class Hold:
         with self._lock:
             if self._over:
                 return False
-            self._over = True
-            self._start()
+            try:
+                self._start()
+            finally:
+                self._over = True
             return True
 
     def give_up(self) -> None:

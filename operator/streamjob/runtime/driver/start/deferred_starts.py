@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from ....protocol.errors import StreamJobError
-from ...query.hold import Hold
+from ...query.deferred_start import DeferredStart
 from ...query.task import Stage
 from ...spark.handles import java_query
 from .. import threads
@@ -21,7 +21,7 @@ from .task_names import TaskNames
 log = logging.getLogger("streamjob")
 
 
-class HeldQueries:
+class DeferredStarts:
     """Thread-safe.
 
     :param may_begin: whether a query may still read new data.
@@ -32,17 +32,17 @@ class HeldQueries:
         self._names = names
         self._may_begin = may_begin
 
-    def hold(self, stage: Stage) -> None:
+    def defer(self, stage: Stage) -> None:
         """Keep the query of a run from beginning."""
-        stage.hold = Hold(functools.partial(self._begin, stage))
+        stage.deferred = DeferredStart(functools.partial(self._begin, stage))
 
     def release(self) -> None:
-        """Begin those that are held: the script has started all others that could be meant."""
-        for hold, stage in self._held():
+        """Begin those that are deferred: the script has started all others that could be meant."""
+        for start, stage in self._deferred():
             if not self._may_begin():
                 return
             try:
-                begun = hold.begin()
+                begun = start.begin()
             except Exception as e:  # of Spark or of the storage: the script gets it where it waits
                 self._loop.fail(stage, e)
             else:
@@ -52,15 +52,15 @@ class HeldQueries:
             self._loop.publish()
 
     def refuse(self, error: StreamJobError) -> None:
-        """Fail those that are held: the query that is refused may be the one that they were taken for."""
-        for hold, stage in self._held():
-            hold.give_up()
+        """Fail those that are deferred: the query that is refused may be the one that they were taken for."""
+        for start, stage in self._deferred():
+            start.give_up()
             if stage.query is None:
                 self._loop.fail(stage, error)
 
-    def _held(self) -> list[tuple[Hold, Stage]]:
+    def _deferred(self) -> list[tuple[DeferredStart, Stage]]:
         stages = list(self._loop.stages.values())
-        return [(s.hold, s) for s in stages if s.hold is not None and s.is_held]
+        return [(s.deferred, s) for s in stages if s.deferred is not None and s.is_deferred]
 
     def _begin(self, stage: Stage) -> None:
         self._names.note(stage.engine, stage.uid, stage.noted_likeness)
