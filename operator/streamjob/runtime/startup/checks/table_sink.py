@@ -92,7 +92,7 @@ def _refuse_skipped(name: str, table: Table, query_id: str, planned: int) -> Non
         f"{table.name} has the batches up to {last} of query {name!r}, whose checkpoint directory ends with "
         f"batch {planned}: the table would skip the batches up to {last}, and their rows would be lost",
         remedy="Somebody else ran this query, or its directory was set back. Use the newest directory, or "
-        f"begin a new StreamJob from a savepoint (spec.restoreFrom){_after(table, query_id, planned)}",
+        f"make a new StreamJob with spec.restoreFrom.savepoint{_after(table, query_id, planned)}",
     )
 
 
