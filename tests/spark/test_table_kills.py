@@ -1,4 +1,4 @@
-"""Drivers that are killed at random moments while they write to Delta and Iceberg tables in the usual ways."""
+"""Drivers that are killed at random moments while they write to Delta and Iceberg tables as users do."""
 
 from __future__ import annotations
 
