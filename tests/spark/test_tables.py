@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from dev.localdriver import LocalDriver
 from dev.tables import formats
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Restore
+from streamjob.runtime.savepoints.layout import read_manifest
+from tests.runtime.localfiles import LocalFiles
 
 from .feeds import eventually
 from .lakes import Lake
@@ -138,6 +141,7 @@ def test_a_directory_that_was_set_back_is_refused(lake: Lake, script: Script) ->
     assert lake.values() == [0, 1, 2, 3]  # 4 and 5 were in batch 3 of the older directory
 
 
+@pytest.mark.slow
 def test_an_older_savepoint_needs_the_table_of_that_time(lake: Lake, script: Script) -> None:
     """Without the refusal, the rows behind the savepoint come twice. The remedy is what has to be done."""
     feed(script, 0, 2)
@@ -149,7 +153,10 @@ def test_an_older_savepoint_needs_the_table_of_that_time(lake: Lake, script: Scr
     with run(lake, script, driver) as driver:
         await_values(lake, driver, 4)
         driver.finish(Mode.STOP)
+    files: Any = LocalFiles()
+    (recorded,) = read_manifest(files, record.savepoint).tables
     message, remedy = problem(another_job(lake, script, lake.table, record.savepoint))
+    assert str(recorded.version) in remedy
     assert "batches up to 3 of query 'lake', and the savepoint ends with batch 1" in message
     lake.sql(remedy[remedy.index("after ") + len("after ") :])
     assert lake.values() == [0, 1]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from reprlib import repr as short_repr
 from typing import Any
 from urllib.parse import quote
@@ -76,8 +76,29 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class TableVersion:
+    """The Delta or Iceberg table that a task writes to, as of the task's batch.
+
+    :param stage: uid of the task's stage.
+    :param task: its index.
+    :param format: `delta` or `iceberg`.
+    :param name: as SQL takes it.
+    :param version: of Delta the version, of Iceberg the snapshot's id, since the commit of the batch.
+    """
+
+    stage: str
+    task: int
+    format: str
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """The content of a savepoint: its job, the checkpoint that it copies, and every file."""
+    """The content of a savepoint: its job, the checkpoint that it copies, and every file.
+
+    :param tables: what its queries had written to, as far as the tables could be read.
+    """
 
     format: str
     version: int
@@ -85,6 +106,7 @@ class Manifest:
     spark: str
     checkpoint: CheckpointRecord
     files: tuple[FileEntry, ...]
+    tables: tuple[TableVersion, ...] = field(default=(), metadata=codec.NEW)
 
     @property
     def size(self) -> int:
@@ -92,14 +114,21 @@ class Manifest:
         return sum(f.size for f in self.files)
 
 
-def new(job: JobRef, spark: str, checkpoint: CheckpointRecord, files: tuple[FileEntry, ...]) -> Manifest:
+def new(
+    job: JobRef,
+    spark: str,
+    checkpoint: CheckpointRecord,
+    files: tuple[FileEntry, ...],
+    tables: tuple[TableVersion, ...] = (),
+) -> Manifest:
     """A manifest of the current version, its files sorted by path.
 
     :raises FormatError: a path leaves the savepoint.
     """
     for entry in files:
         check_path(entry.path)
-    return Manifest(FORMAT, VERSION, job, spark, checkpoint, tuple(sorted(files, key=lambda f: f.path)))
+    ordered = tuple(sorted(files, key=lambda f: f.path))
+    return Manifest(FORMAT, VERSION, job, spark, checkpoint, ordered, tables)
 
 
 def dumps(manifest: Manifest) -> bytes:

@@ -28,6 +28,7 @@ from ..query.stage_record import stage_record
 from ..query.task import Stage
 from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
+from ..savepoints.table_versions import table_versions
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..startup.carried_stages import CarriedStages, at_the_end
@@ -233,6 +234,7 @@ class Checkpoints:
             live=live,
             unsettled=directories.keys() - ended,
             check=lambda: self._refuse_unwanted(number, live=live),
+            tables=lambda: table_versions(list(self._stages.values()), record),
             progress=(lambda text: self.live_savepoints.say(effect.request_id or "", text))
             if live
             else self._say(""),

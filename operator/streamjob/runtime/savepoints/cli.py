@@ -257,6 +257,8 @@ def _lines_of_task(task: TaskDescription) -> Iterator[str]:
         yield from _wrapped(f"    reads-{i:<5} ", place)
     if task.writes is not None:
         yield from _wrapped("    writes      ", task.writes)
+    if task.table is not None:
+        yield from _wrapped("    table       ", task.table)
     for i, position in enumerate(task.sources or ()):
         first, *more = textwrap.wrap(position, WIDTH - 15) or [""]
         yield f"    source-{i:<3} {first}"

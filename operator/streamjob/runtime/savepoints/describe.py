@@ -29,6 +29,7 @@ class TaskDescription:
         had kept.
     :param reads: where its sources read; empty if that was not recorded.
     :param writes: where its sink wrote; None if that was not recorded.
+    :param table: the Delta or Iceberg table that it wrote to, with the version that has the batch.
     """
 
     index: int
@@ -41,6 +42,7 @@ class TaskDescription:
     state_size: dict[str, int]
     reads: tuple[str, ...] = ()
     writes: str | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,4 +144,12 @@ def _task(
         state,
         tuple(str(place) for place in ends.sources) if ends else (),
         str(ends.sink) if ends and ends.sink else None,
+        next(
+            (
+                f"{table.name}, version {table.version}"
+                for table in manifest.tables
+                if (table.stage, table.task) == (stage, task.index)
+            ),
+            None,
+        ),
     )

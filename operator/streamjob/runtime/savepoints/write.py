@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from ...protocol.formats import manifest as manifests
-from ...protocol.formats.manifest import FileEntry, Manifest
+from ...protocol.formats.manifest import FileEntry, Manifest, TableVersion
 from ...protocol.formats.records import CheckpointRecord, JobRef
 from ...storage import executor_copy
 from ...storage.hadoop import CopiedFile, HadoopFiles, NotFound
@@ -32,6 +32,7 @@ def write_savepoint(
     unsettled: Collection[tuple[str, int]] = (),
     spark: str | None = None,
     check: Callable[[], None] = lambda: None,
+    tables: Callable[[], tuple[TableVersion, ...]] = tuple,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -52,6 +53,7 @@ def write_savepoint(
     :param unsettled: tasks that do not run but may have an uncommitted batch; copied as if they ran.
     :param spark: Spark's version, None for that of the session.
     :param check: called before each file; an exception from it ends the copy.
+    :param tables: reads the versions of the tables that the tasks write to.
     :returns: the manifest.
     :raises SavepointExists: another job's or another request's savepoint is there, complete or not.
     :raises NotAtBoundary: a directory is not, or no longer, at its batch.
@@ -113,7 +115,7 @@ def write_savepoint(
         else:
             _check_boundary(directory, batches[stage, task])
     check()
-    written = manifests.new(job, spark or files.spark.version, checkpoint, tuple(entries))
+    written = manifests.new(job, spark or files.spark.version, checkpoint, tuple(entries), tables())
     attempt.check(entries)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(written))
     return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -23,6 +24,7 @@ from ...query.task import Engine, Stage, TaskName
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
 from ...spark.stream_writer import Written, written
+from ...spark.tables.find import table_written
 from ...startup import admission
 from ...startup.admission import Entry
 from ...startup.checks import neighbours
@@ -237,6 +239,7 @@ class Starter:
             exhausts=said.exhausts,
         )
         stage.each_batch = said.each_batch
+        stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.inside_batch = nested.inside_batch(said)
         stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
         sources = self.connections.started(upstream)

@@ -42,8 +42,9 @@ class DeltaTable:
         found = snapshot.transactions().get(query_id)
         return int(found.get()) if found.isDefined() else None
 
-    def commits(self, query_id: str) -> list[Commit]:
-        return in_effect(self._spark.sql(f"DESCRIBE HISTORY {self.name}").collect(), query_id)
+    def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
+        limit = f" LIMIT {newest}" if newest is not None else ""
+        return in_effect(self._spark.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect(), query_id)
 
     def rollback(self, version: int) -> str:
         return f"RESTORE TABLE {self.name} TO VERSION AS OF {version}"

@@ -36,7 +36,7 @@ class IcebergTable:
     def skipped_up_to(self, query_id: str) -> int | None:
         return next((c.batch for c in self.commits(query_id)), None)
 
-    def commits(self, query_id: str) -> list[Commit]:
+    def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
         kept = self._about("history").where("is_current_ancestor").select("snapshot_id").distinct()
         rows = self._about("snapshots").join(kept, "snapshot_id").orderBy("committed_at").collect()
         return [

@@ -34,11 +34,12 @@ class Table(Protocol):
         :raises PySparkException: the table cannot be read.
         """
 
-    def commits(self, query_id: str) -> list[Commit]:
+    def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
         """The query's batches whose rows are in the table as it is now, newest first.
 
         Rows of a batch that was rolled back are not. As far as the table's history goes.
 
+        :param newest: read only so many of the table's newest commits, if the format can.
         :raises PySparkException: the table cannot be read.
         """
 

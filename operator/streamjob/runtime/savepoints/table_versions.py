@@ -1,0 +1,46 @@
+"""The versions of the tables that a job writes to, for the manifest of a savepoint.
+
+Whoever restores an older savepoint first brings the tables back to these versions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from ...jvm.errors import one_line
+from ...protocol.formats.manifest import TableVersion
+from ...protocol.formats.records import CheckpointRecord
+from ..query.task import Stage
+
+log = logging.getLogger("streamjob")
+
+NEWEST = 100  # commits of a table to look at: those of other writers, and of batches behind a live savepoint
+
+
+def table_versions(stages: Collection[Stage], record: CheckpointRecord) -> tuple[TableVersion, ...]:
+    """The version of each task's table that has the task's batch in `record` and none behind it.
+
+    A table that cannot be read is left out: a savepoint does not depend on it.
+    """
+    batches = {(s.uid, t.index): t.batch for s in record.stages for t in s.tasks}
+    found = (_version(stage, batches.get((stage.uid, stage.name.index))) for stage in stages)
+    return tuple(version for version in found if version is not None)
+
+
+def _version(stage: Stage, batch: int | None) -> TableVersion | None:
+    try:
+        table, query_id = stage.find_table(), stage.directory.query_id()
+        if table is None or query_id is None or batch is None:
+            return None
+        commits = table.commits(query_id, NEWEST)
+    except (PySparkException, Py4JError) as e:
+        log.warning("stage %s: the version of its table is not known: %s", stage.task, one_line(e))
+        return None
+    version = next((c.version for c in commits if c.batch <= batch), None)
+    if version is None:
+        return None
+    return TableVersion(stage.uid, stage.name.index, table.format, table.name, version)
