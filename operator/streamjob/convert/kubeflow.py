@@ -23,6 +23,7 @@ METRICS = (
     "the controller has the job's metrics (docs/operations.md). For Spark's own, set spark.metrics.* in "
     "sparkConf; a JMX exporter is a jar of the image and an option of spark.driver.extraJavaOptions"
 )
+RECOMMENDED = "app.kubernetes.io/"
 GANG = "the operator makes no PodGroup: the scheduler admits each pod by itself"
 DROPPED = {
     "proxyUser": "the driver runs as its own user: give its service account or keytab the permissions",
@@ -212,7 +213,9 @@ def _queue(draft: Draft, scheduler: Any, path: Path) -> None:
 
 
 def _labels(draft: Draft, metadata: Obj) -> None:
-    """The Kubeflow operator gives the labels of the object to its pods."""
+    """The Kubeflow operator gives the labels of the object to its pods. StreamJob's pods have their own of
+    `app.kubernetes.io`.
+    """
     for key, value in metadata.get("labels", {}).items():
-        for pod in draft.pods:
+        for pod in draft.pods if not key.startswith(RECOMMENDED) else ():
             pod.label(key, value, ("metadata", "labels", key))

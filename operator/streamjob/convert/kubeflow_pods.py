@@ -7,7 +7,7 @@ from .draft import Draft
 from .pods import LIFECYCLE, SPARK_CONTAINERS, Pod
 from .policies import grace_period
 from .settings import NO_SERVICE, one_image
-from .source import Path, Source
+from .source import EMPTY, Path, Source
 
 SPEC: Path = ("spec",)
 IGNORED = "the Kubeflow operator ignores the field if there is a template; here both apply"
@@ -38,11 +38,11 @@ def pod_of(draft: Draft, pod: Pod) -> None:
     one_image(draft, (*at, "image"), role)
     for field, to in POD_FIELDS.items():
         path: Path = (*at, field)
-        if source.get(path):
+        if source.get(path) not in EMPTY:
             pod.set(to, source.get(path), path, source_is=ignored)
     for field in CONTAINER_FIELDS:
         path = (*at, field)
-        if source.get(path):
+        if source.get(path) not in EMPTY:
             pod.set_in_container(field, source.get(path), path, source_is=ignored)
     network: Path = (*at, "hostNetwork")
     if source.get(network):

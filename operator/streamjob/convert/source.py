@@ -13,6 +13,7 @@ from ..protocol.errors import StreamJobError
 Obj: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+EMPTY: tuple[Any, ...] = (None, {}, [], "")
 NOT_KNOWN = "this converter does not know the field"
 
 
@@ -86,7 +87,7 @@ class Source:
         self.entries: list[Entry] = []
         self._open = dict.fromkeys(leaves(document))
         for leaf in list(self._open):
-            if self.get(leaf) in (None, {}, []):
+            if self.get(leaf) in EMPTY:
                 self.unneeded(leaf, "it is empty")
 
     def get(self, path: Path, default: Any = None) -> Any:
