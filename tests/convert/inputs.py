@@ -148,4 +148,3 @@ def fate(conversion: Conversion, path: str) -> Kind:
     found = [e for e in conversion.entries if e.path and within(path, e.path)]
     assert found, path
     return max(found, key=lambda e: len(e.path)).kind
-

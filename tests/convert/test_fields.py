@@ -171,7 +171,9 @@ def test_the_value_of_a_kept_field_is_in_the_streamjob(name: str) -> None:
         wanted = SENTINEL if SENTINEL in wanted else wanted
         if not any(wanted in text or wanted.removesuffix("Mi") in text for text in out):
             lost.append(path)
-    assert [p for p in lost if not re.search(r"memoryOverhead|\.enabled$|secretType|restartPolicy|type$", p)] == []
+    assert [
+        p for p in lost if not re.search(r"memoryOverhead|\.enabled$|secretType|restartPolicy|type$", p)
+    ] == []
 
 
 @pytest.mark.parametrize("name", RESOURCES)

@@ -88,7 +88,7 @@ def old_state(draft: Draft) -> None:
     source = draft.source
     if "restoreFrom" in draft.spec:
         return
-    hints = [text for text in _strings(draft) if "checkpoint" in text.lower() and "/" in text]
+    hints = _locations(draft)
     root = draft.conf.get(LOCATION)
     if root:
         hints = [f"{root.rstrip('/')}/QUERY", *(hint for hint in hints if hint != root)]
@@ -102,9 +102,14 @@ def old_state(draft: Draft) -> None:
     )
 
 
-def _strings(draft: Draft) -> list[str]:
-    """Where a program is told its checkpoint directory: arguments and variables."""
+def _locations(draft: Draft) -> list[str]:
+    """Arguments and variables that look like a checkpoint directory, or whose name says so."""
     application = draft.spec.get("application", {})
-    variables = (variable.get("value") for variable in application.get("env", ()))
-    found = [*application.get("args", ()), *(value for value in variables if value)]
-    return [text.rpartition("=")[2] for text in found]
+    arguments = application.get("args", [])
+    named = [*zip(["", *arguments], arguments, strict=False)]
+    named += [(v["name"], v["value"]) for v in application.get("env", ()) if v.get("value")]
+    return [
+        text.rpartition("=")[2]
+        for name, text in named
+        if "/" in text and "checkpoint" in (text if text.startswith("-") else f"{name} {text}").lower()
+    ]
