@@ -49,7 +49,6 @@ VALUES: dict[str, Any] = {
 }
 # What Kubernetes needs although a definition does not say so.
 NAMES = {"name", "key", "mountPath", "claimName", "path", "secretName", "fieldPath", "resource"}
-ENUMS = {"type": ["Python"]}  # of the spec
 
 
 @cache
@@ -82,9 +81,10 @@ def values(path: Path, node: Obj) -> list[Any]:
         if re.fullmatch(pattern, place):
             return [value]
     if "enum" in node:
-        return ENUMS.get(str(path[-1]), node["enum"]) if len(path) == 2 else list(node["enum"])
-    kinds = {"integer": [77], "boolean": [True, False], "object": [{}], "number": [7.5]}
-    return kinds.get(node.get("type", ""), [SENTINEL])
+        return ["Python"] if path == ("spec", "type") else list(node["enum"])
+    kinds: Obj = {"integer": [77], "boolean": [True, False], "object": [{}], "number": [7.5]}
+    found: list[Any] = kinds.get(node.get("type", ""), [SENTINEL])
+    return found
 
 
 def place(node: Obj, into: Any, path: Path, at: Path, value: Any) -> Any:

@@ -45,9 +45,9 @@ def parser() -> argparse.ArgumentParser:
     """The parser of `streamjob convert`."""
     p = argparse.ArgumentParser(
         prog="streamjob convert",
-        description="Writes StreamJobs for the SparkApplications of Kubeflow's Spark operator and of Apache's: "
-        "YAML to stdout, and to stderr what has another meaning, what has no counterpart and why, and what is to "
-        "decide.",
+        description="Writes StreamJobs for the SparkApplications of Kubeflow's Spark operator and of "
+        "Apache's: YAML to stdout, and to stderr what has another meaning, what has no counterpart and why, "
+        "and what is to decide.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -19,6 +19,17 @@ CREDENTIAL = (
     "Secret, and name that in valueFrom.secretKeyRef"
 )
 PATH_TAKEN = "the operator mounts an emptyDir or its own files there: choose another path"
+# Fields of a template that are read on their own.
+READ = {
+    DRIVER: (
+        "containers",
+        "volumes",
+        "serviceAccount",
+        "serviceAccountName",
+        "terminationGracePeriodSeconds",
+    ),
+    EXECUTOR: ("containers", "volumes", "serviceAccount"),
+}
 # Fields of a pod's spec that a template of ours refuses, and of Spark's container in it.
 NOT_IN_SPEC = {
     DRIVER: {
@@ -147,7 +158,7 @@ class Pod:
             field = str(child[-1])
             if field in NOT_IN_SPEC[self.role]:
                 self.source.dropped(child, NOT_IN_SPEC[self.role][field])
-            elif field not in ("containers", "volumes"):
+            elif field not in READ[self.role]:
                 self.set(field, self.source.get(child), child)
 
     def _merge_container(self, path: Path) -> None:
