@@ -70,6 +70,18 @@ if [ "${1:-main}" = servers ]; then
         mvn --batch-mode --quiet -Dstyle.color=never -f dev/s3/pom.xml -Pspark40 dependency:copy-dependencies -DoutputDirectory="$s3/4.0"
         echo "$wanted" >"$s3/.stamp"
     fi
+    tables="$cache/jars-tables"
+    wanted=$(sha256sum <dev/tables/pom.xml | cut -d' ' -f1)
+    if [ "$(cat "$tables/.stamp" 2>/dev/null)" != "$wanted" ]; then
+        command -v mvn >/dev/null 2>&1 || need "Delta Lake and Iceberg come through Maven" maven
+        say "jars of Delta Lake and Apache Iceberg"
+        rm -rf "$tables"
+        for spark in 3.5 4.0 4.1 4.2; do
+            mvn --batch-mode --quiet -Dstyle.color=never -f dev/tables/pom.xml -Dspark=$spark dependency:copy-dependencies -DoutputDirectory="$tables/$spark"
+        done
+        rm -f "$tables"/4.2/iceberg-*
+        echo "$wanted" >"$tables/.stamp"
+    fi
     python3 -m dev.s3
     exit 0
 fi

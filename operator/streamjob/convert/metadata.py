@@ -84,7 +84,7 @@ def version(source: Source, path: Path) -> None:
 
 
 def old_state(draft: Draft) -> None:
-    """Say how the job goes on from the state of the old one."""
+    """Say how the job continues from the state of the old one."""
     source = draft.source
     if "restoreFrom" in draft.spec:
         return

@@ -91,10 +91,11 @@ def adopt(
 ) -> str:
     """Copy into `target` the checkpoint directory of a query that no StreamJob has run.
 
-    Works as `restore`, but cannot verify the files: nobody recorded their hashes.
+    Works as `restore`, but cannot verify the files: nobody recorded their hashes. The copy keeps the query
+    id, so that a Delta or Iceberg table skips a batch that it has and Spark's commit log has not.
 
     :param amend: changes the copied files before a query can start from them.
-    :returns: the query's new id.
+    :returns: the query's id.
     :raises TargetNotEmpty: as `restore`.
     :raises NotAtBoundary: a query is running from `directory`.
     """
@@ -116,7 +117,7 @@ def adopt(
                 f"{directory.uri} has changed while it was copied", remedy="Stop the query that runs from it"
             )
 
-    return _fill(files, source, target, copy_all, amend)
+    return _fill(files, source, target, copy_all, amend, directory.query_id())
 
 
 def _fill(
@@ -125,15 +126,17 @@ def _fill(
     target: str,
     copy_all: Callable[[], None],
     amend: Callable[[CheckpointDir], None] | None,
+    query_id: str | None = None,
 ) -> str:
     """Fill `target`: first the marker, then the files, then Spark's `metadata`.
 
     The order makes a crash harmless: the marker identifies the files as ours, and without `metadata` no
     restore counts as complete.
 
-    :returns: the query's new id.
+    :param query_id: None for a new one.
+    :returns: the query's id.
     """
-    query_id = str(uuid.uuid4())
+    query_id = query_id or str(uuid.uuid4())
     files.write_new(f"{target}/{MARKER}", json.dumps({**source, "queryId": query_id}).encode())
     copy_all()
     if amend is not None:

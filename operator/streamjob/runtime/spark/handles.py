@@ -32,6 +32,11 @@ def jvm(session: SparkSession) -> Any:
     return session._jvm
 
 
+def java_session(session: SparkSession) -> Any:
+    """The session's org.apache.spark.sql.SparkSession."""
+    return session._jsparkSession
+
+
 def session_of(writer: DataStreamWriter) -> SparkSession:
     """The session that the query will run in."""
     return writer._spark

@@ -26,9 +26,11 @@ from ..spark.file_manager import refuse_unfit
 from ..spark.handles import analyzed_plan
 from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written, choose_location
+from ..spark.tables.find import table_written
 from .begin_from import begin_from, plan_of_only_task
 from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
+from .checks.table_sink import Origin, refuse_unfit_table
 from .missing_stages import refuse_renamed
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
@@ -139,6 +141,9 @@ def enter(
     refuse_unfit(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
     )
+    if before is None:
+        table = table_written(writer, written, engine.files.qualify)
+        warnings += refuse_unfit_table(task.name, table, written, _begins_from(point, plan, directory))
     directory.drop_half_written()
     if stage is not None and before is None:
         stage.begin(task.index)
@@ -191,6 +196,13 @@ def _restored(point: RestorePoint, plan: TaskPlan) -> CheckpointDir | None:
     if plan.record is None or not point.is_foreign:
         return None
     return point.adopted or point.directory(plan.record)
+
+
+def _begins_from(point: RestorePoint, plan: TaskPlan, directory: CheckpointDir) -> Origin:
+    if (restored := _restored(point, plan)) is None:
+        return Origin(directory)
+    assert plan.record is not None
+    return Origin(restored, None if point.adopted is not None else plan.record.batch)
 
 
 def _writes_to_memory(written: Written) -> bool:

@@ -204,8 +204,8 @@ def _taken(uid: str, *, deferred: bool) -> UnnamedStage:
         return UnnamedStage(f"{found}which could have been the same query, edited", remedy=remedy)
     return UnnamedStage(
         f"{found}which continues with the state of {uid!r} and has read its input",
-        remedy=f"{remedy}, and begin from a savepoint that is older than this driver (spec.restoreFrom): "
-        "what the other query has read is lost for this one",
+        remedy=f"{remedy}, and make a new StreamJob with spec.restoreFrom.savepoint, one from before this "
+        "driver: what the other query has read is lost for this one",
     )
 
 

@@ -217,7 +217,8 @@ class RestorePoints:
 
         None if the job has a checkpoint of its own, or does not start with `restoreFrom.checkpoints`.
 
-        :raises NothingToAdopt: the job adopts directories, and none is named for this stage.
+        :raises NothingToAdopt: the job adopts directories, and none, or that of another stage, is named for
+            this stage.
         """
         directories = self.config.restore.checkpoints
         if self.config.restore.latest is not None or not directories:
@@ -228,7 +229,14 @@ class RestorePoints:
                 f"{', '.join(directories)}",
                 remedy="Name its checkpoint directory there, or start without restoreFrom",
             )
-        return CheckpointDir(files, files.qualify(directories[uid]))
+        adopted = files.qualify(directories[uid])
+        if others := [u for u, at in directories.items() if u != uid and files.qualify(at) == adopted]:
+            raise NothingToAdopt(
+                f"restoreFrom.checkpoints has {adopted} for {uid!r} and for {others[0]!r}: two queries with "
+                "one id would stop each other",
+                remedy="Name a directory of its own for each query",
+            )
+        return CheckpointDir(files, adopted)
 
     def _adopted_record(self, directory: CheckpointDir, uid: str) -> StageRecord:
         if directory.is_drained() and not self.config.restore.allow_drained:

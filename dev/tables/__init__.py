@@ -1,0 +1,32 @@
+"""Delta Lake and Apache Iceberg for tests: their jars for each line of Spark."""
+
+from __future__ import annotations
+
+import pyspark
+
+from dev.cluster.layout import cache_folder
+
+LINE = ".".join(pyspark.__version__.split(".")[:2])
+JARS = cache_folder() / "jars-tables" / LINE  # filled by dev/bootstrap.sh servers
+FORMATS = {
+    "3.5": ("delta", "iceberg"),
+    "4.0": ("delta", "iceberg"),
+    "4.1": ("delta", "iceberg"),
+    "4.2": ("delta",),
+}  # those that exist for a line of Spark
+
+
+def formats() -> tuple[str, ...]:
+    """Those that exist for this Spark."""
+    return FORMATS.get(LINE, ())
+
+
+def jars() -> str:
+    """For spark.jars.
+
+    :raises FileNotFoundError: they are missing.
+    """
+    found = sorted(map(str, JARS.glob("*.jar")))
+    if not found:
+        raise FileNotFoundError(f"no jars in {JARS}: run dev/bootstrap.sh servers")
+    return ",".join(found)

@@ -1,0 +1,98 @@
+"""A Delta Lake table: transaction identifiers per query id, and the table's history.
+
+From DeltaSink.addBatch (org.apache.spark.sql.delta.sources): a batch is skipped if the table's transaction
+version of the query id is not below its number. RESTORE takes rows back and leaves the transaction versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Row, SparkSession
+
+from ..handles import java_session, jvm
+from .table import Commit
+
+UPDATE, RESTORE = "STREAMING UPDATE", "RESTORE"
+REPLACE = ("CREATE OR REPLACE", "REPLACE")  # how operations begin after which no earlier row is left
+
+
+class DeltaTable:
+    """Implements `Table`.
+
+    :param name: as SQL takes it: a table's name, or delta.`PATH`.
+    :param location: the URI of its folder.
+    """
+
+    format = "delta"
+
+    def __init__(self, spark: SparkSession, name: str, location: str) -> None:
+        self.name = name
+        self._spark = spark
+        self._location = location
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._log().tableExists())
+
+    def skipped_up_to(self, query_id: str) -> int | None:
+        snapshot = _newest(self._log(), jvm(self._spark).scala.Option.empty())
+        found = snapshot.transactions().get(query_id)
+        return int(found.get()) if found.isDefined() else None
+
+    def commits(self, query_id: str) -> list[Commit]:
+        return in_effect(self._spark.sql(f"DESCRIBE HISTORY {self.name}").collect(), query_id)
+
+    def rollback(self, version: int) -> str:
+        return f"RESTORE TABLE {self.name} TO VERSION AS OF {version}"
+
+    def _log(self) -> Any:
+        logs = jvm(self._spark).org.apache.spark.sql.delta.DeltaLog
+        return logs.forTable(java_session(self._spark), self._location)
+
+
+def in_effect(history: Iterable[Row], query_id: str) -> list[Commit]:
+    """The query's commits that no RESTORE has taken back, newest first.
+
+    :param history: rows of DESCRIBE HISTORY: version, timestamp, operation, operationParameters.
+    """
+    rows = sorted(history, key=lambda row: -row.version)
+    found: list[Commit] = []
+    ceiling = rows[0].version if rows else 0  # the versions above it were taken back
+    for row in rows:
+        parameters = row.operationParameters or {}
+        if row.version > ceiling:
+            continue
+        if row.operation == RESTORE:
+            ceiling = _restored(row, parameters, rows)
+        elif row.operation.startswith(REPLACE):
+            break
+        elif row.operation == UPDATE and parameters.get("queryId") == query_id:
+            found.append(Commit(int(parameters["epochId"]), row.version))
+    return found
+
+
+def _restored(restore: Row, parameters: dict[str, str], rows: list[Row]) -> int:
+    """The version that a RESTORE has brought back. The statement names a version or a time."""
+    if (version := parameters.get("version")) is not None:
+        return int(version)
+    at = parameters["timestamp"]
+    before = [r.version for r in rows if r.version < restore.version and str(r.timestamp) <= at]
+    return max(before, default=-1)
+
+
+def _newest(log: Any, nothing: Any) -> Any:
+    """The newest snapshot of a DeltaLog. Other processes may have written since the log was cached.
+
+    :param nothing: scala.None, for those of the parameters that have a default. Their number differs between
+        versions of Delta.
+    """
+    for optional in ((nothing, nothing), (nothing,), ()):
+        try:
+            return log.update(False, *optional)
+        except Py4JError as e:
+            if "does not exist" not in str(e):
+                raise
+    raise Py4JError("this version of Delta Lake has another DeltaLog.update")

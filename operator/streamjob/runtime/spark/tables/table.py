@@ -1,0 +1,46 @@
+"""What the rooms above need of a table, whatever its format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A batch of a streaming query in a table.
+
+    :param batch: its number in that query.
+    :param version: of the table, since that commit.
+    """
+
+    batch: int
+    version: int
+
+
+class Table(Protocol):
+    """A table that a query writes to, with the versions that its format keeps.
+
+    :ivar name: as SQL takes it.
+    :ivar format: `delta` or `iceberg`.
+    """
+
+    name: str
+    format: str
+
+    def skipped_up_to(self, query_id: str) -> int | None:
+        """The last batch of the query that the table takes for written. It skips that one and all before.
+
+        :raises PySparkException: the table cannot be read.
+        """
+
+    def commits(self, query_id: str) -> list[Commit]:
+        """The query's batches whose rows are in the table as it is now, newest first.
+
+        Rows of a batch that was rolled back are not. As far as the table's history goes.
+
+        :raises PySparkException: the table cannot be read.
+        """
+
+    def rollback(self, version: int) -> str:
+        """The SQL statement that brings the table back to a version."""
