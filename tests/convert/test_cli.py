@@ -121,6 +121,17 @@ def test_wrong_arguments(arguments: list[str]) -> None:
     assert e.value.code == UNREADABLE
 
 
+def test_there_are_no_anchors(tmp_path: Path, capsys: Output) -> None:
+    volume = {"name": "spark-data", "persistentVolumeClaim": {"claimName": "data"}}
+    mounts = {"volumeMounts": [{"name": "spark-data", "mountPath": "/data"}]}
+    spec = {"volumes": [volume], "driver": mounts, "executor": mounts}
+    (tmp_path / "in.json").write_text(json.dumps(kubeflow(spec)))
+    assert convert([str(tmp_path / "in.json")]) == DONE
+    out = capsys.readouterr().out
+    assert out.count("claimName: data") == 2
+    assert "&" not in out
+
+
 def test_times_are_strings(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "in.yaml").write_text(
         yaml.safe_dump(kubeflow()).replace("name: orders", "name: orders\n  annotations: {since: 2026-01-01}")

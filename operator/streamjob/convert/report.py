@@ -21,6 +21,13 @@ HEADINGS = {
 }
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a value that stands at two places twice, without an anchor."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def as_yaml(conversions: Sequence[Conversion]) -> str:
     """All objects, each a document. What is to decide stands above the StreamJob."""
     documents = []
@@ -32,7 +39,7 @@ def as_yaml(conversions: Sequence[Conversion]) -> str:
                 for entry in decide
                 for line in _wrapped(f"Decide {entry.to}: {entry.message}", "# ", "#   ")
             )
-            documents.append(comment + yaml.safe_dump(body, sort_keys=False, width=WIDTH))
+            documents.append(comment + yaml.dump(body, Dumper=_Dumper, sort_keys=False, width=WIDTH))
     return "---\n".join(documents)
 
 
