@@ -9,28 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from dev.localdriver import FAST
-from dev.tables import jars
+from dev.tables import formats, jars
 
 from .apps import environment
 
 
-def settings(home: Path, name: str) -> dict[str, str]:
-    """What a session needs for tables of one format. An Iceberg catalog `ice` lies below `home`."""
-    if name == "delta":
-        return {
-            "spark.jars": jars(),
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+def settings(home: Path) -> dict[str, str]:
+    """What a session needs for tables of all formats. The Iceberg catalog `ice` lies below `home`."""
+    extensions = {
+        "delta": "io.delta.sql.DeltaSparkSessionExtension",
+        "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    }
+    found = {"spark.jars": jars(), "spark.sql.extensions": ",".join(extensions[f] for f in formats())}
+    if "delta" in formats():
+        found |= {
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.databricks.delta.snapshotPartitions": "2",
         }
-    return {
-        "spark.jars": jars(),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        "spark.sql.catalog.ice.warehouse": str(home / "ice"),
-        "spark.sql.catalog.ice.cache-enabled": "false",
-    }
+    if "iceberg" in formats():
+        found |= {
+            "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.ice.type": "hadoop",
+            "spark.sql.catalog.ice.warehouse": str(home / "ice"),
+            "spark.sql.catalog.ice.cache-enabled": "false",
+        }
+    return found
 
 
 class Lake:
@@ -45,7 +48,7 @@ class Lake:
         self.format = form
         self.table = str(home / "table") if form == "delta" else "ice.db.table"
         self.name = f"delta.`{self.table}`" if form == "delta" else self.table
-        self.settings = settings(home, form)
+        self.settings = settings(home)
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}
         self._log = (home / "lake.log").open("w")
         self._process = subprocess.Popen(
