@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from dev.docs import command_line, life_cycle, resource
+from streamjob.convert.cli import parser as convert_parser
 from streamjob.runtime.__main__ import parser as job_parser
 from streamjob.runtime.savepoints.cli import parser as savepoint_parser
 
@@ -17,7 +18,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {
         "resource": resource.reference(),
-        "command-line": command_line.reference(job_parser(), savepoint_parser()),
+        "command-line": command_line.reference(job_parser(), savepoint_parser(), convert_parser()),
         "life-cycle": life_cycle.table(),
     }
     for name, text in pages.items():

@@ -16,7 +16,9 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yam
 CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
 # The one place that runs text: the user's own script. And what writes the CRD, which reads nothing.
 MAY_RUN = {"runtime/process/script.py"}
-MAY_WRITE_YAML = {"api/__main__.py"}
+MAY_WRITE_YAML = {"api/__main__.py", "convert/report.py"}
+# The command that a user runs on files of their own, with a loader that makes nothing but plain values.
+MAY_READ_YAML = {"convert/cli.py"}
 
 
 def sources() -> Iterator[tuple[str, ast.AST]]:
@@ -40,7 +42,26 @@ def called(tree: ast.AST) -> set[str]:
 
 def test_only_json_is_read() -> None:
     found = {(path, name) for path, tree in sources() for name in imported(tree) & MODULES}
-    assert {path for path, _ in found} <= MAY_WRITE_YAML, found
+    assert {path for path, _ in found} <= MAY_WRITE_YAML | MAY_READ_YAML, found
+
+
+def test_yaml_is_read_safely() -> None:
+    trees = dict(sources())
+    reading = {"yaml.load", "yaml.load_all", "yaml.safe_load", "yaml.safe_load_all"}
+    assert {path for path, tree in trees.items() if called(tree) & reading} == MAY_READ_YAML
+    for path in MAY_READ_YAML:
+        bases = {
+            node.name: [ast.unparse(base) for base in node.bases]
+            for node in ast.walk(trees[path])
+            if isinstance(node, ast.ClassDef)
+        }
+        calls = [
+            n for n in ast.walk(trees[path]) if isinstance(n, ast.Call) and ast.unparse(n.func) in reading
+        ]
+        loaders = [
+            ast.unparse(word.value) for call in calls for word in call.keywords if word.arg == "Loader"
+        ]
+        assert [bases[loader] for loader in loaders] == [["yaml.SafeLoader"]] * len(calls)
 
 
 def test_nothing_runs_text_but_the_users_script() -> None:

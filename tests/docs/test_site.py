@@ -20,6 +20,7 @@ from dev.docs import command_line, life_cycle, resource
 from dev.docs.pages import CODE, DOCS, ELSEWHERE, LINK, MERMAID, PICTURES, BadPage, Site, headings, section
 from streamjob.api import ConditionType, StreamJob
 from streamjob.api.crd import schema
+from streamjob.convert.cli import parser as convert_parser
 from streamjob.protocol import lifecycle
 from streamjob.runtime.__main__ import parser as job_parser
 from streamjob.runtime.savepoints.cli import parser as savepoint_parser
@@ -157,6 +158,15 @@ def test_the_command_line_accepts_it(words: list[str]) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "words", [*found("streamjob", "convert"), *found("python", "-m", "streamjob.convert")]
+)
+def test_the_converter_accepts_it(words: list[str]) -> None:
+    if words[-1:] != ["--help"]:
+        files = convert_parser().parse_args(words[: words.index(">")] if ">" in words else words).files
+        assert [f for f in files if "/" in f and not (ROOT / f).exists()] == []
+
+
 @pytest.mark.parametrize("words", found("python", "-m"))
 def test_modules_exist(words: list[str]) -> None:
     module = words[0].replace(".", "/")
@@ -271,7 +281,7 @@ def test_streamjobs_of_the_examples_are_valid(path: Path) -> None:
 
 
 LANGUAGES = {*SHELL, "yaml", "python", "json", "text", "mermaid"}
-PROGRAMS = {"kubectl", "helm", "docker", "make", "python", "pip", "cat", "echo", "sh", "."}
+PROGRAMS = {"kubectl", "helm", "streamjob", "docker", "make", "python", "pip", "cat", "echo", "sh", "."}
 VERBS = {
     *("apply", "config", "create", "delete", "describe", "drain"),
     *("exec", "get", "logs", "patch", "rollout", "wait"),
@@ -445,7 +455,7 @@ def test_python_is_python(text: str) -> None:
 def site() -> Site:
     generated = {
         "resource": resource.reference(),
-        "command-line": command_line.reference(job_parser(), savepoint_parser()),
+        "command-line": command_line.reference(job_parser(), savepoint_parser(), convert_parser()),
         "life-cycle": life_cycle.table(),
     }
     built = Site(ROOT, generated)
@@ -561,7 +571,7 @@ def test_the_reference_has_every_field() -> None:
 
 
 def test_the_reference_has_every_option() -> None:
-    page = command_line.reference(job_parser(), savepoint_parser())
+    page = command_line.reference(job_parser(), savepoint_parser(), convert_parser())
     for option in ("--local", "--state DIR", "--restore URI", "--conf KEY=VALUE", "--json"):
         assert f"| `{option}` | " in page
     for command in ("list", "describe", "verify", "export", "adopt", "delete"):

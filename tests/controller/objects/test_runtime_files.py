@@ -25,7 +25,11 @@ def test_it_has_what_drivers_and_executors_import_and_no_more() -> None:
     found = zipfile.ZipFile(BytesIO(runtime_files.archive())).namelist()
     assert {"streamjob/__init__.py", "streamjob/runtime/__main__.py", "streamjob/job.py"} <= set(found)
     assert {"streamjob/storage/executor_task.py", "streamjob/sinks/files.py"} <= set(found)
-    assert not [name for name in found if name.startswith(("streamjob/controller", "streamjob/api"))]
+    assert not [
+        name
+        for name in found
+        if name.startswith(("streamjob/controller", "streamjob/api", "streamjob/convert"))
+    ]
 
 
 def test_the_same_modules_have_the_same_name_and_others_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
