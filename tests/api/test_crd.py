@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamjob.api.__main__ import render
-from streamjob.api.crd import READY, definition, schema
+from streamjob.api.crd import READY, READY_REASON, definition, schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,7 +88,7 @@ def test_names_columns_and_status() -> None:
 
 def test_printed_columns_exist() -> None:
     (version,) = definition()["spec"]["versions"]
-    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp", READY}
+    known = {path for path, _ in nodes(schema())} | {".metadata.creationTimestamp", READY, READY_REASON}
     assert {c["jsonPath"] for c in version["additionalPrinterColumns"]} <= known
 
 

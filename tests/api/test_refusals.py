@@ -152,6 +152,24 @@ REFUSED = [
         (job(storage={"checkpoints": "/c", "savepoints": "/s", **storage}), f"spec.storage{field}", sentence)
         for storage, field, sentence in (
             ({"volumes": [{"name": "a"}]}, ".volumes[0]", "exactly one source"),
+            ({"savepoints": "/c"}, "", "another place than storage.checkpoints"),
+            (
+                {
+                    "volumes": [{"name": "a", "emptyDir": {}}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/s"}],
+                },
+                "",
+                "on a volume of the pod's own",
+            ),
+            (
+                {
+                    "checkpoints": "file:///data/c",
+                    "volumes": [{"name": "a", "ephemeral": {"volumeClaimTemplate": {}}}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/data"}],
+                },
+                "",
+                "on a volume of the pod's own",
+            ),
             ({"volumes": [{"name": "a", "emptyDir": {}, "nfs": {}}]}, ".volumes[0]", "exactly one source"),
             ({"volumes": [{"name": "a", "secret": {}}]}, ".volumes[0].secret.secretName", "Required value"),
             ({"volumes": [{"name": "streamjob-a", "emptyDir": {}}]}, ".volumes[0]", "are taken"),

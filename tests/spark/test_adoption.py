@@ -23,6 +23,7 @@ from streamjob.storage.hadoop import HadoopFiles
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually
 from .job import APP, Feed
+from .scripts import Script
 
 
 def run_and_kill(home: Path, feed: Feed, commits: int) -> Path:
@@ -113,6 +114,39 @@ def test_row8_a_bare_directory_becomes_a_savepoint_that_a_job_begins_with(
         eventually(lambda: len(feed.read_files(directory)) == 7, "all files read")
         assert driver.finish(Mode.DRAIN).drained
     assert sorted(early + feed.output(spark)) == feed.expected(spark)
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("named", [True, False])
+def test_a_query_whose_script_sets_its_location_goes_on_there(
+    spark: SparkSession, tmp_path: Path, named: bool
+) -> None:
+    """Beside another one, whose directory is copied."""
+    own = '.option("checkpointLocation", f"{home}/bare/a")'
+    queries = [
+        f'read("in").writeStream.queryName("{name}").format("json").trigger(**OFTEN){option}'
+        f'.start(f"{{home}}/{name}")'
+        for name, option in (("a", own), ("b", ""))
+    ]
+    script = Script(tmp_path, "\n".join([*queries, "spark.streams.awaitAnyTermination()"]))
+    script.feed.minutes(0, 1)
+    bare = {name: tmp_path / "bare" / name for name in ("a", "b")}
+    for name, place in bare.items():
+        writer = (
+            script.feed.stream(spark).writeStream.queryName(name).format("json").trigger(availableNow=True)
+        )
+        writer.option("checkpointLocation", place.as_uri()).start(
+            str(tmp_path / "old" / name)
+        ).awaitTermination()
+    script.feed.minutes(1, 2)
+    adopted = {name: place.as_uri() for name, place in bare.items() if named or name == "b"}
+    with script.driver(restore=Restore(checkpoints=adopted)) as driver:
+        driver.running(1)
+        eventually(lambda: all(script.values(spark, name) for name in bare), "rows of both")
+        driver.finish(Mode.STOP)
+    assert script.values(spark, "a") == script.values(spark, "b") == [1]
+    assert {f.name for f in (bare["a"] / "commits").glob("[0-9]*")} == {"0", "1"}
+    assert {f.name for f in (bare["b"] / "commits").glob("[0-9]*")} == {"0"}
 
 
 @pytest.mark.any_spark

@@ -17,6 +17,7 @@ from .resource import GROUP, KIND, PLURAL, VERSION, StreamJob
 
 VERSION_ANNOTATION = f"{GROUP}/version"  # the release that the definition is of
 READY = ".status.conditions[?(@.type=='Ready')].status"
+READY_REASON = ".status.conditions[?(@.type=='Ready')].reason"
 COLUMNS = (
     ("Ready", "string", READY, "Whether the job is in the requested state", 0),
     ("State", "string", ".spec.state", "Requested state", 0),
@@ -27,7 +28,7 @@ COLUMNS = (
     ("Executors", "integer", ".status.executors.running", "Executors that are connected to the driver", 1),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
-    ("Reason", "string", ".status.lastError.reason", "Reason of the latest error", 1),
+    ("Reason", "string", READY_REASON, "Reason of the condition Ready", 1),
 )
 WIDE = 1 << 31  # an integer that may reach this needs 64 bits
 # The keys to keep, in the order of the generated file: what a reader looks for comes first.

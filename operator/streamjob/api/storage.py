@@ -205,6 +205,19 @@ class Storage(Model):
                 "self.volumes.exists(v, v.name == m.name))",
                 "each of storage.volumeMounts must name one of storage.volumes",
             ),
+            (
+                "self.checkpoints != self.savepoints",
+                "storage.savepoints must be another place than storage.checkpoints",
+            ),
+            (
+                "!has(self.volumes) || !has(self.volumeMounts) || !self.volumeMounts.exists(m, "
+                "self.volumes.exists(v, v.name == m.name && (has(v.emptyDir) || has(v.ephemeral))) && "
+                "[self.checkpoints, self.savepoints].exists(p, "
+                "(p + '/').startsWith('file://' + m.mountPath + '/') || "
+                "(p + '/').startsWith(m.mountPath + '/')))",
+                "storage.checkpoints and storage.savepoints must not be on a volume of the pod's own "
+                "(emptyDir, ephemeral): the next driver has another one",
+            ),
         ),
     )
 

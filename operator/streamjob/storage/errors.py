@@ -17,6 +17,7 @@ from ..jvm.errors import first_line, java_causes, one_line
 from ..protocol.errors import StreamJobError
 
 REMEDY = "Check the location and the driver's access to it"
+FULL = ("no space left", "quota exceeded", "quotaexceeded", "storagefull")  # in messages, in lower case
 
 
 class StorageError(StreamJobError):
@@ -106,7 +107,7 @@ _KINDS = (
     _Kind(  # before AccessDenied: object stores answer 403 for an exceeded quota, too
         StorageFull,
         ("DSQuotaExceededException", "NSQuotaExceededException"),
-        ("no space left", "quota exceeded", "quotaexceeded", "storagefull"),
+        FULL,
         "Make room; it is tried again",
     ),
     _Kind(

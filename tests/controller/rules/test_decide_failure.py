@@ -26,6 +26,7 @@ from ..factories import (
     job,
     look,
     observed,
+    pod,
     ran,
     record,
     requested,
@@ -195,6 +196,19 @@ class TestStuck:
         _, why, do, d = look(o)
         assert (why, do) == (reason, [])
         assert d.requeue_after is None or d.requeue_after > 0
+
+    @pytest.mark.parametrize(("ago", "reason"), [(SECOND, "Starting"), (MINUTE, "VolumesNotMounted")])
+    def test_volumes_that_are_missing_are_named(self, ago: timedelta, reason: str) -> None:
+        volumes = [{"name": "app", "configMap": {"name": "nope"}}, {"name": "a", "emptyDir": {}}]
+        storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": volumes}
+        waits = pod(unmounted_since=NOW - ago)
+        _, why, do, d = look(observed(job(status={"epoch": 1}, storage=storage), pods=[waits], index=index()))
+        assert (why, do) == (reason, [])
+        if reason == "Starting":
+            assert d.requeue_after is not None
+        else:
+            assert "ConfigMap nope" in d.status.conditions[0].message
+            assert "spec.storage.volumes" in d.status.conditions[0].message
 
     def test_a_claim_without_a_volume_has_a_remedy_of_its_own(self) -> None:
         pod = unschedulable(MINUTE)

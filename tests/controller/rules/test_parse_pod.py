@@ -61,6 +61,16 @@ def test_a_waiting_and_an_unschedulable_pod() -> None:
     assert pod is not None
     assert pod.unschedulable is not None
     assert pod.unschedulable.message == "0/1 nodes"
+    assert pod.waits
+
+
+@pytest.mark.parametrize("status", ["False", "True"])
+def test_a_pod_whose_volumes_are_not_mounted(status: str) -> None:
+    ready = {"type": "PodReadyToStartContainers", "status": status}
+    conditions = [{**ready, "lastTransitionTime": "2026-01-02T03:00:00Z"}]
+    pod = parse_pod(raw({"phase": "Pending", "conditions": conditions}))
+    assert pod is not None
+    assert (pod.unmounted_since is not None, pod.waits) == (status == "False", status == "False")
 
 
 def ended(message: str, code: int = 0) -> dict[str, Any]:

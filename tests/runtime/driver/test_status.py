@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from streamjob.runtime.driver.status import Notes
+import pytest
+
+from streamjob.runtime.driver.status import Notes, problem_of
 from streamjob.runtime.spark.max_watermark import DrainResult
 
 
 def drained(output_rows: int | None, state_rows_left: int | None) -> DrainResult:
     return DrainResult(7, 1, output_rows, 0.1, state_rows_left, timers_left=False)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [("Job aborted: java.io.IOException: No space left on device", "StorageFull"), ("a bug", "QueryFailed")],
+)
+def test_a_query_that_finds_no_room_says_so(message: str, reason: str) -> None:
+    problem = problem_of(RuntimeError(message))
+    assert (problem.reason, problem.retryable) == (reason, True)
+    assert ("spec.storage.checkpoints" in problem.remedy) == (reason == "StorageFull")
 
 
 def test_r7_what_stages_give_and_leave_is_summed() -> None:

@@ -76,6 +76,10 @@ def error_of(code: int, data: bytes | str | None, headers: Any) -> KubeError:
         return (AlreadyExists if reason == "AlreadyExists" else Conflict)(code, message)
     if code == 403 and NamespaceTerminating.reason in causes:
         return NamespaceTerminating(code, message)
+    if code == 403 and "serviceaccount" in message and "not found" in message:
+        return Forbidden(
+            code, message, remedy="Create the account, or correct spec.driver.serviceAccountName"
+        )
     if code == 403:
         return Forbidden(
             code, message, remedy="Give the controller the permission, or fix the policy or quota named here"

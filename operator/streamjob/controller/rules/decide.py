@@ -305,7 +305,7 @@ def _running(c: Context) -> Decision:
     if driver is None or driver.phase is DriverPhase.STARTING:
         text = "Its script has started no query yet" if driver else "It has not answered yet"
         text = f"The driver of epoch {c.status.epoch} starts. {text}"
-        waits = pod is not None and pod.unschedulable is not None
+        waits = pod is not None and pod.waits
         return c.decide(Phase.STARTING, "Starting", text, requeue_after=RECHECK if waits else None)
     if driver.problem is not None:
         s = fail(c.status, driver.problem, c.now)

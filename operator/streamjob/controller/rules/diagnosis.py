@@ -12,6 +12,7 @@ from .observed import DriverExit, Observed, Pod
 # Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 SCHEDULING_PATIENCE = timedelta(seconds=30)
+MOUNT_PATIENCE = timedelta(seconds=20)
 SEE_ITS_LOG = "See the driver's log"
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
@@ -43,12 +44,34 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             return Problem(reason, f"the driver's container cannot be created: {message}", remedy)
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
         remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
-        if "PersistentVolumeClaim" in pod.unschedulable.message:
+        if "persistentvolumeclaim" in pod.unschedulable.message.lower():
             remedy = (
-                "See `kubectl describe pvc`: a claim of spec.storage.volumes needs a StorageClass or a volume"
+                "See `kubectl describe pvc`: a claim of spec.storage.volumes has to exist, and needs a "
+                "StorageClass or a volume"
             )
         return Problem("Unschedulable", f"no node takes the driver: {pod.unschedulable.message}", remedy)
+    if pod.unmounted_since is not None and now - pod.unmounted_since >= MOUNT_PATIENCE:
+        named = _volumes(job)
+        return Problem(
+            "VolumesNotMounted",
+            f"the node has not mounted the driver's volumes yet{f', among them {named}' if named else ''}",
+            f"See `kubectl describe pod {pod.name}`: a ConfigMap, Secret or claim of spec.storage.volumes or "
+            "spec.driver.template may be missing",
+        )
     return None
+
+
+def _volumes(job: StreamJob) -> str:
+    """What the spec's volumes name in the job's namespace."""
+    named = []
+    for volume in job.spec.storage.volumes:
+        if volume.config_map is not None:
+            named.append(f"ConfigMap {volume.config_map.name}")
+        if volume.secret is not None:
+            named.append(f"Secret {volume.secret.secret_name}")
+        if volume.persistent_volume_claim is not None:
+            named.append(f"claim {volume.persistent_volume_claim.claim_name}")
+    return ", ".join(named)
 
 
 def death(observed: Observed) -> Problem:
@@ -90,11 +113,17 @@ def unreachable(observed: Observed) -> Problem:
             f"the pod {pod.name} is being deleted, but its node {pod.node} does not say that it has ended",
             "Wait for the node; if it is off for good, delete the Node object",
         )
+    never = observed.driver is None
     return Problem(
         "DriverUnreachable",
-        f"the driver in pod {pod.name} has not answered for a while",
-        "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port; "
-        "deleting the pod restarts the driver from its latest checkpoint",
+        f"the driver in pod {pod.name} has not answered {'yet' if never else 'for a while'}",
+        "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port"
+        + (
+            "; if the log is not a driver's, the image's entry point does not run the command that it is "
+            "given: set `command` of the container driver in spec.driver.template"
+            if never
+            else "; deleting the pod restarts the driver from its latest checkpoint"
+        ),
     )
 
 

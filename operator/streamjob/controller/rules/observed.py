@@ -67,6 +67,8 @@ class Pod:
     :param beside: the driver's container has ended, but the pod has not: sidecars still run.
     :param grace: seconds of grace of a pod that is being deleted.
     :param waiting: reason and message why the driver's container does not start.
+    :param unmounted_since: since when its node has been mounting its volumes and giving it a network. None if
+        that is done, or no node has it.
     :param specification: what the pod was created from; None if its annotation is missing or unreadable.
     """
 
@@ -86,6 +88,7 @@ class Pod:
     started_at: datetime | None = None
     waiting: tuple[str, str] | None = None
     unschedulable: Unschedulable | None = None
+    unmounted_since: datetime | None = None
     exit: DriverExit | None = None
     specification: Specification | None = None
 
@@ -93,6 +96,11 @@ class Pod:
     def terminated(self) -> bool:
         """The driver has terminated and never restarts (restartPolicy: Never)."""
         return self.phase in ENDED
+
+    @property
+    def waits(self) -> bool:
+        """It needs a node or its volumes. Whether that takes too long is seen by looking again."""
+        return self.unschedulable is not None or self.unmounted_since is not None
 
     @property
     def started(self) -> bool:

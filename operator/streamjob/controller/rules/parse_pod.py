@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TypeVar
 
 from ...api import Specification
@@ -48,6 +49,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         started_at=moment(started) if started else None,
         waiting=(waiting.get("reason", ""), waiting.get("message", "")) if waiting else None,
         unschedulable=_unschedulable(status.get("conditions") or ()),
+        unmounted_since=_unmounted(status.get("conditions") or ()),
         exit=_exit(ended, meta, int(epoch)) if ended else None,
         specification=Specification.parse(annotations.get(names.ANNOTATION_SPECIFICATION)),
     )
@@ -66,6 +68,14 @@ def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return Unschedulable(condition.get("message", ""), moment(condition["lastTransitionTime"]))
+    return None
+
+
+def _unmounted(conditions: Iterable[Obj]) -> datetime | None:
+    """The kubelet sets this condition to True when the pod has its volumes, its sandbox and its network."""
+    for condition in conditions:
+        if condition["type"] == "PodReadyToStartContainers" and condition["status"] == "False":
+            return moment(condition["lastTransitionTime"])
     return None
 
 

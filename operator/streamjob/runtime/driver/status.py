@@ -20,6 +20,7 @@ from ...protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
+from ...storage.errors import FULL, StorageFull
 from ..query.task import Figures, TaskName
 from ..spark.max_watermark import DrainResult
 
@@ -73,6 +74,12 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
     if isinstance(error, StreamJobError):
         return Problem.of(error)
     message = f"{what}: {one_line(error)}".lstrip(": ")
+    if any(word in message.lower() for word in FULL):
+        remedy = (
+            "Make room where the message says: in spec.storage.checkpoints, in the sink, or in the local "
+            "folder of the pods (/tmp); it is tried again"
+        )
+        return Problem(StorageFull.reason, message, remedy, retryable=True)
     return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
 
 

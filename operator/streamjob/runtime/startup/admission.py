@@ -115,8 +115,10 @@ def enter(
     sockets = [s.name for s in sources_of_plan(analyzed_plan(writer)) or () if not s.replayable]
     volatile = bool(sockets) or _writes_to_memory(written)
     afresh = volatile and written.location is None
-    point, plan = _origin(engine, points, task, stage, restores=before is None and not afresh)
     location, said_by = written.location, "the script's checkpointLocation"
+    in_place = location is not None and points.continues_in_place(engine.files, task.uid, location)
+    restores = before is None and not afresh and not in_place
+    point, plan = _origin(engine, points, task, stage, restores=restores)
     if stage is not None and location is not None:
         raise ShardLocation(
             f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move "
@@ -150,7 +152,7 @@ def enter(
         if plan.start is Start.REDISTRIBUTED and stage.like is not None:
             begin_behind(directory, stage.like)
     description = begin_from(point, task.index, plan, directory)
-    begins = before is None and point.is_foreign
+    begins = before is None and (point.is_foreign or in_place)
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
     if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, points, task.uid, going.ends, missing)

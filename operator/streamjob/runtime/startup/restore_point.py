@@ -136,6 +136,20 @@ class RestorePoints:
             )
         return replace(point, record=record)
 
+    def continues_in_place(self, files: HadoopFiles, uid: str, location: str) -> bool:
+        """Whether a query of a job that adopts directories is already where its script lets it run.
+
+        There is nothing to copy then. It is adopted in place, as by plain PySpark.
+
+        :param location: the script's checkpointLocation.
+        """
+        directories = self.config.restore.checkpoints
+        if self.config.restore.latest is not None or not directories:
+            return False
+        own = CheckpointDir(files, files.qualify(location).rstrip("/"))
+        named = files.qualify(directories.get(uid, location)).rstrip("/")
+        return named == own.uri and own.latest_offset() is not None
+
     def nothing(self, files: HadoopFiles, uid: str) -> RestorePoint:
         """The restore point of a stage that the restored checkpoint has nothing for.
 
