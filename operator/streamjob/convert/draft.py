@@ -220,13 +220,6 @@ class Draft:
         if "memory" in self.spec.get("executor", {}):
             size = values.mebibytes(self.spec["executor"]["memory"], "spec.executor.memory")
             self.put("executor.memory", values.memory(size))
-        if FACTOR not in self.conf and "spark.executor.memoryOverhead" not in self.conf:
-            self.conf[FACTOR] = str(OVERHEAD_FACTOR)
-            self.source.default(
-                f'spec.sparkConf["{FACTOR}"]',
-                f"{OVERHEAD_FACTOR}, as spark-submit has it for Python; without it, executors that are not "
-                "submitted get 0.1",
-            )
 
     def _variables(self) -> None:
         own: list[Obj] = []

@@ -22,6 +22,15 @@ def test_executors_are_sparks_own() -> None:
     assert conf["spark.executor.memory"] == "3072m"
 
 
+def test_executors_have_room_for_python_beside_the_heap() -> None:
+    """As spark-submit gives it to them in cluster mode."""
+    key, older = "spark.executor.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor"
+    executor = {"instances": 1}
+    assert config(executor=executor).spark_conf[key] == "0.4"
+    assert config(executor=executor, sparkConf={key: "0.2"}).spark_conf[key] == "0.2"
+    assert key not in config(executor=executor, sparkConf={older: "0.3"}).spark_conf
+
+
 def test_spark_chooses_the_number_within_bounds() -> None:
     dynamic = {"dynamicAllocation": {"min": 1, "max": 4, "idleTimeout": "2m"}}
     conf = config(executor=dynamic).spark_conf

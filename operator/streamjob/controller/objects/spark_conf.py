@@ -40,6 +40,10 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
     }
+    if "spark.kubernetes.memoryOverheadFactor" not in spec.spark_conf:
+        # spark-submit's default for Python, whose workers are outside of the heap. A driver in client mode
+        # would give its executors that of the JVM alone.
+        ours["spark.executor.memoryOverheadFactor"] = "0.4"
     if spec.image_pull_policy is not None:
         ours["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
     fixed |= {
