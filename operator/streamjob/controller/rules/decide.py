@@ -314,7 +314,7 @@ def _running(c: Context) -> Decision:
     do = do or retention.tidy(c)
     if (back := upgrade.running(c, do=do)) is not None:
         return back
-    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs", do=do)
+    return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs{executors.lacking(c)}", do=do)
 
 
 def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:

@@ -103,3 +103,16 @@ def test_the_status_has_the_executors_of_the_running_driver() -> None:
     assert look(silent)[3].status.executors == d.status.executors, "another controller has not heard it yet"
     gone = look(observed(job(state="Stopped", status=d.status.plain()), index=index()))[3]
     assert gone.status.executors is None
+
+
+@pytest.mark.parametrize(("wanted", "running_now", "told"), [(2, 0, True), (2, 1, False), (0, 0, False)])
+def test_a_job_whose_executors_do_not_come_says_so(wanted: int, running_now: int, told: bool) -> None:
+    """It runs, and its queries wait for them."""
+    executors = ExecutorsStatus(0, 2, wanted, running_now)
+    reported = driver(DriverPhase.RUNNING, executors=executors)
+    o = observed(
+        job(executor=dynamic(0, 2), status=ran()), pods=[running()], index=index(), reported=reported
+    )
+    phase, reason, _, d = look(o)
+    assert (phase, reason) == (Phase.RUNNING, "Running")
+    assert ("none of the 2 executors" in d.status.conditions[0].message) == told

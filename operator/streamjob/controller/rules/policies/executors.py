@@ -30,3 +30,14 @@ def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
     if made_from.executor.dynamic_allocation is None and made_from.spark_conf.get(DYNAMIC) == "true":
         return ()  # a job of an earlier operator, whose settings have its bounds
     return (SendExecutors(ExecutorsRequest(c.status.epoch, *wanted)),)
+
+
+def lacking(c: Context) -> str:
+    """What to tell if no executor has come. The queries wait, and only Spark's log says so."""
+    found = c.observed.driver.executors if c.observed.driver else None
+    if found is None or found.running or not found.wanted:
+        return ""
+    return (
+        f", and none of the {found.wanted} executors that it wants is there yet. If that stays so, see "
+        "`kubectl describe pods -l spark-role=executor`"
+    )
