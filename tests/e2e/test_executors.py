@@ -58,8 +58,9 @@ def numbers(view: View) -> tuple[int, int]:
 
 def have(job: Job, wanted: int, running: int) -> View:
     what = f"{running} executors of {wanted}"
-    view = job.follow(lambda v: numbers(v) == (wanted, running), what, PATIENCE)
-    assert (view.phase, view.epoch) == ("Running", 1)
+    # They come with the session, and the first query may start after them.
+    view = job.follow(lambda v: (numbers(v), v.phase) == ((wanted, running), "Running"), what, PATIENCE)
+    assert view.epoch == 1
     return view
 
 

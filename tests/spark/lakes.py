@@ -15,7 +15,7 @@ from .apps import environment
 
 
 def settings(home: Path) -> dict[str, str]:
-    """What a session needs for tables of all formats. The Iceberg catalog `ice` lies below `home`."""
+    """What a session needs for tables of all formats. The Iceberg catalog `ice-lake` lies below `home`."""
     extensions = {
         "delta": "io.delta.sql.DeltaSparkSessionExtension",
         "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -28,10 +28,10 @@ def settings(home: Path) -> dict[str, str]:
         }
     if "iceberg" in formats():
         found |= {
-            "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.ice.type": "hadoop",
-            "spark.sql.catalog.ice.warehouse": str(home / "ice"),
-            "spark.sql.catalog.ice.cache-enabled": "false",
+            "spark.sql.catalog.ice-lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.ice-lake.type": "hadoop",
+            "spark.sql.catalog.ice-lake.warehouse": str(home / "ice"),
+            "spark.sql.catalog.ice-lake.cache-enabled": "false",
         }
     return found
 
@@ -46,7 +46,7 @@ class Lake:
     def __init__(self, home: Path, form: str) -> None:
         self.home = home
         self.format = form
-        self.table = str(home / "table") if form == "delta" else "ice.db.table"
+        self.table = str(home / "table") if form == "delta" else "`ice-lake`.db.table"
         self.name = f"delta.`{self.table}`" if form == "delta" else self.table
         self.settings = settings(home)
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,13 @@ pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not formats(), reason="neither format exists for this Spark"),
 ]
+# Arguments: the folder, files for each batch, and the queries to start, by the names of their tables.
 APP = """
+files = int(sys.argv[2])
+
+
 def start(name):
-    return read("in").select("v").writeStream.queryName(name).trigger(**OFTEN)
+    return read("in", files).select("v").writeStream.queryName(name).trigger(**OFTEN)
 
 
 def append(frame, batch):
@@ -42,24 +47,24 @@ def merge(table):
     return write
 
 
-if "delta" in sys.argv:
-    spark.sql(f"CREATE TABLE IF NOT EXISTS named (v BIGINT) USING delta LOCATION '{home}/named'")
-    start("delta").format("delta").start(f"{home}/delta")
-    start("named").format("delta").toTable("named")
-    start("appended").foreachBatch(append).start()
-    start("merged").foreachBatch(merge(f"delta.`{home}/merged`")).start()
-if "iceberg" in sys.argv:
-    start("iceberg").toTable("ice.db.iceberg")
-    start("ice-merged").foreachBatch(merge("ice.db.merged")).start()
+for name in sys.argv[3:]:
+    if name == "path":
+        start(name).format("delta").start(f"{home}/path")
+    elif name == "named":
+        spark.sql(f"CREATE TABLE IF NOT EXISTS named (v BIGINT) USING delta LOCATION '{home}/named'")
+        start(name).format("delta").toTable("named")
+    elif name == "appended":
+        start(name).foreachBatch(append).start()
+    elif name == "merged":
+        start(name).foreachBatch(merge(f"delta.`{home}/merged`")).start()
+    elif name == "ice":
+        start(name).toTable("`ice-lake`.db.ice")
+    elif name == "ice_merged":
+        start(name).foreachBatch(merge("`ice-lake`.db.ice_merged")).start()
 spark.streams.awaitAnyTermination()
 """
-
-
-def tables(home: Path) -> dict[str, str]:
-    """As SQL names them, with their formats."""
-    folders = {f"delta.`{home}/{name}`": "delta" for name in ("delta", "named", "appended", "merged")}
-    names = {"ice.db.iceberg": "iceberg", "ice.db.merged": "iceberg"}
-    return {name: form for name, form in {**folders, **names}.items() if form in formats()}
+STREAMS = {"path": "delta", "named": "delta", "ice": "iceberg"}  # by table: its format
+FUNCTIONS = {"appended": "delta", "merged": "delta", "ice_merged": "iceberg"}
 
 
 def commits(home: Path) -> int:
@@ -73,32 +78,44 @@ def await_commit(home: Path, driver: LocalDriver) -> None:
     assert driver.process.poll() is None, driver.tail()
 
 
-def test_every_row_is_in_every_table_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ways", [STREAMS, FUNCTIONS], ids=["streams", "functions"])
+def test_every_row_is_in_every_table_once(tmp_path: Path, ways: dict[str, str]) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     lake, script = Lake(tmp_path, formats()[0]), Script(tmp_path, APP)
-    for name, form in tables(tmp_path).items():
-        lake.sql(f"CREATE TABLE {name} (v BIGINT) USING {form}")
+    tables = {
+        name: f"delta.`{tmp_path}/{name}`" if form == "delta" else f"`ice-lake`.db.{name}"
+        for name, form in ways.items()
+        if form in formats()
+    }
+    for name, table in tables.items():
+        lake.sql(f"CREATE TABLE {table} (v BIGINT) USING {ways[name]}")
     values = 0
     driver: LocalDriver | None = None
     for _ in range(KILLS):
         for _ in range(4):
             script.feed.minutes(values, values + 1)
             values += 1
-        with _next(script, lake, driver) as driver:
+        with _next(script, lake, driver, 2, tables) as driver:
             await_commit(tmp_path, driver)
             time.sleep(chance.uniform(0, 3))  # the moment of the kill is what is tried
-    with _next(script, lake, driver) as driver:
-        for name in tables(tmp_path):
-            eventually(lambda name=name: len(lake.values(name)) >= values, f"all rows of {name}")
+    with _next(script, lake, driver, 50, tables) as driver:
+        for table in tables.values():
+            await_rows(lake, table, values)
         driver.finish(Mode.DRAIN)
-    found = {name: lake.values(name) for name in tables(tmp_path)}
-    assert found == {name: list(range(values)) for name in found}
+    found = {name: lake.values(table) for name, table in tables.items()}
+    assert found == {name: list(range(values)) for name in tables}
     lake.close()
 
 
-def _next(script: Script, lake: Lake, before: LocalDriver | None) -> LocalDriver:
+def await_rows(lake: Lake, table: str, number: int) -> None:
+    eventually(lambda: len(lake.values(table)) >= number, f"{number} rows of {table}")
+
+
+def _next(
+    script: Script, lake: Lake, before: LocalDriver | None, files: int, names: Iterable[str]
+) -> LocalDriver:
     if before is None:
-        return script.driver(*formats(), spark_conf=lake.settings)
-    return script.next(before, *formats(), spark_conf=lake.settings)
+        return script.driver(str(files), *names, spark_conf=lake.settings)
+    return script.next(before, str(files), *names, spark_conf=lake.settings)

@@ -177,7 +177,7 @@ def test_a_fork_writes_to_another_table(lake: Lake, script: Script) -> None:
     with run(lake, script, driver) as driver:
         await_values(lake, driver, 3)
         driver.finish(Mode.STOP)
-    fork = str(script.home / "fork") if lake.format == "delta" else "ice.db.fork"
+    fork = str(script.home / "fork") if lake.format == "delta" else "`ice-lake`.db.fork"
     name = f"delta.`{fork}`" if lake.format == "delta" else fork
     lake.sql(f"CREATE TABLE {name} (v BIGINT) USING {lake.format}")
     with another_job(lake, script, fork, record.savepoint) as driver:

@@ -25,7 +25,7 @@ from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
 from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.sources.source_log import left_at
-from ..spark.tables.table import Table
+from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
 from .deferred_start import DeferredStart
 from .driver_state import StateManager
@@ -137,9 +137,7 @@ class Stage:
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
-        self.find_table: Callable[[], Table | None] = lambda: (
-            None
-        )  # the Delta or Iceberg table that it writes to
+        self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts

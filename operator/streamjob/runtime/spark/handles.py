@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,10 +21,12 @@ class Table:
 
     :param name: the full name, with catalog and namespace.
     :param folder: where its files are or will be. None if its catalog is not the session's.
+    :param quoted: the full name as SQL takes it, whatever characters are in it.
     """
 
     name: str
     folder: str | None = None
+    quoted: str = field(default="", compare=False)
 
 
 def jvm(session: SparkSession) -> Any:
@@ -61,10 +63,10 @@ def table_of(writer: DataStreamWriter, name: str, path: str | None) -> Table | N
         parts = state.sqlParser().parseMultipartIdentifier(name)
         found = state.analyzer().CatalogAndIdentifier().unapply(parts).get()
         catalog, identifier = found._1(), found._2()
-        full = full_name(catalog, identifier)
+        full, quoted = full_name(catalog, identifier), quoted_name(catalog, identifier)
         if str(catalog.name()) != SESSION_CATALOG:
-            return Table(full)
-        return Table(full, _folder(jvm(writer._spark), state.catalog(), identifier, path))
+            return Table(full, quoted=quoted)
+        return Table(full, _folder(jvm(writer._spark), state.catalog(), identifier, path), quoted)
     except (Py4JError, PySparkException):
         return None
 
@@ -76,6 +78,12 @@ def full_name(catalog: Any, identifier: Any) -> str:
     :param identifier: org.apache.spark.sql.connector.catalog.Identifier.
     """
     return ".".join(map(str, (catalog.name(), *identifier.namespace(), identifier.name())))
+
+
+def quoted_name(catalog: Any, identifier: Any) -> str:
+    """As `full_name`, each part between backticks."""
+    parts = map(str, (catalog.name(), *identifier.namespace(), identifier.name()))
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def query_manager(writer: DataStreamWriter) -> Any:

@@ -26,11 +26,11 @@ from ..spark.file_manager import refuse_unfit
 from ..spark.handles import analyzed_plan
 from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written, choose_location
-from ..spark.tables.find import table_written
+from ..spark.tables.find import MissingTable, table_written
 from .begin_from import begin_from, plan_of_only_task
 from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
-from .checks.table_sink import Origin, refuse_unfit_table
+from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
@@ -143,8 +143,8 @@ def enter(
     refuse_unfit(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
     )
-    if before is None:
-        table = table_written(writer, written, engine.files.qualify)
+    table = table_written(writer, written, engine.files.qualify) if before is None else None
+    if table is not None and not isinstance(table, MissingTable):
         warnings += refuse_unfit_table(task.name, table, written, _begins_from(point, plan, directory))
     directory.drop_half_written()
     if stage is not None and before is None:
@@ -154,6 +154,9 @@ def enter(
     description = begin_from(point, task.index, plan, directory)
     begins = before is None and (point.is_foreign or in_place)
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
+    committed = directory.latest_commit()
+    if isinstance(table, MissingTable) and committed is not None and going.keeps_sink:
+        refuse_gone_table(task.name, table, committed)
     if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, points, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():

@@ -46,10 +46,16 @@ class IcebergTable:
         ]
 
     def rollback(self, version: int) -> str:
+        if self._is_location:
+            return f"the table {self.name} was rolled back to snapshot {version}"
         catalog, _, table = self.name.partition(".")
         return f"CALL {catalog}.system.rollback_to_snapshot('{table}', {version})"
 
+    @property
+    def _is_location(self) -> bool:
+        return "/" in self.name and not self.name.startswith("`")
+
     def _about(self, what: str) -> DataFrame:
         """One of the table's metadata tables."""
-        place = f"{self.name}#{what}" if "/" in self.name else f"{self.name}.{what}"
+        place = f"{self.name}#{what}" if self._is_location else f"{self.name}.{what}"
         return self._spark.read.format("iceberg").load(place)

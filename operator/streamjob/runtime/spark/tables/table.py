@@ -44,4 +44,4 @@ class Table(Protocol):
         """
 
     def rollback(self, version: int) -> str:
-        """The SQL statement that brings the table back to a version."""
+        """The SQL statement that brings the table back to a version, or what else has to be done."""

@@ -81,6 +81,12 @@ class Going:
         )
         return warnings + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
+    @property
+    def keeps_sink(self) -> bool:
+        """Whether the query is known to have written to the same place before."""
+        before, now = self._noted, self.ends
+        return before is not None and now is not None and before.sink is not None and before.sink == now.sink
+
     def moved_sink(self) -> Problem | None:
         """A warning if the query now writes to another place, which may be intended.
 

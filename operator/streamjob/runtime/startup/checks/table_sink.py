@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import NoReturn
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -19,7 +20,7 @@ from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sink_log import SinkAhead
 from ...spark.stream_writer import Written
-from ...spark.tables.find import FORMATS
+from ...spark.tables.find import MissingTable
 from ...spark.tables.table import Commit, Table
 
 log = logging.getLogger("streamjob")
@@ -44,22 +45,17 @@ class Origin:
     batch: int | None = None
 
 
-def refuse_unfit_table(name: str, table: Table | None, written: Written, origin: Origin) -> list[Problem]:
+def refuse_unfit_table(name: str, table: Table, written: Written, origin: Origin) -> list[Problem]:
     """Check the table against what the query begins from.
 
     Costs some reads of the table's metadata, and for a savepoint its history.
 
     :param name: the query's.
-    :param table: None if the query writes to no table, or to one that does not exist.
     :returns: warnings; the query starts all the same.
     :raises SinkAhead: the table has batches that the query would plan again.
-    :raises SinkGone: the query has written batches, and the table does not exist.
     """
     query_id, planned = origin.directory.query_id(), origin.directory.latest_offset()
     if query_id is None or planned is None:
-        return []
-    if table is None:
-        _refuse_gone(name, written, origin)
         return []
     try:
         if origin.batch is None:
@@ -73,15 +69,17 @@ def refuse_unfit_table(name: str, table: Table | None, written: Written, origin:
     return []
 
 
-def _refuse_gone(name: str, written: Written, origin: Origin) -> None:
-    is_table = written.table is not None or (written.format or "").lower() in FORMATS
-    if is_table and origin.directory.latest_commit() is not None:
-        place, last = written.table or written.options.get("path"), origin.directory.latest_commit()
-        raise SinkGone(
-            f"query {name!r} has written up to batch {last} to the table {place}, which does not exist: "
-            "Spark would begin an empty one",
-            remedy="Restore the table. If its rows are not needed, create it empty",
-        )
+def refuse_gone_table(name: str, table: MissingTable, batch: int) -> NoReturn:
+    """Refuse a query that continues with a table that it had written to and that does not exist.
+
+    :param batch: the last one that it had written.
+    :raises SinkGone: always.
+    """
+    raise SinkGone(
+        f"query {name!r} has written up to batch {batch} to the table {table.name}, which does not exist: "
+        "Spark would begin an empty one",
+        remedy="Restore the table. If its rows are not needed, create it empty",
+    )
 
 
 def _refuse_skipped(name: str, table: Table, query_id: str, planned: int) -> None:
