@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import apache, draft, kubeflow
+from . import draft
+from .applications import apache, kubeflow
 from .draft import Places
 from .source import Entry, Kind, Obj, Refused, Source
 

@@ -25,10 +25,10 @@ from ...protocol.restore.recovery import NonRestoredState
 from ...storage.clock import now
 from ...storage.hadoop import HadoopFiles
 from ..query.stage_record import stage_record
+from ..query.table_versions import table_versions
 from ..query.task import Stage
 from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
-from ..savepoints.table_versions import table_versions
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
 from ..startup.carried_stages import CarriedStages, at_the_end

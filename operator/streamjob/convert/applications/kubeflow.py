@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import values
-from .draft import Draft, Places
+from .. import values
+from ..draft import Draft, Places
+from ..source import Obj, Path, Refused, Source
 from .kubeflow_pods import pod_of, template_of, volumes_of
 from .metadata import file_of, metadata_of, name_of, old_state, version
 from .policies import RESTARTS_MOST, backoff, never
 from .settings import Setting, config_map, factor
-from .source import Obj, Path, Refused, Source
 from .spark_conf import settings_of, translate
 
 SPEC: Path = ("spec",)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import values
-from .draft import Draft
-from .pods import LIFECYCLE, SPARK_CONTAINERS, Pod
+from .. import values
+from ..draft import Draft
+from ..pods import LIFECYCLE, SPARK_CONTAINERS, Pod
+from ..source import EMPTY, Path, Source
 from .policies import grace_period
 from .settings import NO_SERVICE, one_image
-from .source import EMPTY, Path, Source
 
 SPEC: Path = ("spec",)
 IGNORED = "the Kubeflow operator ignores the field if there is a template; here both apply"

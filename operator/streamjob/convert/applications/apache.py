@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import values
-from .draft import Draft, Places
+from .. import values
+from ..draft import Draft, Places
+from ..pods import Pod
+from ..source import Obj, Path, Refused, Source
 from .metadata import file_of, metadata_of, name_of, old_state, version
-from .pods import Pod
 from .policies import RESTARTS_MOST, backoff, grace_period, never
-from .source import Obj, Path, Refused, Source
 from .spark_conf import settings_of, translate
 
 SPEC: Path = ("spec",)

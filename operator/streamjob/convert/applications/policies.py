@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import values
-from .draft import Draft
-from .source import Obj, Path
+from .. import values
+from ..draft import Draft
+from ..source import Obj, Path
 
 RESTARTS_MOST = 10000
 LONGEST = 300  # seconds, the default of restart.backoff.max

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from ...jvm.errors import one_line
 from ...protocol.formats.manifest import TableVersion
 from ...protocol.formats.records import CheckpointRecord
-from ..query.task import Stage
 from ..spark.tables.find import MissingTable
+from .task import Stage
 
 log = logging.getLogger("streamjob")
 

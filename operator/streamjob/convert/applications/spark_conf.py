@@ -6,10 +6,11 @@ They become fields. What Spark itself reads stays a setting.
 
 from __future__ import annotations
 
-from ..api.program import SECRET_BEGINNINGS, SECRET_ENDS
-from . import values
-from .draft import Draft
-from .pods import CREDENTIAL
+from ...api.program import SECRET_BEGINNINGS, SECRET_ENDS
+from .. import values
+from ..draft import Draft
+from ..pods import CREDENTIAL
+from ..source import Obj, Path, Source
 from .settings import (
     CLAIMS,
     NO_SERVICE,
@@ -37,7 +38,6 @@ from .settings import (
     secret_variable,
     unneeded,
 )
-from .source import Obj, Path, Source
 
 LOCATION = "spark.sql.streaming.checkpointLocation"
 # What stays a setting although its beginning suggests something else.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import values
-from .draft import FACTOR, Draft
-from .pods import Pod
-from .source import Path, Source
+from .. import values
+from ..draft import FACTOR, Draft
+from ..pods import Pod
+from ..source import Path, Source
 
 CLAIMS = "set driver.claimsOnDemand=true in the chart: the driver needs a permission for claims on demand"
 NOT_SUBMITTED = "it is a setting of spark-submit, and a StreamJob's driver is not submitted"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..api.deps import FILE_RULES
-from . import values
-from .draft import Draft
-from .source import Obj, Path, Refused, Source
+from ...api.deps import FILE_RULES
+from .. import values
+from ..draft import Draft
+from ..source import Obj, Path, Refused, Source
 from .spark_conf import LOCATION
 
 METADATA: Path = ("metadata",)
