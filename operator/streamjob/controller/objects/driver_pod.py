@@ -29,11 +29,12 @@ from .pod_parts import (
     runtime_volume,
     volumes_and_mounts,
 )
+from .spark_conf import OVERHEAD_FACTOR
 
 CONFIG_LIMIT = 120 << 10  # characters, all ASCII; Linux gives a variable 128 KiB
 SECRETS = "/var/run/streamjob"
 INDEX = "/var/run/streamjob-index"
-OVERHEAD_FACTOR, OVERHEAD_MIN = 0.4, 384  # Spark's defaults for PySpark on Kubernetes
+OVERHEAD_MIN = 384  # MiB, Spark's default
 # The image's entry point stays: it may set up what the image needs.
 START = {
     Runtime.IMAGE: ["python", "-m", "streamjob.runtime"],

@@ -9,6 +9,7 @@ from . import names
 # Spark's defaults for a driver on Kubernetes. In client mode Spark would pick ports at random, and no
 # NetworkPolicy could name them.
 DRIVER_PORT, BLOCK_MANAGER_PORT = 7078, 7079
+OVERHEAD_FACTOR = 0.4  # of the heap; Spark's default for PySpark on Kubernetes
 
 
 def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
@@ -43,7 +44,7 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
     if "spark.kubernetes.memoryOverheadFactor" not in spec.spark_conf:
         # spark-submit's default for Python, whose workers are outside of the heap. A driver in client mode
         # would give its executors that of the JVM alone.
-        ours["spark.executor.memoryOverheadFactor"] = "0.4"
+        ours["spark.executor.memoryOverheadFactor"] = str(OVERHEAD_FACTOR)
     if spec.image_pull_policy is not None:
         ours["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
     fixed |= {

@@ -77,13 +77,16 @@ def full_name(catalog: Any, identifier: Any) -> str:
     :param catalog: org.apache.spark.sql.connector.catalog.CatalogPlugin.
     :param identifier: org.apache.spark.sql.connector.catalog.Identifier.
     """
-    return ".".join(map(str, (catalog.name(), *identifier.namespace(), identifier.name())))
+    return ".".join(_parts(catalog, identifier))
 
 
 def quoted_name(catalog: Any, identifier: Any) -> str:
     """As `full_name`, each part between backticks."""
-    parts = map(str, (catalog.name(), *identifier.namespace(), identifier.name()))
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    return ".".join("`" + part.replace("`", "``") + "`" for part in _parts(catalog, identifier))
+
+
+def _parts(catalog: Any, identifier: Any) -> list[str]:
+    return [str(part) for part in (catalog.name(), *identifier.namespace(), identifier.name())]
 
 
 def query_manager(writer: DataStreamWriter) -> Any:
