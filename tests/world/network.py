@@ -27,7 +27,7 @@ from streamjob.protocol.messages.commands import (
     TerminationRequest,
 )
 from streamjob.protocol.messages.driver_status import Problem
-from streamjob.runtime.process.control_server import LONG_POLL_MAX
+from streamjob.runtime.process.servers.control_server import LONG_POLL_MAX
 
 from .apiserver import Refusal
 from .ground_truth import Violation
@@ -131,7 +131,7 @@ def _refused(code: int, reason: str) -> Answer:
 
 class Session:
     """In the place of `aiohttp.ClientSession`: what a driver's control endpoint answers
-    (runtime/process/control_server.py).
+    (runtime.process.servers.control_server.py).
     """
 
     def __init__(self, controller: Controller) -> None:

@@ -14,7 +14,7 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.protocol.restore.recovery import AlreadyDrained, Start, stage_plan
 from streamjob.runtime.driver.requests import HURRY
-from streamjob.runtime.query.task import Figures
+from streamjob.runtime.query.figures import Figures
 
 from .plan import Scripted
 from .query import BATCH, Query

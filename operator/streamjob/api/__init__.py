@@ -8,6 +8,7 @@ the rest becomes a condition in the status.
 from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
+from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
 from .specification import Specification
@@ -21,16 +22,13 @@ from .status import (
     EscalationStatus,
     ExecutorsStatus,
     ExitStatus,
-    OperatorInfo,
     Phase,
     PodPhase,
     RestartStatus,
     SavepointCause,
     SavepointRequestStatus,
     SavepointStatus,
-    StageInfo,
     Status,
-    TaskInfo,
     TerminationInfo,
     UpgradeStatus,
     UpgradeStep,
@@ -68,6 +66,7 @@ __all__ = [
     "SavepointCause",
     "SavepointRequestStatus",
     "SavepointStatus",
+    "SourceInfo",
     "Spec",
     "Specification",
     "StageInfo",

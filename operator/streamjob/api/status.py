@@ -9,11 +9,10 @@ from enum import Enum
 
 from pydantic import Field
 
-from ..protocol.formats.records import OperatorKind
-from ..protocol.lifecycle import TaskState
 from ..protocol.messages.commands import Mode
 from ..protocol.messages.driver_status import DriverPhase, TerminationStep
 from .policies import Escalation
+from .reported.stages import StageInfo
 from .spec import State
 from .types import Model, Timestamp, merged_by, one_of
 
@@ -113,34 +112,6 @@ class ExitStatus(Model):
     )
     reason: str = Field(default="", description="Why the driver exited, in one line.")
     time: Timestamp | None = Field(default=None, description="When the driver exited.")
-
-
-class TaskInfo(Model):
-    """A task: one shard of a stage. A stage without shards has one task."""
-
-    index: int = Field(description="Number of the shard, from 0.")
-    state: str = Field(description="State of the task.", json_schema_extra=one_of(TaskState))
-    batch: int | None = Field(default=None, description="Last committed batch.")
-
-
-class OperatorInfo(Model):
-    """An operator of a stage: a source, a stateful operator, the sink or driver-side state."""
-
-    uid: str = Field(description="Identifies the operator within its stage.")
-    kind: str = Field(description="Kind of the operator.", json_schema_extra=one_of(OperatorKind))
-    name: str = Field(description="Name for display.")
-    finished: bool = Field(description="Whether the operator has finished in every task of the stage.")
-
-
-class StageInfo(Model):
-    """A stage: one streaming query of the job, or several that share an input as shards."""
-
-    uid: str = Field(description="The query's name; `main` or a derived name for a query without one.")
-    tasks: tuple[TaskInfo, ...] = Field(default=(), description="The stage's shards.")
-    operators: tuple[OperatorInfo, ...] = Field(default=(), description="The stage's operators.")
-    watermark: str | None = Field(default=None, description="Current event-time watermark.")
-    batch: int | None = Field(default=None, description="Newest committed batch of all tasks.")
-    input_rows_per_second: float | None = Field(default=None, description="Rows read per second.")
 
 
 class CheckpointStatus(Model):

@@ -16,7 +16,8 @@ from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue, QueuedEffect
 from streamjob.runtime.driver.status_board import StatusBoard
-from streamjob.runtime.query.task import Figures, TaskName
+from streamjob.runtime.query.figures import Figures
+from streamjob.runtime.query.task import TaskName
 
 STOP = ev.TerminationRequested(TerminationRequest("stop-1", 1, Mode.STOP))
 

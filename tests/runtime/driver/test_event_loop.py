@@ -19,7 +19,8 @@ from streamjob.runtime.driver.checkpoints import RETRY_SECONDS
 from streamjob.runtime.driver.event_loop import Loop
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.driver.threads import script_threads
-from streamjob.runtime.query.task import Figures, TaskName
+from streamjob.runtime.query.figures import Figures
+from streamjob.runtime.query.task import TaskName
 from streamjob.storage.hadoop import StorageError
 from streamjob.transactional import TransactionLost
 

@@ -20,7 +20,7 @@ import aiohttp
 
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import codec
-from ...protocol.messages.commands import TERM_HEADER, TLS_NAME
+from ...protocol.messages.commands import FIGURES_HEADER, TERM_HEADER, TLS_NAME
 from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..api_server.errors import KubeError
 from .credentials import DriverCredentials
@@ -208,6 +208,7 @@ class DriverConnection:
                 "Authorization": f"Bearer {shown}",
                 "Content-Type": "application/json",
                 TERM_HEADER: str(self._term()),
+                FIGURES_HEADER: "1",
             }
             if method == "PUT" and self._many():
                 headers["Connection"] = "close"

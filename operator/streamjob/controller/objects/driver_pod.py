@@ -15,6 +15,7 @@ from ...api.types import mebibytes, seconds
 from ...protocol.errors import StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
+from ...protocol.messages.commands import METRICS_PORT
 from ...protocol.messages.driver_config import DriverConfig
 from . import Obj, names, runtime_files
 from .executor_template import executor_template
@@ -97,6 +98,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
         "name": names.CONTAINER,
         "image": spec.image,
         "args": START[spec.runtime],
+        "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
         "terminationMessagePath": "/dev/termination-log",
         # A driver that dies before it can report leaves the end of its log instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",

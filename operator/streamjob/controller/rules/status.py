@@ -14,14 +14,11 @@ from ...api import (
     DriverInfo,
     ErrorStatus,
     ExitStatus,
-    OperatorInfo,
     Phase,
     PodPhase,
     SavepointStatus,
-    StageInfo,
     Status,
     StreamJob,
-    TaskInfo,
     TerminationInfo,
     UpgradeStep,
     WarningStatus,
@@ -30,9 +27,10 @@ from ...api.types import moment, timestamp
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import SAVEPOINT_ID
-from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, StageStatus
+from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
+from ..reports.stages import stages
 from .conditions import IN_PROGRESS, REACHED, condition, suspended
 from .observed import Observed, Pod
 
@@ -69,7 +67,7 @@ def seen(observed: Observed) -> Status:
             "driver": _driver(pod, old.driver) if pod else old.driver,
             "last_exit": (_exit(pod) if pod else None) or old.last_exit,
             "executors": observed.executors,
-            "stages": _stages(report, old.stages) or old.stages,
+            "stages": stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
             "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,
             "savepoint": _newer(
@@ -148,29 +146,6 @@ def _exit(pod: Pod) -> ExitStatus | None:
         phase=end.report.phase.value if end.report else None,
         reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
         time=timestamp(end.at) if end.at else None,
-    )
-
-
-def _stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
-    """The stages as reported. A final report may lack room for the operators: then the known ones stay."""
-    known = {s.uid: s.operators for s in old}
-    return tuple(_stage(s, known.get(s.uid, ())) for s in report.stages) if report else ()
-
-
-def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
-    batches = [t.batch for t in stage.tasks if t.batch is not None]
-    rate = stage.input_rows_per_second
-    return StageInfo(
-        uid=stage.uid,
-        tasks=tuple(TaskInfo(index=t.index, state=t.state.value, batch=t.batch) for t in stage.tasks),
-        operators=tuple(
-            OperatorInfo(uid=o.uid, kind=o.kind.value, name=o.name, finished=o.finished)
-            for o in stage.operators
-        )
-        or known,
-        watermark=stage.watermark,
-        batch=max(batches) if batches else None,
-        input_rows_per_second=round(rate, 1) if rate is not None else None,
     )
 
 

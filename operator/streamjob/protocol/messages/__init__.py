@@ -13,7 +13,8 @@ Controller → driver, HTTP/JSON over TLS. Each command is an idempotent PUT tha
 The header Streamjob-Term says in which term the controller leads. Every command must have it; a GET may have
 it, so that the driver learns the term. A command of an earlier term than the driver knows is refused with
 412, and the answer's header names the later term. Anybody with the token may read the status, also without a
-term.
+term. Only with the header Streamjob-Figures does it have the figures of the stages: a controller of an
+earlier version would refuse them.
 
 When the driver exits, it leaves its last status, cut to 4 KiB, as the pod's termination message.
 """

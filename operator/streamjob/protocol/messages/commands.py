@@ -7,7 +7,9 @@ from enum import Enum
 
 REQUEST_LIMIT = 64 << 10  # bytes of a command's body
 CONTROL_PORT = 7443
+METRICS_PORT = 7444  # of a driver: /metrics, in plain HTTP and without a token
 TERM_HEADER = "Streamjob-Term"
+FIGURES_HEADER = "Streamjob-Figures"
 SAVEPOINT_ID = "savepoint-"  # prefix of savepoint request ids; termination ids do not have it
 TLS_NAME = "driver.streamjob.dev"  # the name in every driver's certificate; connections use the pod's address
 

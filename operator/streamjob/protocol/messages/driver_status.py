@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..errors import StreamJobError
@@ -10,6 +10,7 @@ from ..formats import codec
 from ..formats.records import CheckpointRecord, OperatorRecord
 from ..lifecycle import TaskState
 from .commands import Mode
+from .figures import QueryFigures
 
 
 class DriverPhase(str, Enum):
@@ -57,6 +58,7 @@ class StageStatus:
 
     :param watermark: RFC 3339, None if there is none.
     :param input_rows_per_second: from the last progress.
+    :param figures: None where nobody asked for them.
     """
 
     uid: str
@@ -65,6 +67,7 @@ class StageStatus:
     watermark: str | None = None
     input_rows_per_second: float | None = None
     state_rows: int | None = None
+    figures: QueryFigures | None = field(default=None, metadata=codec.NEW)
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,10 @@ class DriverStatus:
     executors: ExecutorsStatus | None = field(default=None, metadata=codec.NEW)
     exit_code: int | None = None
     exit_reason: str = ""
+
+    def without_figures(self) -> DriverStatus:
+        """For a controller of an earlier version, which would refuse them, and for the final report."""
+        return replace(self, stages=tuple(replace(s, figures=None) for s in self.stages))
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:

@@ -21,7 +21,7 @@ def report(status: DriverStatus) -> str:
 
 
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
-    status = replace(status, known=None, executors=None)
+    status = replace(status.without_figures(), known=None, executors=None)
     yield status
     status = replace(status, aborted=None, warnings=())
     yield status

@@ -28,6 +28,8 @@ from .status_board import StatusBoard
 log = logging.getLogger("streamjob")
 
 SAMPLE_SECONDS = 1.0
+LAG_SECONDS = 5.0
+LAG_SHARE = 50  # measuring the lag takes at most one part of so many of the time
 
 
 class Loop:
@@ -156,6 +158,7 @@ class Loop:
     def begin(self) -> None:
         """Start the clocks: the first query is about to start."""
         threads.start(self._sample, "streamjob-sample")
+        threads.start(self._measure_lag, "streamjob-lag")
         if self.config.checkpointing.interval:
             threads.start(self._checkpoint, "streamjob-checkpoint")
 
@@ -191,6 +194,18 @@ class Loop:
                 self.on_sample()
             except Exception as e:  # without this thread an early request would wait for ever
                 log.warning("the job could not be checked, and is again in a second: %r", e)
+
+    def _measure_lag(self) -> None:
+        """Measure how far each query is behind its sources. That may list folders, and waits for brokers."""
+        pause = LAG_SECONDS
+        while not self.terminated.wait(pause):
+            began = time.monotonic()
+            for stage in list(self.stages.values()):
+                try:
+                    stage.measure_lag()
+                except Exception as e:  # figures must never end a job
+                    log.debug("no lag of stage %s: %r", stage.task, e)
+            pause = max(LAG_SECONDS, LAG_SHARE * (time.monotonic() - began))
 
     def _look_for_end(self, stage: Stage) -> None:
         end = stage.input_end

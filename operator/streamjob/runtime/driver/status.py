@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ...jvm.errors import one_line
 from ...protocol.engine.coordinator import Coordinator
@@ -20,12 +20,13 @@ from ...protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
+from ...protocol.messages.figures import merged, total
 from ...storage.errors import FULL, StorageFull
-from ..query.task import Figures, TaskName
+from ..query.figures import Figures
+from ..query.task import TaskName
 from ..spark.max_watermark import DrainResult
 
 STEPS = list(TerminationStep)
-N = TypeVar("N", int, float)
 
 
 class Reported(Protocol):
@@ -60,8 +61,8 @@ class Notes:
     def drained(self, result: DrainResult) -> None:
         """Add the result of one task. Takes a lock, because tasks are drained in threads of their own."""
         with self._sums:
-            self.flushed_rows = _sum([self.flushed_rows, result.output_rows])
-            self.state_rows_left = _sum([self.state_rows_left, result.state_rows_left])
+            self.flushed_rows = total([self.flushed_rows, result.output_rows])
+            self.state_rows_left = total([self.state_rows_left, result.state_rows_left])
 
     def fail(self, error: BaseException, what: str) -> None:
         """Keep the first failure: it is the cause, later ones are consequences."""
@@ -117,15 +118,10 @@ def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]
         tasks=tuple(sorted(tasks, key=lambda t: t.index)),
         operators=tuple(replace(o, finished=finished) for o in operators),
         watermark=min(watermarks, default=None),
-        input_rows_per_second=_sum([f.rows_per_second for f in figures]),
-        state_rows=_sum([f.state_rows for f in figures]),
+        input_rows_per_second=total(f.input_rows_per_second for f in figures),
+        state_rows=total(f.state_rows for f in figures),
+        figures=merged([f.query for f in figures]),
     )
-
-
-def _sum(values: list[N | None]) -> N | None:
-    """The sum of the known values, None if none is known."""
-    known = [v for v in values if v is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> TerminationStatus | None:

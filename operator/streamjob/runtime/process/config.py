@@ -17,11 +17,12 @@ from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.formats.records import CheckpointRecord
-from ...protocol.messages.commands import CONTROL_PORT
+from ...protocol.messages.commands import CONTROL_PORT, METRICS_PORT
 from ...protocol.messages.driver_config import DriverConfig
 
 VARIABLE = "STREAMJOB_CONFIG"
-SECRETS, PORT, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_PORT", "STREAMJOB_TERMINATION_LOG"
+SECRETS, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_TERMINATION_LOG"
+PORT, PORT_OF_METRICS = "STREAMJOB_PORT", "STREAMJOB_METRICS_PORT"
 INDEX = "STREAMJOB_INDEX"
 INDEX_WAIT = 120.0  # seconds for the kubelet to update a mounted ConfigMap, which it checks once a minute
 INDEX_LIMIT = 1 << 20  # bytes, the limit of a ConfigMap
@@ -42,10 +43,11 @@ class CheckpointNotMounted(StreamJobError):
 
 @dataclass(frozen=True)
 class Place:
-    """The driver's paths and port. Tests and benchmarks run several drivers side by side and set others."""
+    """The driver's paths and ports. Tests and benchmarks run several drivers side by side and set others."""
 
     secrets: Path
     port: int
+    metrics_port: int
     termination_log: Path
 
     @classmethod
@@ -53,6 +55,7 @@ class Place:
         return cls(
             secrets=Path(environment.get(SECRETS, "/var/run/streamjob")),
             port=int(environment.get(PORT, str(CONTROL_PORT))),
+            metrics_port=int(environment.get(PORT_OF_METRICS, str(METRICS_PORT))),
             termination_log=Path(environment.get(TERMINATION_LOG, "/dev/termination-log")),
         )
 
@@ -143,7 +146,7 @@ def forget(environment: MutableMapping[str, str]) -> None:
     On a volume, the JVM starts dozens of processes per batch (Hadoop's `chmod`, `readlink`), each with a copy
     of the environment.
     """
-    for variable in (VARIABLE, INDEX, SECRETS, PORT, TERMINATION_LOG):
+    for variable in (VARIABLE, INDEX, SECRETS, PORT, PORT_OF_METRICS, TERMINATION_LOG):
         environment.pop(variable, None)
 
 

@@ -16,8 +16,9 @@ from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
 from ..startup import index_recovery
 from . import config, termination_log
-from .control_server import ControlServer
 from .lifecycle import Exit, run_script
+from .servers.control_server import ControlServer
+from .servers.metrics_server import serve_metrics
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
@@ -52,6 +53,7 @@ def run(application: Application | None) -> int:
     ours = Signals()
     exits = Exit(board, driver, ours, lambda status: termination_log.write(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
+    serve_metrics(("", place.metrics_port), settings.job, board)
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
     threads.start(exits.watch_request, "streamjob-tail")
     return run_script(settings, driver, exits, folder)

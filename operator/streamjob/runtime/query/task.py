@@ -23,7 +23,6 @@ from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.foreach_batch.function import BatchFunction
 from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
-from ..spark.progress import rows_per_second, state_rows, watermark
 from ..spark.sources.source_log import left_at
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
@@ -31,6 +30,7 @@ from .deferred_start import DeferredStart
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
+from .figures import Figures, FindSources, Lags, figures_of
 from .likeness import Likeness
 from .transactions import Transactions
 
@@ -48,17 +48,6 @@ class Engine:
     files: HadoopFiles
     internals: Internals | None
     jvm: Any
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Figures of the query's last progress, for display only."""
-
-    batch: int | None = None
-    watermark: str | None = None
-    rows_per_second: float | None = None
-    state_rows: int | None = None
-    operators: tuple[OperatorRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +84,7 @@ class Stage:
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
     :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
+    :param sources: see `Lags`.
     """
 
     def __init__(
@@ -114,6 +104,7 @@ class Stage:
         noted_ends: NotedEnds | None = None,
         manager: Any = None,
         exhausts: bool = False,
+        sources: FindSources = lambda: None,
     ) -> None:
         self.name = name
         self.uid = name.uid
@@ -150,6 +141,7 @@ class Stage:
         self.restart = restart
         self._state = dict(state or {})
         self.figures = Figures()
+        self._lags = Lags(directory, sources, engine.jvm)
 
     @property
     def files(self) -> HadoopFiles:
@@ -330,13 +322,17 @@ class Stage:
         if progress is None:
             return
         operators = self.figures.operators or self.operators(finished=False)
-        self.figures = Figures(
-            progress["batchId"],
-            watermark(progress),
-            rows_per_second(progress),
-            state_rows(progress),
-            operators,
-        )
+        self.figures = figures_of(progress, operators, self._lags)
+
+    def measure_lag(self) -> None:
+        """Update the lag of its sources. Called by one thread; see `Lags.measure` for the cost."""
+        internals = self.engine.internals
+        if self.query is None or internals is None:
+            return
+        if self.over.is_set() or not self.query.isActive:
+            self._lags.close()
+            return
+        self._lags.measure(internals.execution(self.query).sources)
 
     def _once(self) -> StreamingQuery:
         return self.restart(once=True)

@@ -80,6 +80,17 @@ class CheckpointDir:
         """The last committed batch, None if there is none."""
         return max(self.batches("commits"), default=None)
 
+    def newest_commit(self) -> tuple[int, int] | None:
+        """The last committed batch, and when it was committed; None if there is none.
+
+        The time is in milliseconds since 1970, by the storage's clock.
+        """
+        try:
+            listed = self.files.list(f"{self.uri}/commits")
+        except NotFound:
+            return None
+        return max(((int(f.path), f.modified) for f in listed if f.path.isdigit()), default=None)
+
     def batches(self, log: str) -> tuple[int, ...]:
         """The batch numbers in the log `offsets` or `commits`, unordered."""
         # Temporary files, .crc files and compacted entries are not named by a number alone.

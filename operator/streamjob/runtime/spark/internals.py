@@ -149,6 +149,12 @@ class Execution:
         return str(self._execution.resolvedCheckpointRoot())
 
     @property
+    def sources(self) -> list[Any]:
+        """The SparkDataStreams in the order of the offset log; empty until the query has its plan."""
+        found = self._execution.sources()
+        return [found.apply(i) for i in range(found.size())]
+
+    @property
     def trigger(self) -> str:
         """The simple class name of the trigger, such as `ProcessingTimeTrigger`."""
         return str(self._execution.trigger().getClass().getSimpleName()).rstrip("$")

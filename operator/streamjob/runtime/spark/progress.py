@@ -1,8 +1,16 @@
-"""Reads a query's last progress (`StreamingQueryProgress`). It lags: for display, not for decisions."""
+"""Reads a query's last progress (`StreamingQueryProgress`). It lags: for display, not for decisions.
+
+A missing value is None, and so is one that is not a number: the first progress can have NaN and infinity,
+which are not JSON.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+
+INPUT, PROCESSED = "inputRowsPerSecond", "processedRowsPerSecond"
+UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that stands for no time
 
 
 def watermark(progress: Any) -> str | None:
@@ -12,13 +20,41 @@ def watermark(progress: Any) -> str | None:
     return str(value) if value else None
 
 
-def rows_per_second(progress: Any) -> float | None:
-    value = progress["inputRowsPerSecond"]
-    # The first progress can contain NaN or infinity, which are not JSON.
-    return round(float(value), 1) if isinstance(value, (int, float)) and 0 <= value < 1e15 else None
+def watermark_delay(watermark: str | None, now: datetime) -> float | None:
+    """Seconds by which the watermark is behind `now`. None before the first event, and in a drain."""
+    if watermark is None:
+        return None
+    try:
+        at = datetime.fromisoformat(watermark.replace("Z", "+00:00"))
+    except ValueError:  # the max watermark has a year with five digits
+        return None
+    return round((now - at).total_seconds(), 1) if 1970 < at.year < 9999 else None
+
+
+def rate(progress: Any, name: str) -> float | None:
+    """Rows per second.
+
+    :param name: INPUT or PROCESSED.
+    """
+    value = progress[name]
+    return round(float(value), 1) if isinstance(value, (int, float)) and 0 <= value < UNREAL else None
+
+
+def batch_seconds(progress: Any) -> dict[str, float]:
+    """The duration of the last trigger and of its parts, named as in Spark's `durationMs`."""
+    return {str(part): int(ms) / 1000 for part, ms in sorted((progress["durationMs"] or {}).items())}
 
 
 def state_rows(progress: Any) -> int | None:
     """Total rows in the state of all stateful operators, None for a stateless query."""
+    return _of_state(progress, "numRowsTotal")
+
+
+def state_bytes(progress: Any) -> int | None:
+    """Memory that the state of all stateful operators uses, None for a stateless query."""
+    return _of_state(progress, "memoryUsedBytes")
+
+
+def _of_state(progress: Any, name: str) -> int | None:
     operators = progress["stateOperators"] or []
-    return sum(int(o["numRowsTotal"]) for o in operators) if operators else None
+    return sum(int(o[name]) for o in operators) if operators else None

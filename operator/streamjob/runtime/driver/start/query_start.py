@@ -21,8 +21,9 @@ from ...query.bounded_input import InputEnd
 from ...query.edges import Ends
 from ...query.likeness import Likeness
 from ...query.task import Engine, Stage, TaskName
-from ...spark.handles import java_query, query_manager
+from ...spark.handles import analyzed_plan, java_query, query_manager
 from ...spark.session_conf import restarter, started
+from ...spark.sources.plan_sources import sources_of_plan
 from ...spark.stream_writer import Written, written
 from ...spark.tables.find import table_written
 from ...startup import admission
@@ -237,6 +238,7 @@ class Starter:
             noted_ends=entry.ends,
             manager=query_manager(writer),
             exhausts=said.exhausts,
+            sources=lambda: sources_of_plan(analyzed_plan(writer)),
         )
         stage.each_batch = said.each_batch
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)

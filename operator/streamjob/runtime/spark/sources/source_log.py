@@ -28,7 +28,7 @@ def files_read(directory: CheckpointDir, batch: int) -> list[str]:
     """
     found: list[str] = []
     for index, line in enumerate(directory.source_offsets(batch)):
-        latest = _log_offset(line)
+        latest = log_offset(line)
         if latest is not None and latest >= 0:
             found += _entries(directory, f"sources/{index}", latest)
     return found
@@ -50,7 +50,7 @@ def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> lis
     :param batch: None for the state before the first batch.
     :raises MalformedCheckpoint: the log does not have Spark's format.
     """
-    offset = None if batch is None else _log_offset(directory.source_offsets(batch)[source])
+    offset = None if batch is None else log_offset(directory.source_offsets(batch)[source])
     after = -1 if offset is None else offset
     log = f"sources/{source}"
     names = {n: name for n, name in _numbered(directory, log).items() if n > after}
@@ -60,7 +60,18 @@ def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> lis
     return [str(f["path"]) for f in listed if int(f["batchId"]) > after]
 
 
-def _log_offset(line: str) -> int | None:
+def files_between(directory: CheckpointDir, source: int, after: int, upto: int) -> list[tuple[str, int]]:
+    """The files of a source's entries above `after`, up to `upto`: path, percent-encoded, and time of change
+    in milliseconds since 1970.
+
+    :raises MalformedCheckpoint: as `files_read`.
+    """
+    listed = _whole_entries(directory, f"sources/{source}", after, upto)
+    return [(str(f["path"]), int(f["timestamp"])) for f in listed if after < int(f["batchId"]) <= upto]
+
+
+def log_offset(line: str) -> int | None:
+    """The entry up to which a batch reads, None if the line of the offset log is not of a file source."""
     try:
         plain = json.loads(line[line.find("{") :])
     except ValueError:
@@ -70,10 +81,16 @@ def _log_offset(line: str) -> int | None:
 
 
 def _entries(directory: CheckpointDir, log: str, latest: int) -> list[str]:
+    files = _whole_entries(directory, log, -1, latest)
+    return [str(f["path"]) for f in files if int(f["batchId"]) <= latest]
+
+
+def _whole_entries(directory: CheckpointDir, log: str, after: int, latest: int) -> list[dict[str, Any]]:
+    """The lines of the entries that tell what was read above `after` and up to `latest`, and maybe more."""
     names = _numbered(directory, log)
     compacted = [n for n, name in names.items() if name.endswith(COMPACT)]
     first = max((n for n in compacted if n <= latest), default=None)
-    wanted = list(range(0 if first is None else first, latest + 1))
+    wanted = list(range(max(0 if first is None else first, after + 1), latest + 1))
     if any(n not in names for n in wanted):
         # Spark deletes entries that a later compacted entry contains.
         wanted = sorted(n for n in compacted if n > latest)[:1]
@@ -82,8 +99,7 @@ def _entries(directory: CheckpointDir, log: str, latest: int) -> list[str]:
                 f"{directory.uri}/{log} should say what was read up to entry {latest}, and entries are "
                 "missing"
             )
-    files = [line for n in wanted for line in _lines(directory, f"{log}/{names[n]}")]
-    return [str(f["path"]) for f in files if int(f["batchId"]) <= latest]
+    return [line for n in wanted for line in _lines(directory, f"{log}/{names[n]}")]
 
 
 def _numbered(directory: CheckpointDir, log: str) -> dict[int, str]:

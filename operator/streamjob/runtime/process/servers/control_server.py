@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import os
 import re
@@ -15,10 +14,11 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from ...protocol.engine.coordinator import TerminationConflict
-from ...protocol.errors import FormatError, StreamJobError
-from ...protocol.formats import codec
-from ...protocol.messages.commands import (
+from ....protocol.engine.coordinator import TerminationConflict
+from ....protocol.errors import FormatError, StreamJobError
+from ....protocol.formats import codec
+from ....protocol.messages.commands import (
+    FIGURES_HEADER,
     REQUEST_LIMIT,
     TERM_HEADER,
     Completed,
@@ -28,15 +28,14 @@ from ...protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
-from ...protocol.messages.driver_status import Problem
-from ..driver import threads
-from ..driver.status_board import StatusBoard
-from .config import Credentials
+from ....protocol.messages.driver_status import DriverStatus, Problem
+from ...driver import threads
+from ...driver.status_board import StatusBoard
+from ..config import Credentials
+from .strangers import Strangers
 
 LONG_POLL_MAX = 60.0  # seconds
 IO_TIMEOUT = 75.0  # seconds without a byte before a connection is dropped; longer than the longest poll
-GREETING = 10.0  # seconds within which a connection must show the token, even if it sends bytes all the time
-MAX_CONNECTIONS = 32  # connections that have not shown the token
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -73,35 +72,6 @@ class Commands(Protocol):
     def tell_records(self, reached: int) -> None: ...
 
     def complete(self, checkpoint: int) -> None: ...
-
-
-class Strangers:
-    """Connections that have not shown the token: at most MAX_CONNECTIONS, each for at most GREETING seconds.
-
-    If there is one more, the oldest is closed. Where no NetworkPolicy is enforced, any pod may connect; it
-    must not be able to keep the controller out.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[socket.socket, threading.Timer] = {}  # oldest first
-        self._lock = threading.Lock()
-
-    def enter(self, connection: socket.socket) -> None:
-        timer = threads.own(threading.Timer(GREETING, _hang_up, [connection]))
-        timer.start()
-        with self._lock:
-            self._open[connection] = timer
-            while len(self._open) > MAX_CONNECTIONS:
-                oldest = next(iter(self._open))
-                self._open.pop(oldest).cancel()
-                _hang_up(oldest)
-
-    def leave(self, connection: socket.socket) -> None:
-        """The connection has shown the token, or has ended."""
-        with self._lock:
-            timer = self._open.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
 
 
 class ControlServer(ThreadingHTTPServer):
@@ -162,11 +132,6 @@ class ControlServer(ThreadingHTTPServer):
         """Print nothing: a lost client is not worth a traceback, and our own errors are sent as answers."""
 
 
-def _hang_up(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it has already ended
-        connection.shutdown(socket.SHUT_RDWR)
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: ControlServer
     protocol_version = "HTTP/1.1"
@@ -213,37 +178,37 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.fence:
                 self.server.term = max(self.server.term, self._term())
         status = self.server.board.wait(after, min(max(timeout, 0.0), LONG_POLL_MAX))
-        self._answer(HTTPStatus.OK, codec.dumps(status))
+        self._answer_status(HTTPStatus.OK, status)
 
     def _terminate(self) -> None:
         request = codec.loads(TerminationRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(request.epoch, lambda: self.server.commands.terminate(request))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _savepoint(self) -> None:
         request = codec.loads(SavepointRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(request.epoch, lambda: self.server.commands.savepoint(request))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _executors(self) -> None:
         body = codec.loads(ExecutorsRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(body.epoch, lambda: self.server.commands.change_executors(body.least, body.most))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _delete(self) -> None:
         body = codec.loads(SavepointDeletion, self._body(), limit=REQUEST_LIMIT)
         self._command(body.epoch, lambda: self.server.commands.delete(body.savepoints))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _records(self) -> None:
         body = codec.loads(RecordsRequest, self._body(), limit=REQUEST_LIMIT)
         self._command(body.epoch, lambda: self.server.commands.tell_records(body.reached))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _complete(self, number: int) -> None:
         body = codec.loads(Completed, self._body(), limit=REQUEST_LIMIT)
         self._command(body.epoch, lambda: self.server.commands.complete(number))
-        self._answer(HTTPStatus.ACCEPTED, codec.dumps(self.server.board.status))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _command(self, epoch: int, carry_out: Callable[[], None]) -> None:
         server, term = self.server, self._term()
@@ -285,6 +250,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdigit() or int(length) > REQUEST_LIMIT:
             raise FormatError(f"a body of at most {REQUEST_LIMIT} bytes with its Content-Length is expected")
         return self.rfile.read(int(length))
+
+    def _answer_status(self, code: HTTPStatus, status: DriverStatus) -> None:
+        wanted = FIGURES_HEADER in self.headers
+        self._answer(code, codec.dumps(status if wanted else status.without_figures()))
 
     def _refuse(
         self, code: HTTPStatus, reason: str, message: str, headers: Mapping[str, str] = NO_HEADERS

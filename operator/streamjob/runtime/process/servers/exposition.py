@@ -1,0 +1,83 @@
+"""The driver's figures in Prometheus' text format, version 0.0.4.
+
+Labels are bounded: stages and sources come from the script, parts of a batch from Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from ....protocol.formats.records import JobRef
+from ....protocol.messages.driver_status import DriverStatus, StageStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Name → help, in the order of the page. All are gauges.
+FAMILIES = {
+    "streamjob_query_input_rows_per_second": "Rows read per second, of the last batch",
+    "streamjob_query_processed_rows_per_second": "Rows per second of processing time, of the last batch",
+    "streamjob_query_batch_duration_seconds": "Duration of the last batch and its parts, as Spark names them",
+    "streamjob_query_last_commit_timestamp_seconds": "When the newest batch was committed",
+    "streamjob_query_watermark_delay_seconds": "How far the watermark is behind the clock",
+    "streamjob_query_state_rows": "Rows in the state",
+    "streamjob_query_state_bytes": "Memory of the state stores",
+    "streamjob_source_lag_rows": "Rows that the source holds and no batch has committed",
+    "streamjob_source_lag_files": "Files that the source holds and no batch has committed",
+    "streamjob_source_lag_bytes": "Bytes of those files",
+    "streamjob_source_lag_seconds": "Age of the oldest row or file that no batch has committed; 0: there is none",
+}
+
+Sample = tuple[str, dict[str, str], float]  # family, labels, value
+
+
+def exposition(job: JobRef, status: DriverStatus) -> str:
+    """The page for one scrape. What is not known is left out."""
+    found: dict[str, list[str]] = {name: [] for name in FAMILIES}
+    of_job = {"namespace": job.namespace, "streamjob": job.name}
+    for stage in status.stages:
+        for name, labels, value in _samples(stage):
+            found[name].append(f"{name}{_labels({**of_job, 'stage': stage.uid, **labels})} {float(value)!r}")
+    lines = []
+    for name, samples in found.items():
+        if samples:
+            lines += [f"# HELP {name} {FAMILIES[name]}", f"# TYPE {name} gauge", *samples]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _samples(stage: StageStatus) -> Iterator[Sample]:
+    figures = stage.figures
+    if figures is None:
+        return
+    commit = figures.last_commit
+    values = {
+        "streamjob_query_input_rows_per_second": stage.input_rows_per_second,
+        "streamjob_query_processed_rows_per_second": figures.processed_rows_per_second,
+        "streamjob_query_last_commit_timestamp_seconds": _seconds(commit) if commit is not None else None,
+        "streamjob_query_watermark_delay_seconds": figures.watermark_delay,
+        "streamjob_query_state_rows": stage.state_rows,
+        "streamjob_query_state_bytes": figures.state_bytes,
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield name, {}, value
+    for part, seconds in figures.batch_seconds.items():
+        yield "streamjob_query_batch_duration_seconds", {"part": part}, seconds
+    for source in figures.sources:
+        lag = source.lag
+        lags = {"rows": lag.rows, "files": lag.files, "bytes": lag.bytes, "seconds": lag.seconds}
+        for unit, amount in lags.items():
+            if amount is not None:
+                yield f"streamjob_source_lag_{unit}", {"source": source.uid}, amount
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,121 @@
+"""A run's figures, for display only: those of its last progress, and the lag of its sources."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from ...protocol.formats.records import OperatorRecord
+from ...protocol.messages.figures import Lag, QueryFigures, SourceFigures
+from ..spark import progress as of_progress
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.lag.meter import Meter, meter_of, positions
+from ..spark.sources.plan_sources import Source
+
+log = logging.getLogger("streamjob")
+
+FindSources = Callable[[], Sequence[Source] | None]  # None: they are unknown
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of the query's last progress."""
+
+    batch: int | None = None
+    watermark: str | None = None
+    input_rows_per_second: float | None = None
+    state_rows: int | None = None
+    operators: tuple[OperatorRecord, ...] = ()
+    query: QueryFigures = field(default_factory=QueryFigures)
+
+
+def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags) -> Figures:
+    """The figures of a StreamingQueryProgress, with the lag as last measured."""
+    watermark = of_progress.watermark(progress)
+    return Figures(
+        progress["batchId"],
+        watermark,
+        of_progress.rate(progress, of_progress.INPUT),
+        of_progress.state_rows(progress),
+        operators,
+        QueryFigures(
+            processed_rows_per_second=of_progress.rate(progress, of_progress.PROCESSED),
+            batch_seconds=of_progress.batch_seconds(progress),
+            state_bytes=of_progress.state_bytes(progress),
+            watermark_delay=of_progress.watermark_delay(watermark, datetime.now(timezone.utc)),
+            last_commit=lags.last_commit,
+            sources=lags.sources,
+        ),
+    )
+
+
+class Lags:
+    """The lag of a run's sources as last measured. One thread measures, others read.
+
+    :param find_sources: the sources of the plan. Called once.
+    :param jvm: py4j's view of the JVM.
+    """
+
+    def __init__(self, directory: CheckpointDir, find_sources: FindSources, jvm: Any) -> None:
+        self.last_commit: str | None = None
+        self.sources: tuple[SourceFigures, ...] = ()
+        self._directory = directory
+        self._find_sources = find_sources
+        self._jvm = jvm
+        self._meters: list[Meter | None] | None = None  # None until the query has its sources
+        self._batch: int | None = None
+        self._positions: list[str | None] = []  # of `_batch`
+        self._failed = False
+
+    def measure(self, streams: Sequence[Any]) -> None:
+        """Lists the commit log, reads one entry of the offset log for each new batch, and asks each source.
+
+        :param streams: the JVM's sources of the running query, in the order of the offset log.
+        """
+        if (newest := self._directory.newest_commit()) is None:
+            return
+        batch, at = newest
+        if batch != self._batch:
+            self._positions, self._batch = positions(self._directory.source_offsets(batch)), batch
+        self.last_commit = datetime.fromtimestamp(at // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self._meters is None and len(streams) == len(self._positions):
+            self._meters = self._new_meters(streams)
+        found = []
+        for index, meter in enumerate(self._meters or ()):
+            lag = self._measured(meter, index)
+            if lag is not None:
+                found.append(SourceFigures(f"source-{index}", lag))
+        self.sources = tuple(found)
+
+    def close(self) -> None:
+        """End the connections, and forget what was measured: the run is over."""
+        meters, self._meters = self._meters or [], None
+        self.sources = ()
+        for meter in meters:
+            if meter is not None:
+                meter.close()
+
+    def _new_meters(self, streams: Sequence[Any]) -> list[Meter | None]:
+        of_plan = self._find_sources() or []
+        known = of_plan if len(of_plan) == len(streams) else [None] * len(streams)
+        return [meter_of(stream, i, known[i], self._directory, self._jvm) for i, stream in enumerate(streams)]
+
+    def _measured(self, meter: Meter | None, index: int) -> Lag | None:
+        """The lag of one source. A failure is logged once, until it can be measured again."""
+        if meter is None:
+            return None
+        try:
+            lag = meter.measure(self._positions[index], time.time())
+        except Exception as e:  # figures must never end a job
+            if not self._failed:
+                log.warning(
+                    "the lag of source %d in %s cannot be measured: %r", index, self._directory.uri, e
+                )
+            self._failed = True
+            return None
+        self._failed = False
+        return lag
