@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -85,7 +86,7 @@ class LocalDriver:
             ("tls.key", credentials.key),
         ):
             (secrets / name).write_text(content)
-        self.port = ports.free()
+        self.port, self.metrics_port = ports.free(), ports.free()
         self.log = home / f"driver-{epoch}.log"
         self.report_file = home / f"report-{epoch}.json"
         spark_conf = {**FAST, **config.pop("spark_conf", {})}  # type: ignore[dict-item]
@@ -104,6 +105,7 @@ class LocalDriver:
             "STREAMJOB_CONFIG": codec.dumps(self.config),
             "STREAMJOB_SECRETS": str(secrets),
             "STREAMJOB_PORT": str(self.port),
+            "STREAMJOB_METRICS_PORT": str(self.metrics_port),
             "STREAMJOB_TERMINATION_LOG": str(self.report_file),
             "PYSPARK_PYTHON": python,
             "PYTHONPATH": str(Path(streamjob.__file__).parents[1]),
@@ -162,6 +164,11 @@ class LocalDriver:
         assert code == 200, text
         self._last = codec.loads(DriverStatus, text)
         return self._last
+
+    def metrics(self) -> str:
+        """What Prometheus would read."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
 
     def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
         """Request a termination.

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.process import metrics
-from tests.controller.factories import job
+from streamjob.protocol.messages.commands import METRICS_PORT
+from streamjob.runtime.process.servers.exposition import FAMILIES
+from tests.controller.factories import config, job
 
 from .test_chart import CHART, helm, of, pytestmark, render
 
@@ -24,9 +27,10 @@ def names_that_exist() -> set[str]:
     jobs = metrics.Jobs()
     jobs.saw(job(), job().status)
     families = [*metrics.REGISTRY.collect(), *jobs.collect()]
-    return {
+    of_controllers = {
         f"{f.name}{suffix}" for f in families for suffix in SUFFIXES if not (f.type == "gauge" and suffix)
     }
+    return of_controllers | FAMILIES.keys()
 
 
 def used(text: str) -> set[str]:
@@ -48,14 +52,14 @@ def test_each_can_be_had_alone(switch: str, kind: str) -> None:
     part = switch.rpartition(".")[0]
     objects = render(switch, f"{part}.labels.release=prometheus")
     found = [o for k in KINDS for o in of(k, objects)]
-    assert [o["kind"] for o in found] == [kind]
-    assert found[0]["metadata"]["labels"]["release"] == "prometheus"
-    assert found[0]["metadata"]["namespace"] == "ops"
+    assert {o["kind"] for o in found} == {kind}
+    assert all(o["metadata"]["labels"]["release"] == "prometheus" for o in found)
+    assert all(o["metadata"]["namespace"] == "ops" for o in found)
 
 
 def test_the_monitor_finds_the_port() -> None:
     objects = render(*ALL)
-    (monitor,) = of("PodMonitor", objects)
+    monitor, _ = of("PodMonitor", objects)
     (deployment,) = of("Deployment", objects)
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -65,10 +69,29 @@ def test_the_monitor_finds_the_port() -> None:
     assert endpoint["honorLabels"] is True, "a job's namespace is not the controller's"
 
 
+@pytest.mark.parametrize(
+    ("watched", "namespaces"),
+    [
+        ([], {"matchNames": ["ops"]}),
+        (["watch.namespaces={a,b}"], {"matchNames": ["a", "b"]}),
+        (["watch.allNamespaces=true"], {"any": True}),
+    ],
+)
+def test_the_monitor_of_drivers_finds_their_port(watched: list[str], namespaces: dict[str, Any]) -> None:
+    _, monitor = of("PodMonitor", render(*ALL, *watched))
+    assert monitor["spec"]["namespaceSelector"] == namespaces
+    pod = driver_pod(job(), config())
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (container,) = pod["spec"]["containers"]
+    assert {"name": endpoint["port"], "containerPort": METRICS_PORT} in container["ports"]
+
+
 def test_rules_are_about_metrics_that_exist() -> None:
     (rules,) = of("PrometheusRule", render(*ALL))
     (group,) = rules["spec"]["groups"]
-    assert rules["spec"] == yaml.safe_load((CHART / "rules" / "streamjob.yaml").read_text())
+    text = (CHART / "rules" / "streamjob.yaml").read_text()
+    assert rules["spec"] == yaml.safe_load(text.replace("LAG_SECONDS", "600"))
     for rule in group["rules"]:
         assert used(rule["expr"])
         assert used(rule["expr"]) <= names_that_exist(), rule["alert"]
@@ -86,7 +109,7 @@ def test_the_dashboard_is_about_metrics_that_exist() -> None:
 
 def test_nothing_is_measured_that_nobody_looks_at() -> None:
     seen = used(json.dumps(dashboard())) | used((CHART / "rules" / "streamjob.yaml").read_text())
-    families = {f.name for f in [*metrics.REGISTRY.collect(), *metrics.Jobs().collect()]}
+    families = {f.name for f in [*metrics.REGISTRY.collect(), *metrics.Jobs().collect()]} | FAMILIES.keys()
     assert not {name for name in families if not any(f"{name}{s}" in seen for s in SUFFIXES)}
 
 
@@ -101,8 +124,13 @@ def test_every_metric_is_in_the_manual() -> None:
     manual = (CHART.parents[1] / "docs" / "operations.md").read_text()
     for family in [*metrics.REGISTRY.collect(), *metrics.Jobs().collect()]:
         assert f"`{family.name}" in manual, family.name
+    for name in FAMILIES:
+        assert f"`{name}`" in manual, name
 
 
-@pytest.mark.parametrize("value", ["monitoring.podMonitor.interval=often", "monitoring.rules.enable=true"])
+@pytest.mark.parametrize(
+    "value",
+    ["monitoring.podMonitor.interval=often", "monitoring.rules.enable=true", "monitoring.rules.lagSeconds=0"],
+)
 def test_wrong_values_are_refused(value: str) -> None:
     assert "schema" in helm(value).stderr

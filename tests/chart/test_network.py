@@ -11,7 +11,7 @@ from streamjob.controller.objects.driver_pod import driver_pod
 from streamjob.controller.objects.executor_template import executor_template
 from streamjob.controller.objects.spark_conf import spark_conf
 from streamjob.controller.rules.driver_config import driver_config
-from streamjob.protocol.messages.commands import CONTROL_PORT
+from streamjob.protocol.messages.commands import CONTROL_PORT, METRICS_PORT
 from tests.controller.factories import job
 
 from .test_chart import helm, of, pytestmark, render
@@ -127,7 +127,7 @@ def test_the_rest_can_be_closed_too() -> None:
     objects = render(f"networkPolicy.driverFrom{only}", f"networkPolicy.metricsFrom{only}")
     controller, driver, _ = pods(objects)
     prometheus, stranger = Pod("ops", {"app": "prometheus"}), Pod("ops", ANYBODY)
-    for target, port in ((driver, SPARK_UI), (controller, METRICS)):
+    for target, port in ((driver, SPARK_UI), (driver, METRICS_PORT), (controller, METRICS)):
         assert reaches(objects, prometheus, target, port)
         assert not reaches(objects, stranger, target, port)
     assert not reaches(objects, prometheus, driver, CONTROL_PORT)

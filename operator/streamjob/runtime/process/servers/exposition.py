@@ -25,7 +25,7 @@ FAMILIES = {
     "streamjob_source_lag_rows": "Rows that the source holds and no batch has committed",
     "streamjob_source_lag_files": "Files that the source holds and no batch has committed",
     "streamjob_source_lag_bytes": "Bytes of those files",
-    "streamjob_source_lag_seconds": "Age of the oldest row or file that no batch has committed; 0: there is none",
+    "streamjob_source_lag_seconds": "Age of the oldest row or file that is not committed, 0 if none is left",
 }
 
 Sample = tuple[str, dict[str, str], float]  # family, labels, value
