@@ -105,6 +105,7 @@ def test_it_is_the_truth(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> N
     every = CheckpointSettings(interval=1.0)
     (tmp_path / "gate-0").touch()
     with LocalDriver(tmp_path, APP, *arguments, spark_conf=conf, checkpointing=every) as driver:
+        driver.wait_for(lambda status: True)  # it serves
         # Batch 0 is committed, batch 1 hangs. The first batch reads five records of each partition.
         until(driver, lambda page: ("query_last_commit_timestamp_seconds", "topic") in page)
         behind(driver, "topic", {"rows": 30}, min(at for _, offset, at in produced() if offset >= 5))

@@ -40,9 +40,9 @@ class SourceFigures:
 class QueryFigures:
     """The figures of a task, or of all tasks of a stage together.
 
-    :param processed_rows_per_second: of the last batch.
-    :param batch_seconds: duration of the last batch, by part as in StreamingQueryProgress.durationMs;
-        `triggerExecution` is the whole.
+    :param processed_rows_per_second: of the last trigger.
+    :param batch_seconds: duration of the last trigger, by part as in StreamingQueryProgress.durationMs;
+        `triggerExecution` is the whole. A trigger without input has few parts.
     :param state_bytes: memory of the stateful operators' stores.
     :param watermark_delay: seconds by which the watermark is behind the driver's clock.
     :param last_commit: when the newest batch was committed, RFC 3339.

@@ -78,6 +78,7 @@ class Consumer:
         """
         partitions = [self._partition(*p) for p in begin]
         self._consumer.assign(partitions)
+        self._consumer.resume(partitions)  # those that the last call has paused
         for partition, offset in zip(partitions, begin.values(), strict=True):
             self._consumer.seek(partition, offset)
         deadline, oldest = time.monotonic() + seconds, None
