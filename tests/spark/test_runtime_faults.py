@@ -18,6 +18,7 @@ from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.runtime.savepoints.layout import read_manifest
 from streamjob.storage.hadoop import HadoopFiles
 
+from ..runtime.disks import small_disk
 from .job import APP, Feed
 from .scripts import Script, await_batch, said
 
@@ -119,6 +120,27 @@ def test_a_script_that_tries_for_ever_without_a_jvm_is_ended(tmp_path: Path) -> 
     assert problem is not None
     assert problem.reason == "JvmDied"
     assert len(said(driver.log)) > 1
+
+
+FILLS = """
+from pyspark.sql import SparkSession
+rows = SparkSession.builder.getOrCreate().readStream.format("rate").option("rowsPerSecond", 1000).load()
+padded = rows.selectExpr("value", "repeat(uuid(), 100) AS pad")
+padded.writeStream.queryName("rows").format("json").start("{sink}").awaitTermination()
+"""
+
+
+def test_a_sink_without_room_is_named(tmp_path: Path) -> None:
+    """Spark wraps what a task has met: its own message says only that the task failed."""
+    (tmp_path / "disk").mkdir()
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        (tmp_path / "app.py").write_text(FILLS.format(sink=disk / "out"))
+        with LocalDriver(tmp_path, tmp_path / "app.py") as driver:
+            assert driver.wait() == 1
+            problem = driver.report().problem
+    assert problem is not None
+    assert problem.reason == "StorageFull"
+    assert "No space left on device" in problem.message
 
 
 def test_a_drain_that_is_killed_is_finished_by_the_next_driver(

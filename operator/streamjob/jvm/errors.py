@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Collection
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -40,6 +41,33 @@ def first_line(text: str) -> str:
     raised = next((line.strip() for line in lines[1:] if not line[0].isspace()), "")
     where = textwrap.shorten(said.removesuffix(TRACEBACK).rstrip(": "), LONGEST // 2, placeholder=" …")
     return ": ".join(part for part in (where, raised[: LONGEST // 2]) if part)
+
+
+def line_with(error: BaseException, words: Collection[str]) -> str | None:
+    """The first line that has one of the words, in the messages of an error and of its causes.
+
+    Spark wraps what failed in a task into several exceptions.
+
+    :param words: in lower case.
+    """
+    lines = (line for text in _messages(error) for line in text.splitlines())
+    found = next((line for line in lines if any(word in line.lower() for word in words)), None)
+    return None if found is None else found.strip()[:LONGEST]
+
+
+def _messages(error: BaseException) -> list[str]:
+    """The messages of an error and of its causes, outermost first."""
+    if isinstance(error, Py4JJavaError):
+        try:
+            return [str(cause.toString()) for cause in java_causes(error)]
+        except Py4JError:
+            return []  # the driver's JVM is gone
+    found: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(found) < DEEPEST:
+        found.append(str(cause))
+        cause = getattr(cause, "_cause", None) or cause.__cause__  # pyspark's CapturedException has the former
+    return found
 
 
 def java_causes(error: Py4JJavaError) -> list[Any]:

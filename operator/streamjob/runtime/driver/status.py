@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ...jvm.errors import one_line
+from ...jvm.errors import line_with, one_line
 from ...protocol.engine.coordinator import Coordinator
 from ...protocol.errors import StreamJobError
 from ...protocol.lifecycle import Scenario
@@ -75,12 +75,13 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
     if isinstance(error, StreamJobError):
         return Problem.of(error)
     message = f"{what}: {one_line(error)}".lstrip(": ")
-    if any(word in message.lower() for word in FULL):
+    if (full := line_with(error, FULL)) is not None:
         remedy = (
             "Make room where the message says: in spec.storage.checkpoints, in the sink, or in the local "
             "folder of the pods (/tmp); it is tried again"
         )
-        return Problem(StorageFull.reason, message, remedy, retryable=True)
+        told = message if full in message else f"{message}: {full}"
+        return Problem(StorageFull.reason, told, remedy, retryable=True)
     return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
 
 
