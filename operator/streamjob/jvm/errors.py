@@ -66,7 +66,7 @@ def _messages(error: BaseException) -> list[str]:
     cause: BaseException | None = error
     while cause is not None and len(found) < DEEPEST:
         found.append(str(cause))
-        cause = getattr(cause, "_cause", None) or cause.__cause__  # pyspark's CapturedException has the former
+        cause = getattr(cause, "_cause", None) or cause.__cause__  # pyspark has the former
     return found
 
 

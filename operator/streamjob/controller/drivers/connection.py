@@ -32,6 +32,7 @@ POLL_SECONDS_OF_MANY = 50.0  # with many jobs; a driver allows 60 at most
 COMMAND_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
 RETRY_FIRST, RETRY_MAX = 0.1, 2.0
 SILENT_AFTER = 30.0  # seconds without an answer until the job is enqueued; plus what a longer poll adds
+FIRST_ANSWER = 22.0  # the same for a driver that has never answered: users learn of it within half a minute
 FIRST_STATUS = 1.0  # seconds that a reconcile waits for the first status of a new driver
 ANSWER_LIMIT = 1 << 20
 
@@ -117,7 +118,8 @@ class DriverConnection:
 
     def view(self) -> DriverView:
         silent = self._loop.time() - self._heard
-        silent *= silent >= SILENT_AFTER + self._wait - POLL_SECONDS
+        patience = FIRST_ANSWER if self.status is None else SILENT_AFTER + self._wait - POLL_SECONDS
+        silent *= silent >= patience
         return DriverView(self.status, silent, frozenset(self._acknowledged))
 
     def close(self) -> None:

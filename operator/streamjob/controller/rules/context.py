@@ -33,7 +33,7 @@ from .status import drained, end_failed, ended_with_nothing_left, fail, final, s
 
 CANCEL_GRACE = 1  # second
 SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
-RECHECK = 15.0  # seconds; for what may change without an event
+RECHECK = 10.0  # seconds; for what may change without an event
 AT_ONCE_AGAIN = 0.0  # seconds; reconcile again at once
 
 
