@@ -6,6 +6,7 @@ the rest becomes a condition in the status.
 """
 
 from .pods.executor import Executor, Numbers
+from .pods.status import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
@@ -16,14 +17,10 @@ from .status import (
     CheckpointStatus,
     Condition,
     ConditionType,
-    DriverInfo,
     ErrorStatus,
     EscalationStatus,
-    ExecutorsStatus,
-    ExitStatus,
     OperatorInfo,
     Phase,
-    PodPhase,
     RestartStatus,
     SavepointCause,
     SavepointRequestStatus,

@@ -226,6 +226,26 @@ class Context:
         return r if r is not None and r.epoch == self.status.epoch else None
 
     @property
+    def kept(self) -> tuple[Pod, ...]:
+        """The pods of failed drivers that stay for their logs, the newest first.
+
+        A pod of an earlier epoch that is over was left on purpose: an epoch begins only when its predecessor's
+        pod is gone, or is one of these.
+        """
+        pods = [
+            p
+            for p in reversed(self.observed.pods)
+            if p.over and (p.epoch < self.status.epoch or self.failed is not None)
+        ]
+        return tuple(pods[: self.observed.job.spec.restart.failed_drivers_history_limit])
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The driver pods without those that stay for their logs."""
+        kept = self.kept
+        return tuple(p for p in self.observed.pods if p not in kept)
+
+    @property
     def restart_now(self) -> RestartStatus:
         """A restart status with which the next epoch begins at once and no failure is counted."""
         generation = self.observed.job.metadata.generation

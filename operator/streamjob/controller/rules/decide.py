@@ -10,7 +10,8 @@ Invariants, whatever is observed (tests/controller/rules/test_decide_properties.
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
   escalation.
-- A new epoch begins only when no pod of an earlier one is left, so that there are never two drivers.
+- A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
+  runs any more (`Context.kept`), so that there are never two drivers.
 - V7: epoch, startedEpoch and observedGeneration never go back.
 """
 
@@ -37,7 +38,6 @@ from .context import (
     Decision,
     DesiredState,
     kill,
-    release,
     request,
     resolve,
 )
@@ -47,6 +47,7 @@ from .policies import (
     escalation,
     executors,
     indexing,
+    past_drivers,
     restarts,
     retention,
     savepoints,
@@ -56,13 +57,6 @@ from .policies import (
 )
 from .status import degraded, fail, seconds_until, seen
 
-TERMINAL_PHASES = (  # no driver runs
-    Phase.SUSPENDED,
-    Phase.STOPPED,
-    Phase.DRAINED,
-    Phase.FINISHED,
-    Phase.CANCELLED,
-)
 TIMED_OUT_REMEDY = "Wait, fix what it waits for, or set spec.state to Cancelled"
 
 
@@ -106,28 +100,6 @@ def leave_a_deleted_job_alone(c: Context) -> Decision | None:
     return None
 
 
-def fence_off_late_drivers(c: Context) -> Decision | None:
-    """Delete drivers that an older controller created late. No precondition refuses a creation.
-
-    A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation.
-    So is a driver that the status, which is written first, does not ask for: the job is in a terminal phase,
-    or another pod of this name has existed. The latter kind is deleted only if it has not started yet: the
-    pod's version is a precondition.
-    """
-    older = [p for p in c.observed.pods if p.epoch < c.status.epoch and not p.deleting]
-    if older:
-        return Decision(c.status, kill(older))
-    pod, recorded = c.observed.pod, c.observed.job.status.driver
-    if pod is None or pod.started or pod.deleting:
-        return None
-    if recorded is None and c.phase not in TERMINAL_PHASES:
-        return None
-    if recorded is not None and (recorded.pod != pod.name or recorded.uid in (None, pod.uid)):
-        return None
-    s = c.status.model_copy(update={"driver": recorded})
-    return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version, CANCEL_GRACE),))
-
-
 def cancel(c: Context) -> Decision | None:
     """Cancel at any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.desired is not DesiredState.CANCEL:
@@ -135,9 +107,9 @@ def cancel(c: Context) -> Decision | None:
     s = c.status.model_copy(
         update={"termination": c.status.termination if c.open_termination is None else None}
     )
-    if c.observed.pods:
+    if c.pods:
         text = "The driver is being deleted"
-        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.observed.pods), status=s)
+        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.pods), status=s)
     if c.observed.job.deleting:
         return Decision(s, (actions.SetFinalizer(False),))
     s = s.model_copy(update={"driver": None})
@@ -212,15 +184,7 @@ def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     gave_up = c.failed is not None and c.failed.next_at is None
     if unfinished and not gave_up and c.has_begun:
         return None
-    return remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
-
-
-def remove_the_exited_driver(c: Context) -> Decision | None:
-    """Delete the pod: the driver's final checkpoint is in the index, or its failure in the status.
-
-    Nothing begins before the pod is gone.
-    """
-    return Decision(c.status, release(c.observed.pods)) if c.observed.pods else None
+    return past_drivers.remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
 
 
 def begin_an_epoch(c: Context) -> Decision:
@@ -258,7 +222,8 @@ def begin_an_epoch(c: Context) -> Decision:
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
     leave_a_deleted_job_alone,
-    fence_off_late_drivers,
+    past_drivers.fence_off_late_drivers,
+    past_drivers.remove_the_executors_of_a_failed_driver,
     indexing.commit_the_checkpoint_to_the_index,
     indexing.confirm_the_checkpoint_to_the_driver,
     indexing.forget_what_is_committed,
@@ -274,7 +239,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
     restarts.wait_after_a_failure,
-    remove_the_exited_driver,
+    past_drivers.remove_the_exited_driver,
     terminal_states.rest,
     terminal_states.leave_a_namespace_that_is_being_deleted,
     begin_an_epoch,

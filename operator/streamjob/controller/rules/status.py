@@ -67,7 +67,7 @@ def seen(observed: Observed) -> Status:
             "epoch": observed.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
-            "last_exit": (_exit(pod) if pod else None) or old.last_exit,
+            "last_exit": _last_exit(observed, old.last_exit),
             "executors": observed.executors,
             "stages": _stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
@@ -136,6 +136,15 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     if started is None and old is not None and old.uid == pod.uid:
         started = old.started_at
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
+
+
+def _last_exit(observed: Observed, old: ExitStatus | None) -> ExitStatus | None:
+    """The latest exit, with the pod's name while the pod is there: the pod of a failed driver may stay."""
+    last = (_exit(observed.pod) if observed.pod else None) or old
+    if last is None or observed.newest_only:
+        return last
+    there = (p.name for p in observed.pods if p.epoch == last.epoch and not p.deleting)
+    return last.model_copy(update={"pod": next(there, None)})
 
 
 def _exit(pod: Pod) -> ExitStatus | None:
