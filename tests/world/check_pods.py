@@ -17,11 +17,12 @@ class Pods(Ledger):
         old, new = change.old, change.new
         ours = change.by.startswith("controller")
         if old is None and new is not None:
-            job = self._stored(uid)
-            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new]
+            job, over = self._stored(uid), self._over(uid)
+            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new and p not in over]
             alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid]
             if others or alive:
                 self.fail("V2", f"{change.key[2]} is made while there are {others or alive}")
+            self._history(over, uid)
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
@@ -31,6 +32,18 @@ class Pods(Ledger):
                 truth.cancelled = False
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
             self._teardown(old, truth, uid)
+
+    def _history(self, over: list[Obj], uid: str) -> None:
+        """V9: of earlier drivers, those that have failed may have a pod still, and nothing else."""
+        if left := self._left_executors(uid):
+            self.fail("V9", f"a driver begins, and executors of one before are left: {left}")
+        for pod in over:
+            (driver,) = [c for c in pod["status"]["containerStatuses"] if c["name"] == "driver"]
+            end = driver["state"]["terminated"]
+            said = json.loads(end["message"]) if end["message"] else {}
+            record = said.get("completed") or {}
+            if end["exitCode"] == 0 and said.get("phase") == "Terminated" and record.get("scenario"):
+                self.fail("V9", f"{pod['metadata']['name']} is left, which has not failed")
 
     def _teardown(self, pod: Obj, truth: Truth, uid: str) -> None:
         """V2: only what has ended, never began, was cancelled, or is older than the newest epoch."""

@@ -128,9 +128,11 @@ def worlds(draw: st.DrawFn) -> Observed:
                 draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
             )
         if draw(st.integers(0, 3)) == 0:
+            escalated = draw(st.sampled_from(["Running", "Stopped", "Drained"]))
             status["escalation"] = {
-                "state": draw(st.sampled_from(["Running", "Stopped", "Drained"])),
-                "mode": draw(st.sampled_from(Escalation)),
+                "state": escalated,
+                # A suspension becomes a cancel, never a stop, for which a driver would begin.
+                "mode": draw(st.sampled_from(Escalation)) if escalated != "Running" else Escalation.CANCEL,
                 "epoch": draw(st.integers(1, epoch)),
                 "requestId": "drain-1-1",
                 "since": at(-MINUTE),
