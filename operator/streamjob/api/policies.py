@@ -94,7 +94,7 @@ class Restart(Model):
         default=1,
         ge=0,
         le=10,
-        description="How many pods of failed drivers are kept for their logs when the next driver starts, the "
+        description="How many pods of failed drivers stay for their logs when the next driver starts, the "
         "newest first. They have ended and hold no resources. 0: none.",
     )
     nonce: int | None = Field(

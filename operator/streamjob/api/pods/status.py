@@ -53,8 +53,8 @@ class ExitStatus(Model):
     epoch: int = Field(description="Epoch of the driver.")
     pod: str | None = Field(
         default=None,
-        description="Name of the driver's pod while it exists, for `kubectl logs`. Pods of failed drivers are "
-        "kept as spec.restart.failedDriversHistoryLimit says.",
+        description="Name of the driver's pod while it exists, for `kubectl logs`. Pods of failed drivers "
+        "stay, as many as spec.restart.failedDriversHistoryLimit says.",
     )
     code: int = Field(
         description="Exit code of the script, or of the container if the driver could not report."

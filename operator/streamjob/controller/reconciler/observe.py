@@ -1,8 +1,7 @@
 """Reads a job: its StreamJob, driver pods and index from the API server, and the driver's last status.
 
-The three reads are concurrent API calls; after a failure, a fourth one looks for the executors that the driver
-has left. Nothing comes from a watch: a watch may lag, and what follows may be
-destructive.
+The three reads are concurrent API calls; after a failure, a fourth one looks for executors that the driver
+has left. Nothing comes from a watch: a watch may lag, and what follows may be destructive.
 
 A list is slow while much is written: since Kubernetes 1.31 the API server answers it from its cache, after
 waiting for etcd to confirm that the cache is up to date, which etcd does every 0.1 s. An object requested by

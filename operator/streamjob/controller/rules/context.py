@@ -229,8 +229,8 @@ class Context:
     def kept(self) -> tuple[Pod, ...]:
         """The pods of failed drivers that stay for their logs, the newest first.
 
-        A pod of an earlier epoch that is over was left on purpose: an epoch begins only when its predecessor's
-        pod is gone, or is one of these.
+        A pod of an earlier epoch that is over was left on purpose: an epoch begins only when the pod of the
+        one before is gone, or is one of these.
         """
         pods = [
             p

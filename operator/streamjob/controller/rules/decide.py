@@ -32,7 +32,6 @@ from . import actions, diagnosis
 from .actions import Action
 from .context import (
     AT_ONCE_AGAIN,
-    CANCEL_GRACE,
     RECHECK,
     Context,
     Decision,

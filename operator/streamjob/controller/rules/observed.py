@@ -99,8 +99,8 @@ class Pod:
 
     @property
     def over(self) -> bool:
-        """Nothing of the pod runs any more, sidecars included, and its node has reported how the driver ended.
-        A pod that a lost node leaves behind never is.
+        """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
+        pod that a lost node leaves behind is never over.
         """
         return self.exit is not None and not self.beside and not self.deleting
 

@@ -1,6 +1,6 @@
-"""What drivers leave behind: their pods, and the executors of a driver that has failed. Pure, rules of `decide`.
+"""What drivers leave behind: their pods, and the executors of a failed driver. Pure, rules of `decide`.
 
-The pods of the newest failed drivers stay for their logs (`Context.kept`), as a CronJob keeps its failed Jobs.
+The pods of the newest failed drivers stay for their logs (`Context.kept`), as a CronJob keeps failed Jobs.
 Nothing runs in them any more. Each epoch has its own pod name, so they are in nobody's way.
 """
 
@@ -18,13 +18,14 @@ TERMINAL_PHASES = (  # no driver runs
     Phase.CANCELLED,
 )
 
+
 def fence_off_late_drivers(c: Context) -> Decision | None:
     """Delete drivers that an older controller created late. No precondition refuses a creation.
 
     A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation,
-    or has failed and is more than the spec keeps. So is a driver that the status, which is written first, does not ask for: the job is in a terminal phase,
-    or another pod of this name has existed. The latter kind is deleted only if it has not started yet: the
-    pod's version is a precondition.
+    or one failed driver too many. A late creation is also a driver that the status, which is written first,
+    does not ask for: the job is in a terminal phase, or another pod of this name has existed. The latter kind
+    is deleted only if it has not started yet: the pod's version is a precondition.
     """
     older = [p for p in c.pods if p.epoch < c.status.epoch and not p.deleting]
     if older:
