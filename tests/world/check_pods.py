@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
 
 from .apiserver import Change, Obj
 from .ground_truth import Ledger, Truth, made_from
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+HEARD = 20.0  # seconds that it may take from what a driver reports to the deletion of its pod
 
 
 class Pods(Ledger):
@@ -54,7 +60,7 @@ class Pods(Ledger):
         if epoch < job.get("status", {}).get("epoch", 0):
             return
         container = self.world.kubelet.containers.get(meta["uid"])
-        if container is not None:
+        if container is not None and not self._leaves_idle(container.driver, job):
             self.fail("V2", f"{meta['name']} is deleted while its driver runs")
         containers = {c["name"]: c["state"] for c in pod["status"].get("containerStatuses") or ()}
         message = (containers.get("driver", {}).get("terminated") or {}).get("message")
@@ -69,6 +75,11 @@ class Pods(Ledger):
             self.fail(
                 "V2", f"{meta['name']} is deleted, checkpoint {record['checkpoint']} is not in the index"
             )
+
+    def _leaves_idle(self, driver: Driver, job: Obj) -> bool:
+        """Its job is deleted, and it had started no query when the controller last heard of it."""
+        since = self.world.loop.time() - driver.began if driver.began is not None else 0.0
+        return "deletionTimestamp" in job["metadata"] and since <= HEARD
 
     def _may_cancel(self, job: Obj, truth: Truth) -> bool:
         if truth.cancelled or self._escalated(job, truth):

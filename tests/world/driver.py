@@ -84,6 +84,7 @@ class Driver:
         self._durable = self._terminated = self.failed = False
         self.term = 0  # the latest of a controller that was heard of
         self.script = Script(self)
+        self.began: float | None = None  # when its first query was started
         self._over = over
         self._message = ""
         self._rng = Random(f"driver {world.plan.seed} {config.epoch}")

@@ -69,6 +69,17 @@ _SPECIAL: dict[str, Plan] = {
         (APPLY, Step("Cancelled", 9.0, "Failed"), Step("Running", 9.0, "Cancelled")),
         mishaps=(("Running", 0, Mishap.KILLED_BEFORE),),
     ),
+    # A job is deleted while its driver starts: at once, and when it resumes.
+    "delete-starting": Plan(58, steps=(APPLY, Step("delete", 1.0, "Starting"))),
+    "delete-resuming": Plan(
+        59,
+        steps=(
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("delete", 3.0, "Starting"),
+        ),
+    ),
     # Its directories are ahead of the newest checkpoint when it is killed.
     "behind": Plan(14, Shape(interval="5s"), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     # The driver answers nobody for a while; then it is told to stop.

@@ -199,7 +199,8 @@ def decide_is_late(o: Observed) -> bool:
 @given(worlds())
 def test_no_driver_is_torn_down_early(o: Observed) -> None:
     """V2. A deleted pod has exited, or never began, or the user cancelled, or a newer epoch has begun.
-    Executors are deleted only when their driver has failed and nothing of it runs.
+    The driver of a deleted job that has started no query gets a SIGTERM. Executors are deleted only when
+    their driver has failed and nothing of it runs.
 
     A pod that never began is deleted only in the observed version. If a pod exited with a final
     checkpoint, the index has it.
@@ -216,6 +217,10 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
         gone = by_name[action.name]
         assert action.uid == gone.uid
         if cancelled(o) or gone.epoch < o.epoch:
+            continue
+        idle = o.driver is not None and o.driver.phase is DriverPhase.STARTING
+        if o.job.deleting and idle and not gone.terminated and gone.started:
+            assert action.grace is None, "a query may start just now"
             continue
         assert gone.terminated or (not gone.started and action.version == gone.version)
         left = gone.exit.report.completed if gone.exit and gone.exit.report else None

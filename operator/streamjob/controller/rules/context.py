@@ -220,6 +220,13 @@ class Context:
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
     @property
+    def has_to_finish(self) -> bool:
+        """A termination has begun that this driver or the next one finishes. If the script has never started
+        a query, there is nothing to finish.
+        """
+        return self.open_termination is not None and self.has_begun
+
+    @property
     def failed(self) -> RestartStatus | None:
         """The failure of the newest epoch, once it is recorded."""
         r = self.status.restarts

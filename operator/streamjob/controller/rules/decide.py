@@ -9,7 +9,7 @@ recorded before the effect.
 Invariants, whatever is observed (tests/controller/rules/test_decide_properties.py):
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
-  escalation.
+  escalation. The driver of a deleted job that has started no query gets a SIGTERM.
 - A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
   runs any more (`Context.kept`), so that there are never two drivers.
 - V7: epoch, startedEpoch and observedGeneration never go back.
@@ -171,17 +171,37 @@ def follow_the_driver(c: Context) -> Decision | None:
     return _terminating(c, ours, do=send)
 
 
+def end_the_idle_driver_of_a_deleted_job(c: Context) -> Decision | None:
+    """Delete the driver of a deleted job if it has started no query: there is nothing new to save.
+
+    If the container has not run, the pod's version is a precondition: a driver that the kubelet starts just
+    now is asked first. If it has, SIGTERM ends it within the pod's own grace period: the driver leaves at
+    once, or with a savepoint if a query has started meanwhile.
+    """
+    pod, driver = c.observed.pod, c.observed.driver
+    if not c.observed.job.deleting or pod is None or pod.terminated or pod.deleting or c.observed.silent:
+        return None
+    if c.has_to_finish:
+        return None
+    if not pod.started:
+        s = c.status.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+    if driver is None:  # it is about to answer
+        return Decision(c.status, requeue_after=c.until_deletion_is_due)
+    if driver.phase is not DriverPhase.STARTING:
+        return None
+    return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))
+
+
 def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     """Remove the finalizer of a deleted job that has no live driver.
 
-    If a termination has begun, another driver completes it first; no driver is started for anything else. A
-    job whose script never started a query has nothing to complete.
+    If a termination has begun, another driver completes it first; no driver is started for anything else.
     """
     if not c.observed.job.deleting:
         return None
-    unfinished = c.open_termination is not None and not c.settled
     gave_up = c.failed is not None and c.failed.next_at is None
-    if unfinished and not gave_up and c.has_begun:
+    if c.has_to_finish and not c.settled and not gave_up:
         return None
     return past_drivers.remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
 
@@ -231,6 +251,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     escalation.escalate,
     escalation.break_off,
     suspension.abandon_an_unstarted_driver,
+    end_the_idle_driver_of_a_deleted_job,
     upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
     follow_the_driver,

@@ -31,7 +31,7 @@ from ...factories import (
     running,
 )
 
-DUE = {"phase": "Restarting", "restarts": failed(3, again=-SECOND)}
+DUE: dict[str, Any] = {"phase": "Restarting", "restarts": failed(3, again=-SECOND)}
 EXECUTORS = (ExecutorPod("orders-exec-1", "exec-1"), ExecutorPod("orders-exec-2", "exec-2"))
 
 

@@ -23,6 +23,8 @@ def account_for_a_failure(c: Context) -> Decision | None:
     known = c.status.driver is not None and c.status.driver.uid is not None
     if c.failed or not known or c.leaving:
         return None
+    if c.observed.job.deleting and not c.has_to_finish:
+        return None  # it had nothing to save, and no other driver begins
     problem = diagnosis.death(c.observed)
     policy, old, generation = (
         c.observed.job.spec.restart,
