@@ -56,8 +56,10 @@ class ExitStatus(Model):
         description="Name of the driver's pod while it exists, for `kubectl logs`. Pods of failed drivers "
         "stay, as many as spec.restart.failedDriversHistoryLimit says.",
     )
-    code: int = Field(
-        description="Exit code of the script, or of the container if the driver could not report."
+    code: int | None = Field(
+        default=None,
+        description="Exit code of the script, or of the container if the driver could not report. Empty if "
+        "nobody has seen how the driver ended.",
     )
     phase: str | None = Field(
         default=None,

@@ -10,6 +10,7 @@ from ...protocol.formats.index import Index
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 
 ENDED = ("Succeeded", "Failed")  # phases of a pod
+NOT_FOUND = "ContainerStatusUnknown"  # the kubelet's reason for a container that it does not find (any more)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ class DriverExit:
         """The exit code of the script; that of the container if the driver did not report one."""
         reported = self.report.exit_code if self.report is not None else None
         return self.code if reported is None else reported
+
+    @property
+    def unseen(self) -> bool:
+        """Nobody has seen how the container ended. When a pod is deleted whose container has not begun, the
+        kubelet says so, too, with the exit code of SIGKILL.
+        """
+        return self.reason == NOT_FOUND
 
     @property
     def failed(self) -> bool:
@@ -102,7 +110,8 @@ class Pod:
         """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
         pod that a lost node leaves behind is never over.
         """
-        return self.exit is not None and not self.beside and not self.deleting
+        seen = self.exit is not None and not self.exit.unseen
+        return seen and not self.beside and not self.deleting
 
     @property
     def waits(self) -> bool:

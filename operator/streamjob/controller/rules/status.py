@@ -130,7 +130,7 @@ def drained(record: CheckpointRecord | None) -> bool:
 
 
 def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
-    if old is None and pod.deleting and not pod.started:
+    if old is None and pod.deleting and (not pod.started or (pod.exit is not None and pod.exit.unseen)):
         return None  # deleted before it started
     started = timestamp(pod.started_at) if pod.started_at else None
     if started is None and old is not None and old.uid == pod.uid:
@@ -149,7 +149,7 @@ def _last_exit(observed: Observed, old: ExitStatus | None) -> ExitStatus | None:
 
 def _exit(pod: Pod) -> ExitStatus | None:
     end = pod.exit
-    if end is None:
+    if end is None or end.unseen:
         return None
     return ExitStatus(
         epoch=pod.epoch,
@@ -158,6 +158,14 @@ def _exit(pod: Pod) -> ExitStatus | None:
         reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
         time=timestamp(end.at) if end.at else None,
     )
+
+
+def unseen_exit(s: Status, problem: Problem, now: datetime) -> Status:
+    """The status with the exit of a driver whose end nobody has seen, if it has no exit of this epoch yet."""
+    if s.last_exit is not None and s.last_exit.epoch == s.epoch:
+        return s
+    reason = without_secrets(problem.message)[:REASON]
+    return s.model_copy(update={"last_exit": ExitStatus(epoch=s.epoch, reason=reason, time=timestamp(now))})
 
 
 def _stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
