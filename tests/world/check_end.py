@@ -54,8 +54,8 @@ class End(Ledger):
             return None if pending else "a driver runs that is made from something else"
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
-        if left := self._left_executors(job["metadata"]["uid"]):
-            return f"executors of a dead driver are left: {left}"
+        if executors_left := self._left_executors(job["metadata"]["uid"]):
+            return f"executors of a dead driver are left: {executors_left}"
         over = [p["metadata"]["name"] for p in self._over(job["metadata"]["uid"])]
         if len(over) > self.world.plan.shape.history:
             return f"there are still {over}"

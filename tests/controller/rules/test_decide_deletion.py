@@ -88,7 +88,8 @@ class TestDeletion:
         self, status: dict[str, Any], on_delete: str
     ) -> None:
         """A first one, or one that resumes: nothing new is there to save."""
-        epoch, spec = status["epoch"], {"termination": {"onDelete": on_delete}}
+        epoch = status["epoch"]
+        spec: dict[str, Any] = {"termination": {"onDelete": on_delete}}
         known = index(record()) if epoch > 1 else index()
         idle = replace(driver(DriverPhase.STARTING, epoch), stages=())
         o = observed(
