@@ -94,7 +94,7 @@ def test_memory(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0Mi", "512m", "1g", "1", "-1Gi", "1G", "1.5Mi", "2Ti", "", "Gi", "1Gi\n", "1 Gi", True]
+    "text", ["0Mi", "512m", "1g", "1", "-1Gi", "1G", "1.5Mi", "449Mi", "2Ti", "", "Gi", "1Gi\n", "1 Gi", True]
 )
 def test_no_memory(text: str) -> None:
     with pytest.raises(ValidationError, match=r"driver\.memory"):

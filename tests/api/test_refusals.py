@@ -123,6 +123,8 @@ REFUSED = [
         "spec.executor.memory",
         "1G is not a whole number of mebibytes, which Spark needs; 1Gi is",
     ),
+    (job(driver={"memory": "10Mi"}), "spec.driver.memory", "at least 450Mi"),
+    (job(executor={"memory": "449Mi"}), "spec.executor.memory", "at least 450Mi"),
     (job(executor={"memory": "1.5Mi"}), "spec.executor.memory", "whole mebibytes, such as 512Mi"),
     (job(executor={"memory": "much"}), "spec.executor.memory", "such as 512Mi"),
     (job(sparkConf={"spark.master": "local"}), "spec.sparkConf", "sparkConf must not set"),

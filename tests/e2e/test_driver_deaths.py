@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dev.demo.job import Job
+from dev.demo.kubectl import Object
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
@@ -22,6 +23,12 @@ DRAIN = (
     *("after StoreCheckpoint", "before Close"),  # the final checkpoint is durable; and in the index (D12)
 )
 NONE = ""
+
+
+def terminated(cluster: Site) -> list[Object] | None:
+    """The job's pods, once all of them have ended."""
+    pods = cluster.kubectl.list("pods", "streamjob.dev/job=deadly")
+    return pods if all(p["status"]["phase"] == "Failed" for p in pods) else None
 
 
 def test_d1_to_d12_the_outcome_is_that_of_a_job_whose_driver_never_died(
@@ -62,9 +69,10 @@ def test_d1_to_d12_the_outcome_is_that_of_a_job_whose_driver_never_died(
     drained = job.reach("Drained", 4 * PATIENCE)
     assert drained.drained
     assert drained.epoch >= epoch + 1 + len(DRAIN)
-    left = storage.shell(f"cat {deaths}").strip()
-    assert left == "", f"nobody died of {left}"
+    unmet = storage.shell(f"cat {deaths}").strip()
+    assert unmet == "", f"nobody died of {unmet}"
     found = storage.look(job.name)
     assert found.offsets == found.commits
     assert found.output == expected(found.numbers)
-    until(lambda: not cluster.kubectl.list("pods", "streamjob.dev/job=deadly"), "its pods gone", PATIENCE)
+    left = until(lambda: terminated(cluster), "no pod of it running", PATIENCE)
+    assert len(left) == 1, "the log of the newest driver that died"

@@ -22,6 +22,19 @@ rows = SparkSession.builder.getOrCreate().readStream.format("rate").load()
 slow = lambda batch, number: time.sleep(3600)
 rows.writeStream.queryName("slow").foreachBatch(slow).start().awaitTermination()
 """
+# The first driver fails and does not notice it; the next ones run.
+FAILS = """
+import os, time, traceback
+from pyspark.sql import SparkSession
+rows = SparkSession.builder.getOrCreate().readStream.format("rate").load()
+try:
+    if os.environ["POD_NAME"].endswith("-1"):
+        raise RuntimeError("no broker at kafka:9092")
+except RuntimeError:
+    traceback.print_exc()
+    time.sleep(3600)
+rows.writeStream.queryName("fails").format("noop").start().awaitTermination()
+"""
 
 
 def reach_epoch(job: Job, epoch: int) -> View:
@@ -55,6 +68,33 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
     view = job.view()
     assert view.error["reason"] in ("DriverKilled", "DriverExited")
     drain_and_compare(job, storage)
+
+
+def test_the_log_of_a_failed_driver_stays_and_its_executors_go(cluster: Site) -> None:
+    make_scripts(cluster.kubectl, "fails", {"fails.py": FAILS})
+    executor: Object = {"instances": 1, "memory": "512Mi", "cores": "100m"}
+    cluster.kubectl.apply(local_job(cluster, "fails", "fails.py", scripts="fails", executor=executor))
+    job = Job(cluster.kubectl, "fails")
+
+    def epochs_of(role: str) -> set[str]:
+        found = cluster.kubectl.list("pods", f"streamjob.dev/job=fails,streamjob.dev/component={role}")
+        return {pod["metadata"]["labels"]["streamjob.dev/epoch"] for pod in found}
+
+    def log() -> str:
+        return cluster.kubectl.run("logs", "fails-driver-1", "-c", "driver", check=False)
+
+    until(lambda: epochs_of("executor") and "no broker" in log(), "an executor, and the traceback", PATIENCE)
+    kill_driver(job)
+    view = reach_epoch(job, 2)
+    assert epochs_of("driver") == {"1", "2"}
+    assert view.object["status"]["lastExit"]["pod"] == "fails-driver-1"
+    assert "RuntimeError: no broker at kafka:9092" in log()
+    until(lambda: epochs_of("executor") == {"2"}, "the executors of the next driver alone", PATIENCE)
+    job.kubectl.patch(KIND, job.name, {"spec": {"restart": {"failedDriversHistoryLimit": 0}}})
+    until(lambda: epochs_of("driver") == {"2"}, "the pod of the failed driver gone", PATIENCE)
+    job.ask("Cancelled")
+    job.reach("Cancelled", PATIENCE)
+    delete(job)
 
 
 def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage) -> None:

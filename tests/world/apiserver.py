@@ -340,8 +340,16 @@ class ApiServer:
             if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences") or ())
         ]
 
+    def drivers(self) -> list[Obj]:
+        """Their pods; the others are executors."""
+        return [p for p in self.of_kind("pods") if is_a_driver(p)]
+
     def of_kind(self, plural: str) -> list[Obj]:
         return [obj for (kind, _, _), obj in self.objects.items() if kind == plural]
+
+
+def is_a_driver(pod: Obj) -> bool:
+    return bool(pod["metadata"]["labels"]["streamjob.dev/component"] == "driver")
 
 
 @lru_cache(maxsize=4096)

@@ -54,6 +54,11 @@ class End(Ledger):
             return None if pending else "a driver runs that is made from something else"
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
+        if executors_left := self._left_executors(job["metadata"]["uid"]):
+            return f"executors of a dead driver are left: {executors_left}"
+        over = [p["metadata"]["name"] for p in self._over(job["metadata"]["uid"])]
+        if len(over) > self.world.plan.shape.history:
+            return f"there are still {over}"
         asked = status.get("savepointRequest") or {"failure": ""}
         if "checkpoint" not in asked and "failure" not in asked:
             return f"nothing has come of {asked['requestId']}"
@@ -83,7 +88,7 @@ class End(Ledger):
                 if root == truth.root and any(number in truth.index for number, _ in sink.pending.values()):
                     return f"{task}'s sink has not committed what a completed checkpoint has"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
-        pods = [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"])]
+        pods = self._not_over(job)
         return f"phase {phase}, and there are still {pods}" if pods else None
 
     def _excuse(self, reason: str, phase: str | None, job: Obj, truth: Truth, wanted: str) -> bool:
@@ -91,7 +96,7 @@ class End(Ledger):
         if phase == "Failed":
             return bool(job["spec"]["restart"]["policy"] == "Never")
         if reason == "Escalated":
-            ended = phase in ("Stopped", "Cancelled") and not self._pods(job["metadata"]["uid"])
+            ended = phase in ("Stopped", "Cancelled") and not self._not_over(job)
             return ended and self._escalated(job, truth)
         if reason == "AlreadyDrained":
             drained = [r for r in truth.index.values() if r["scenario"] == Scenario.DRAIN.value]
@@ -99,6 +104,10 @@ class End(Ledger):
         if reason in ("DriverUnreachable", "CreateContainerConfigError"):
             return truth.secret_lost
         return reason == "IndexMissing" and truth.index_lost
+
+    def _not_over(self, job: Obj) -> list[str]:
+        over = self._over(job["metadata"]["uid"])
+        return [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"]) if p not in over]
 
     def _pod_of(self, driver: Driver) -> Obj | None:
         found = [c.key for c in self.world.kubelet.containers.values() if c.driver is driver]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration, moment
 
 from .apiserver import Change, Obj
 from .ground_truth import Ledger, Truth, made_from
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+HEARD = 20.0  # seconds that it may take from what a driver reports to the deletion of its pod
 
 
 class Pods(Ledger):
@@ -17,11 +23,12 @@ class Pods(Ledger):
         old, new = change.old, change.new
         ours = change.by.startswith("controller")
         if old is None and new is not None:
-            job = self._stored(uid)
-            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new]
+            job, over = self._stored(uid), self._over(uid)
+            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new and p not in over]
             alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid]
             if others or alive:
                 self.fail("V2", f"{change.key[2]} is made while there are {others or alive}")
+            self._history(over, uid)
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
@@ -32,6 +39,18 @@ class Pods(Ledger):
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
             self._teardown(old, truth, uid)
 
+    def _history(self, over: list[Obj], uid: str) -> None:
+        """V9: of earlier drivers, those that have failed may have a pod still, and nothing else."""
+        if left := self._left_executors(uid):
+            self.fail("V9", f"a driver begins, and executors of one before are left: {left}")
+        for pod in over:
+            (driver,) = [c for c in pod["status"]["containerStatuses"] if c["name"] == "driver"]
+            end = driver["state"]["terminated"]
+            said = json.loads(end["message"]) if end["message"] else {}
+            record = said.get("completed") or {}
+            if end["exitCode"] == 0 and said.get("phase") == "Terminated" and record.get("scenario"):
+                self.fail("V9", f"{pod['metadata']['name']} is left, which has not failed")
+
     def _teardown(self, pod: Obj, truth: Truth, uid: str) -> None:
         """V2: only what has ended, never began, was cancelled, or is older than the newest epoch."""
         job, meta = self._stored(uid), pod["metadata"]
@@ -41,7 +60,7 @@ class Pods(Ledger):
         if epoch < job.get("status", {}).get("epoch", 0):
             return
         container = self.world.kubelet.containers.get(meta["uid"])
-        if container is not None:
+        if container is not None and not self._leaves_idle(container.driver, job):
             self.fail("V2", f"{meta['name']} is deleted while its driver runs")
         containers = {c["name"]: c["state"] for c in pod["status"].get("containerStatuses") or ()}
         message = (containers.get("driver", {}).get("terminated") or {}).get("message")
@@ -56,6 +75,11 @@ class Pods(Ledger):
             self.fail(
                 "V2", f"{meta['name']} is deleted, checkpoint {record['checkpoint']} is not in the index"
             )
+
+    def _leaves_idle(self, driver: Driver, job: Obj) -> bool:
+        """Its job is deleted, and it had started no query when the controller last heard of it."""
+        since = self.world.loop.time() - driver.began if driver.began is not None else 0.0
+        return "deletionTimestamp" in job["metadata"] and since <= HEARD
 
     def _may_cancel(self, job: Obj, truth: Truth) -> bool:
         if truth.cancelled or self._escalated(job, truth):

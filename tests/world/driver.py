@@ -6,11 +6,13 @@ Each of its steps takes a while, and may be its last one. Its end follows runtim
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from streamjob.controller.objects import names
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.formats import codec
@@ -26,6 +28,7 @@ from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
 from streamjob.runtime.spark.executors.numbers import Executors
 
+from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
 from .script import Script
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from .world import World
 
 HANG = 400.0
+EXECUTORS = 2  # at most, however many the job wants
 
 
 class Boom(Exception):
@@ -70,15 +74,17 @@ class Driver:
     """
 
     def __init__(
-        self, world: World, config: DriverConfig, token: str, over: Callable[[int, str], None]
+        self, world: World, config: DriverConfig, token: str, over: Callable[[int, str], None], pod: Obj
     ) -> None:
         config = world.storage.with_record(config)
         self.world, self.config, self.token = world, config, token
+        self._pod = pod
         self.board = Board(DriverStatus(1, config.job.uid, config.epoch, DriverPhase.STARTING))
         self.alive, self.hanging_until = True, 0.0
         self._durable = self._terminated = self.failed = False
         self.term = 0  # the latest of a controller that was heard of
         self.script = Script(self)
+        self.began: float | None = None  # when its first query was started
         self._over = over
         self._message = ""
         self._rng = Random(f"driver {world.plan.seed} {config.epoch}")
@@ -143,6 +149,7 @@ class Driver:
 
     def all_started(self) -> None:
         self.requests.settle()
+        self._make_executors()
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
             self.later(self.some(2.0, 5.0), lambda: self.fail_job(Boom()))
@@ -341,7 +348,24 @@ class Driver:
             truth.ended_well = truth.last[1]
         if problem is not None:
             self.board.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
+        self._remove_executors()
         self._end(code, report(self.status))
+
+    def _make_executors(self) -> None:
+        """Spark makes them, and takes them away when the process ends in order. They wait for a node."""
+        meta = self._pod["metadata"]
+        owner = {"kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
+        labels = {**meta["labels"], names.LABEL_COMPONENT: names.EXECUTOR}
+        wanted = int(self.config.spark_conf.get("spark.executor.instances", "0"))
+        for n in range(1, min(wanted, EXECUTORS) + 1):
+            made = {"name": f"{meta['name']}-exec-{n}", "labels": labels, "ownerReferences": [owner]}
+            with contextlib.suppress(Refusal):  # the namespace is being deleted
+                self.world.server.create(self.me, "pods", meta["namespace"], {"metadata": made, "spec": {}})
+
+    def _remove_executors(self) -> None:
+        for key, executor in self.world.server.dependents(self._pod["metadata"]["uid"]):
+            options = {"preconditions": {"uid": executor["metadata"]["uid"]}}
+            self.world.server.delete(self.me, key, options)
 
     def kill(self) -> None:
         """SIGKILL: what it has written for the kubelet stays."""

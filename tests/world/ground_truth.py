@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration
 
-from .apiserver import Obj
+from .apiserver import Obj, is_a_driver
 
 if TYPE_CHECKING:
     from .world import World
@@ -77,11 +77,24 @@ class Ledger:
         return self.world.now() >= since + timeout - timedelta(seconds=1) - self.world.skew
 
     def _pods(self, uid: str) -> list[Obj]:
+        """Of its drivers."""
+        return [p for p in self.world.server.drivers() if p["metadata"]["labels"]["streamjob.dev/uid"] == uid]
+
+    def _over(self, uid: str) -> list[Obj]:
+        """Those in which nothing runs any more, as their node says."""
         return [
             p
-            for p in self.world.server.of_kind("pods")
-            if p["metadata"].get("labels", {}).get("streamjob.dev/uid") == uid
+            for p in self._pods(uid)
+            if p["status"]["phase"] in ("Succeeded", "Failed")
+            and p["metadata"]["uid"] not in self.world.kubelet.containers
+            and "deletionTimestamp" not in p["metadata"]
         ]
+
+    def _left_executors(self, uid: str) -> list[str]:
+        """Those of drivers whose pod is over, which is why no garbage collector takes them."""
+        over = {p["metadata"]["uid"] for p in self._over(uid)}
+        executors = [p["metadata"] for p in self.world.server.of_kind("pods") if not is_a_driver(p)]
+        return [meta["name"] for meta in executors if meta["ownerReferences"][0]["uid"] in over]
 
     def _stored(self, uid: str) -> Obj | None:
         return next((j for j in self.world.server.of_kind("streamjobs") if j["metadata"]["uid"] == uid), None)

@@ -18,7 +18,7 @@ from streamjob.protocol.formats import index as indices
 from streamjob.protocol.messages.driver_config import DriverConfig
 from streamjob.runtime.process.config import CheckpointNotMounted, with_stages
 
-from .apiserver import Change, Key, Obj, Refusal
+from .apiserver import Change, Key, Obj, Refusal, is_a_driver
 from .driver import Driver
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Kubelet:
             known = {o["metadata"]["uid"] for o in self.world.server.objects.values()}
             for owner in owners - known:
                 self._later(0.5, 3.0, lambda owner=owner: self._collect(owner))
-            if change.key[0] == "pods":
+            if change.key[0] == "pods" and is_a_driver(new):  # no node has room for executors
                 self._later(0.1, 1.0, lambda: self._bind(change.key, new["metadata"]["uid"]))
         elif change.key[0] == "pods" and _grace(old) != _grace(new):
             self._terminate(change.key, new)
@@ -122,7 +122,7 @@ class Kubelet:
         ip = self._address()
         self.world.oracle.container_starts(config, pod)
         over: Callable[[int, str], None] = lambda code, message: self._over(key, uid, code, message)  # noqa: E731
-        driver = Driver(self.world, config, token, over)
+        driver = Driver(self.world, config, token, over, pod)
         if driver.alive:
             self.containers[uid] = Container(key, driver, ip, started_at)
         self._say(key, "Running", {"running": {"startedAt": started_at}}, ip)

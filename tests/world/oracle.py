@@ -7,7 +7,7 @@ gets. The models' storage and processes are its truth; it imports nothing of the
 
 from __future__ import annotations
 
-from .apiserver import Change
+from .apiserver import Change, is_a_driver
 from .check_drivers import Drivers
 from .check_end import End
 from .check_index import Index
@@ -26,7 +26,7 @@ class Oracle(Jobs, Pods, Index, Drivers, End):
             self._job(change, self.truth(obj["metadata"]["uid"], change.key[2]))
             return
         owners = obj["metadata"].get("ownerReferences")
-        if not owners:
+        if not owners or (plural == "pods" and not is_a_driver(obj)):
             return
         truth = self.truth(owners[0]["uid"])
         if change.old is None or change.new is None:

@@ -57,6 +57,7 @@ class Shape:
     :param executors: so many at the start; 0: none, and no step changes that.
     :param sidecar: a container beside the driver's that ends only when it is killed.
     :param runtime: as `spec.runtime`.
+    :param history: as `spec.restart.failedDriversHistoryLimit`.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -75,6 +76,7 @@ class Shape:
     script: Scripted = Scripted.TOGETHER
     chained: bool = True
     runtime: str = "Image"
+    history: int = 1
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ def random_plan(seed: int) -> Plan:
         upgrade=rng.choice(("Savepoint",) * 6 + ("Checkpoint", "NextEpoch")),
         sidecar=Random(f"sidecar {seed}").random() < 0.2,
         runtime=Random(f"runtime {seed}").choice(("Image", "Image", "Injected")),
+        history=Random(f"history {seed}").choice((0, 1, 1, 2)),
     )
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))

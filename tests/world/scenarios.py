@@ -23,7 +23,7 @@ PLANS: dict[str, Plan] = {
         steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped")),
     ),
     "suspend": Plan(23, steps=(APPLY, Step("suspend", 3.0, "Running"), Step("unsuspend", 3.0, "Suspended"))),
-    "restart": Plan(5, mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
+    "restart": Plan(5, Shape(executors=2), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
     "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),
     "upgrade": Plan(20, steps=(APPLY, Step("edit", 3.0, "Running"))),

@@ -52,6 +52,7 @@ class Script:
 
     def _start_next(self) -> None:
         """All of them; or one, if it takes them in turn, and those that have finished."""
+        self.driver.began = self.driver.began or self.driver.world.loop.time()
         while self._to_start:
             runs = self.start(self._to_start.pop(0))
             if runs and self.kind is Scripted.IN_TURN:

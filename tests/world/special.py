@@ -46,6 +46,40 @@ _SPECIAL: dict[str, Plan] = {
         (APPLY, Step("delete", 3.0, "Running")),
         mishaps=(("StopAtBoundary", 0, Mishap.NODE_LOST),),
     ),
+    # Three drivers are killed: the pods of one, of two or of none of them stay, and none of their executors.
+    **{
+        f"history-{limit}": Plan(
+            53 + limit,
+            Shape(executors=2, history=limit),
+            (APPLY, Step("Stopped", 90.0, "Running")),
+            mishaps=tuple(("Running", n, Mishap.KILLED_BEFORE) for n in range(3)),
+        )
+        for limit in range(3)
+    },
+    # A sidecar runs on in the pod of a driver that has died: that pod does not stay.
+    "history-sidecar": Plan(
+        56,
+        Shape(executors=1, sidecar=True),
+        mishaps=tuple(("Running", n, Mishap.KILLED_BEFORE) for n in range(2)),
+    ),
+    # It fails for good, and is cancelled, resumed, and deleted.
+    "history-at-rest": Plan(
+        57,
+        Shape(executors=1, policy="Never"),
+        (APPLY, Step("Cancelled", 9.0, "Failed"), Step("Running", 9.0, "Cancelled")),
+        mishaps=(("Running", 0, Mishap.KILLED_BEFORE),),
+    ),
+    # A job is deleted while its driver starts: at once, and when it resumes.
+    "delete-starting": Plan(58, steps=(APPLY, Step("delete", 1.0, "Starting"))),
+    "delete-resuming": Plan(
+        59,
+        steps=(
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("delete", 3.0, "Starting"),
+        ),
+    ),
     # Its directories are ahead of the newest checkpoint when it is killed.
     "behind": Plan(14, Shape(interval="5s"), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     # The driver answers nobody for a while; then it is told to stop.

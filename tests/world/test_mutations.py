@@ -69,6 +69,7 @@ MODULES = (
             "rules.policies.indexing",
             "rules.policies.upgrade",
             "rules.policies.restarts",
+            "rules.policies.past_drivers",
             "rules.policies.retention",
             "rules.policies.savepoints",
             "rules.policies.terminal_states",

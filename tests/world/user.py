@@ -54,6 +54,7 @@ class User:
                 "policy": shape.policy,
                 "backoff": {"initial": "1s", "max": "20s"},
                 "limit": 100,
+                "failedDriversHistoryLimit": shape.history,
             },
             "driver": {"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {},
             "executor": {"instances": shape.executors},
@@ -72,7 +73,7 @@ class User:
         self.server.delete(ME, ("streamjobs", NAMESPACE, name), {})
 
     def delete_pod(self, grace: int | None = None) -> None:
-        for pod in self.server.of_kind("pods"):
+        for pod in self.server.drivers():
             options = {} if grace is None else {"gracePeriodSeconds": grace}
             self.server.delete(ME, ("pods", NAMESPACE, pod["metadata"]["name"]), options)
 

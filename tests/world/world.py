@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from streamjob.controller.process import metrics
 
-from .apiserver import ApiServer, Change, Obj
+from .apiserver import ApiServer, Change, Obj, is_a_driver
 from .controller_process import Controller, Product
 from .driver import Driver
 from .ground_truth import Violation
@@ -273,8 +273,8 @@ class World:
         self.kubelet.changed(change)
         obj = change.new or change.old
         assert obj is not None
-        if change.key[0] not in ("streamjobs", "pods"):
-            return
+        if change.key[0] not in ("streamjobs", "pods") or (change.key[0] == "pods" and not is_a_driver(obj)):
+            return  # nobody watches it
         there = change.new is not None
         for controller in self.controllers:
             for delay in self._deliveries():

@@ -8,6 +8,7 @@ the rest becomes a condition in the status.
 from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
+from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase
 from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
@@ -17,13 +18,9 @@ from .status import (
     CheckpointStatus,
     Condition,
     ConditionType,
-    DriverInfo,
     ErrorStatus,
     EscalationStatus,
-    ExecutorsStatus,
-    ExitStatus,
     Phase,
-    PodPhase,
     RestartStatus,
     SavepointCause,
     SavepointRequestStatus,

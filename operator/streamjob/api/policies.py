@@ -90,6 +90,13 @@ class Restart(Model):
     limit: int = Field(
         default=10, ge=0, le=10000, description="Restarts in a row before the job's phase becomes Failed."
     )
+    failed_drivers_history_limit: int = Field(
+        default=1,
+        ge=0,
+        le=10,
+        description="How many pods of failed drivers stay for their logs when the next driver starts, the "
+        "newest first. They have ended and hold no resources. 0: none.",
+    )
     nonce: int | None = Field(
         default=None,
         ge=0,

@@ -92,6 +92,10 @@ CRON_MESSAGE = (
 )
 ZONE_MESSAGE = "must be the IANA name of a time zone, such as Europe/Berlin or Etc/UTC"
 MEMORY_MESSAGE = "must be a quantity of whole mebibytes, such as 512Mi or 2Gi"
+# MiB: one and a half of the 300 that Spark reserves for itself (UnifiedMemoryManager). Of the heap, the JVM's
+# serial collector takes a thirtieth away, and others may round it up by 1.
+LEAST_HEAP = 450
+HEAP_MESSAGE = f"must be at least {LEAST_HEAP}Mi, the smallest heap that Spark takes"
 CORES_MESSAGE = "must be a quantity of CPUs from 1m to 1024, such as 2 or 500m"
 
 _IN_MEBIBYTES = f"(quantity(self).asApproximateFloat() / {MEBIBYTE}.0)"
@@ -123,6 +127,8 @@ def _whole_mebibytes(text: str) -> str:
     size = quantity(text)
     if not MEBIBYTE <= size <= MEBIBYTE**2 or size % MEBIBYTE:
         raise ValueError(MEMORY_MESSAGE)
+    if size < LEAST_HEAP * MEBIBYTE:
+        raise ValueError(HEAP_MESSAGE)
     return text
 
 
@@ -164,7 +170,12 @@ Memory = Annotated[
                     f"double(int({_IN_MEBIBYTES})) == {_IN_MEBIBYTES}",
                     "message": MEMORY_MESSAGE,
                     "messageExpression": _ANOTHER_SIZE,
-                }
+                },
+                {
+                    "rule": f"!isQuantity(self) || {_IN_MEBIBYTES} < 1.0 || "
+                    f"{_IN_MEBIBYTES} >= {LEAST_HEAP}.0",
+                    "message": HEAP_MESSAGE,
+                },
             ]
         },
     ),

@@ -50,8 +50,10 @@ def in_namespaces(*found: str) -> list[Any]:
     return [{"metadata": {"namespace": namespace}} for namespace in found]
 
 
-def pod(namespace: str, runtime: str) -> Any:
-    return {"metadata": {"namespace": namespace, "labels": {names.LABEL_RUNTIME: runtime}}}
+def pod(namespace: str, runtime: str, epoch: int = 1) -> Any:
+    """The driver's pod of this epoch, of the one job of the namespace."""
+    labels = {names.LABEL_RUNTIME: runtime, names.LABEL_UID: namespace, names.LABEL_EPOCH: str(epoch)}
+    return {"metadata": {"namespace": namespace, "labels": labels}}
 
 
 def connected(store: Store) -> RuntimeConfigMaps:
@@ -101,6 +103,16 @@ async def test_what_others_left_is_found_later(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(runtime_config_maps, "FIRST_CHECK", 0.0)
     await connected(store).collect(in_namespaces("shop"), [pod("other", OLD)])
     assert list(store.there) == [("other", OLD)], "a driver's executors may still mount it"
+
+
+async def test_the_pod_of_a_failed_driver_that_stays_for_its_log_needs_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime_config_maps, "FIRST_CHECK", 0.0)
+    store = Store(("shop", OLD), ("shop", runtime_files.name()), jobs=("shop",))
+    pods = [pod("shop", runtime_files.name(), 10), pod("shop", OLD, 9)]
+    await connected(store).collect(in_namespaces("shop"), pods)
+    assert list(store.there) == [("shop", runtime_files.name())]
 
 
 async def test_one_that_somebody_has_deleted_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from streamjob.controller.rules.actions import (
 )
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
-from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 
 from ..factories import (
     MINUTE,
@@ -40,6 +40,8 @@ from ..factories import (
     running,
     terminating,
 )
+
+RESUMED = {"latest": 1, "epoch": 1, "completedAt": "2026-01-02T03:04:00Z"}
 
 
 class TestNamespace:
@@ -79,6 +81,52 @@ class TestDeletion:
         o = observed(job(deleted=SECOND, status=ran()), pods=[running()], index=index(), reported=driver())
         phase, _, do, _ = look(o)
         assert (phase, do) == (Phase.STOPPING, [SendTermination])
+
+    @pytest.mark.parametrize("status", [ran(), ran(2, checkpoint=RESUMED), ran(termination=requested())])
+    @pytest.mark.parametrize("on_delete", ["Stop", "Drain"])
+    def test_a_driver_that_has_started_no_query_leaves_at_once(
+        self, status: dict[str, Any], on_delete: str
+    ) -> None:
+        """A first one, or one that resumes: nothing new is there to save."""
+        epoch = status["epoch"]
+        spec: dict[str, Any] = {"termination": {"onDelete": on_delete}}
+        known = index(record()) if epoch > 1 else index()
+        idle = replace(driver(DriverPhase.STARTING, epoch), stages=())
+        o = observed(
+            job(deleted=SECOND, status=status, **spec), pods=[running(epoch)], index=known, reported=idle
+        )
+        (action,) = look(o)[3].actions
+        assert action == DeletePod(f"orders-driver-{epoch}", f"pod-{epoch}"), (
+            "SIGTERM, and time for a savepoint"
+        )
+        leaving = replace(o, pods=(running(epoch, deleting=True, grace=60),))
+        assert look(leaving)[2] == []
+        evicted = replace(idle, evicted=True)
+        left = replace(o, pods=(exited(0, epoch, report=evicted, deleting=True),), driver=None)
+        d = look(left)[3]
+        assert d.status.restarts is None, "that is no failure"
+        after = observed(job(deleted=SECOND, status=d.status.plain(), **spec), index=known)
+        assert look(after)[3].actions == (SetFinalizer(False),)
+
+    def test_a_driver_whose_container_has_not_run_goes_unless_it_starts_just_now(self) -> None:
+        status = ran(phase="Starting", startedEpoch=0)
+        o = observed(job(deleted=SECOND, status=status), pods=[pod()], index=index())
+        d = look(o)[3]
+        assert d.actions == (DeletePod("orders-driver-1", "pod-1", "5"),)
+        after = observed(job(deleted=SECOND, status=d.status.plain()), index=index())
+        assert look(after)[3].actions == (SetFinalizer(False),)
+
+    def test_one_that_has_not_answered_yet_is_waited_for(self) -> None:
+        o = observed(job(deleted=SECOND, status=ran(phase="Starting")), pods=[running()], index=index())
+        d = look(o)[3]
+        assert (d.actions, d.status.termination, d.requeue_after) == ((), None, 599)
+
+    def test_a_stop_that_had_begun_before_is_finished(self) -> None:
+        """The user has asked for that savepoint, and a driver before has processed what it would have."""
+        status = ran(2, termination=requested(epoch=2), stages=[{"uid": "windows"}])
+        idle = replace(driver(DriverPhase.STARTING, 2), stages=())
+        o = observed(job(deleted=SECOND, status=status), pods=[running(2)], index=index(), reported=idle)
+        assert look(o)[2] == [SendTermination]
 
     @pytest.mark.parametrize(("on_delete", "action"), [("Drain", SendTermination), ("Cancel", DeletePod)])
     def test_on_delete_decides_the_action(self, on_delete: str, action: type[Action]) -> None:
@@ -127,9 +175,9 @@ class TestDeletion:
 
     def test_also_when_the_job_has_failed(self) -> None:
         status = ran(phase="Failed", restarts=failed(), termination=requested())
-        gone = look(observed(job(deleted=SECOND, status=status), pods=[exited(1)], index=index()))
-        assert gone[2] == [DeletePod]
-        assert look(observed(job(deleted=SECOND, status=status), index=index()))[2] == [SetFinalizer]
+        for pods in ([exited(1)], []):  # the garbage collector deletes the pod with the job
+            o = observed(job(deleted=SECOND, status=status), pods=pods, index=index())
+            assert look(o)[2] == [SetFinalizer]
 
     def test_a_stop_that_had_begun_is_brought_to_its_end(self) -> None:
         stages = [{"uid": "windows"}]

@@ -16,7 +16,7 @@ from streamjob.api.specification import digest
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
-from streamjob.controller.rules.observed import Observed, Pod
+from streamjob.controller.rules.observed import ExecutorPod, Observed, Pod
 from streamjob.controller.rules.status import final
 from streamjob.protocol.formats.index import Index
 from streamjob.protocol.lifecycle import Scenario
@@ -90,7 +90,8 @@ def _pods(draw: st.DrawFn, epoch: int) -> Pod:
     if kind == "evicted":
         return pod(epoch, phase="Failed", reason="Evicted", waiting=None, deleting=deleting)
     report = draw(st.one_of(st.none(), driver_statuses(epoch)))
-    return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting)
+    beside = draw(st.booleans())
+    return exited(draw(st.sampled_from([0, 1, 137])), epoch, report=report, deleting=deleting, beside=beside)
 
 
 @st.composite
@@ -127,9 +128,11 @@ def worlds(draw: st.DrawFn) -> Observed:
                 draw(st.integers(1, epoch)), count=draw(st.integers(1, 12)), again=again
             )
         if draw(st.integers(0, 3)) == 0:
+            escalated = draw(st.sampled_from(["Running", "Stopped", "Drained"]))
             status["escalation"] = {
-                "state": draw(st.sampled_from(["Running", "Stopped", "Drained"])),
-                "mode": draw(st.sampled_from(Escalation)),
+                "state": escalated,
+                # A suspension becomes a cancel, never a stop, for which a driver would begin.
+                "mode": draw(st.sampled_from(Escalation)) if escalated != "Running" else Escalation.CANCEL,
                 "epoch": draw(st.integers(1, epoch)),
                 "requestId": "drain-1-1",
                 "since": at(-MINUTE),
@@ -145,6 +148,10 @@ def worlds(draw: st.DrawFn) -> Observed:
     live = [draw(pods(e)) for e in sorted(draw(st.sets(EPOCHS, max_size=3)))]
     newest = max([epoch, *[p.epoch for p in live]])
     reported = draw(st.one_of(st.none(), driver_statuses(newest))) if newest else None
+    restarts = status.get("restarts")
+    over = bool(live) and live[-1].epoch == newest and live[-1].over
+    counted = restarts is not None and restarts["epoch"] == newest
+    left = (ExecutorPod("orders-exec-1", "exec-1"),) if over and counted and draw(st.booleans()) else ()
     deleted = draw(st.sampled_from([None, None, timedelta(seconds=5), 60 * MINUTE]))
     asked_state = draw(st.sampled_from(["Running", "Stopped", "Drained", "Cancelled"]))
     return observed(
@@ -153,6 +160,7 @@ def worlds(draw: st.DrawFn) -> Observed:
             suspend=draw(st.booleans()),
             image=draw(IMAGES),
             upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
+            restart={"failedDriversHistoryLimit": draw(st.integers(0, 2))},
             generation=draw(st.integers(1, 3)),
             status=status,
             deleted=deleted,
@@ -166,6 +174,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         index=known,
         reported=reported,
         silent=draw(st.sampled_from([0.0, 0.0, 45.0])),
+        executors_left=left,
     )
 
 
@@ -190,17 +199,28 @@ def decide_is_late(o: Observed) -> bool:
 @given(worlds())
 def test_no_driver_is_torn_down_early(o: Observed) -> None:
     """V2. A deleted pod has exited, or never began, or the user cancelled, or a newer epoch has begun.
+    The driver of a deleted job that has started no query gets a SIGTERM. Executors are deleted only when
+    their driver has failed and nothing of it runs.
 
     A pod that never began is deleted only in the observed version. If a pod exited with a final
     checkpoint, the index has it.
     """
-    by_name = {p.name: p for p in o.pods}
+    by_name, executors = {p.name: p for p in o.pods}, {e.name for e in o.executors_left}
     for action in decide(o, NOW).actions:
         if not isinstance(action, DeletePod):
+            continue
+        if action.name in executors:
+            newest = o.pod
+            assert newest is not None
+            assert newest.over
             continue
         gone = by_name[action.name]
         assert action.uid == gone.uid
         if cancelled(o) or gone.epoch < o.epoch:
+            continue
+        idle = o.driver is not None and o.driver.phase is DriverPhase.STARTING
+        if o.job.deleting and idle and not gone.terminated and gone.started:
+            assert action.grace is None, "a query may start just now"
             continue
         assert gone.terminated or (not gone.started and action.version == gone.version)
         left = gone.exit.report.completed if gone.exit and gone.exit.report else None
@@ -215,19 +235,21 @@ def test_there_are_never_two_drivers(o: Observed) -> None:
     made = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
     assert len(made) <= 1
     if made:
-        assert o.pods == ()
+        assert all(p.over for p in o.pods)
+        assert len(o.pods) <= o.job.spec.restart.failed_drivers_history_limit
         assert made[0].config.epoch >= o.epoch
+        assert made[0].config.epoch not in {p.epoch for p in o.pods}
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_no_driver_begins_while_the_job_is_suspended(o: Observed) -> None:
     d = decide(o, NOW)
-    if o.job.spec.suspended:
+    if o.job.spec.suspended and not o.job.deleting:  # a deletion ends the suspension
         assert not [a for a in d.actions if isinstance(a, CreateDriver)]
     if d.status.phase is Phase.SUSPENDED and d.status.phase is not o.job.status.phase:
         assert o.job.spec.suspended
-        assert not o.pods
+        assert all(p.over for p in o.pods)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

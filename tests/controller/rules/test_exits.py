@@ -29,6 +29,7 @@ from ..factories import (
     ran,
     record,
     requested,
+    running,
     terminating,
 )
 
@@ -189,6 +190,37 @@ def test_one_that_fails_in_the_rest_or_had_more_to_do_has_not(known: CheckpointR
 def test_an_evicted_driver_is_not_blamed_for_its_exit_code() -> None:
     assert end(exited(1, report=report(code=None, evicted=True)), index())[1] == "Evicted"
     assert end(exited(137, report=report(code=None)), index())[1] == "DriverKilled"
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        [],  # kubectl delete --force
+        [exited(137, 2, reason="ContainerStatusUnknown")],
+        [running(2, phase="Failed")],  # the node is lost
+    ],
+)
+def test_an_end_that_nobody_has_seen_is_the_last_one(pods: list[Pod]) -> None:
+    status = ran(2, lastExit={"epoch": 1, "code": 3, "phase": "Failed"})
+    phase, reason, _, d = look(observed(job(status=status), pods=pods, index=index()))
+    assert (phase, reason) == (Phase.RESTARTING, "DriverLost")
+    last = d.status.last_exit
+    assert last is not None
+    assert (last.epoch, last.code, last.phase) == (2, None, None)
+    assert "gone before it could report" in last.reason
+    later = observed(job(status=d.status.plain()), index=index())
+    assert look(later)[3].status.last_exit == last
+
+
+def test_a_driver_that_is_deleted_before_its_container_has_begun_has_not_been_killed() -> None:
+    """When its image cannot be pulled, for one. The kubelet gives its container the exit code 137."""
+    pod = exited(137, 2, reason="ContainerStatusUnknown", started_at=None, deleting=True)
+    status = ran(2, "Restarting", pod=False, startedEpoch=1)  # we have decided to delete it
+    d = look(observed(job(status=status), pods=[pod], index=index()))[3]
+    assert (d.status.driver, d.status.last_exit, d.status.last_error) == (None, None, None)
+    assert d.status.restarts is None
+    after = look(observed(job(status=d.status.plain()), index=index()))[3]
+    assert after.status.epoch == 3
 
 
 def test_no_secret_is_shown() -> None:

@@ -13,7 +13,7 @@ from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
-from streamjob.runtime.__main__ import parser
+from streamjob.runtime.__main__ import main, parser
 from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
 from streamjob.storage.local_disk import path_of
 
@@ -59,6 +59,18 @@ def test_remedies_name_options_and_not_fields() -> None:
 def test_a_problem_is_told_with_what_to_do_at_the_terminal(remedy: str, told: str) -> None:
     status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=Problem("Gone", "it is gone", remedy))
     assert describe(status) == f"Gone: it is gone. {told}"
+
+
+def test_a_script_that_is_not_there_is_told_at_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--local", "ordres.py"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no file ordres.py" in told
+    assert "image" not in told
+    assert "spec." not in told
+    assert list(tmp_path.iterdir()) == [], "a typing error leaves no folder of a job"
 
 
 def test_a_start_that_is_refused_before_its_first_query_is_no_epoch(tmp_path: Path) -> None:

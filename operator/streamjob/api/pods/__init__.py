@@ -1,1 +1,1 @@
-"""The job's pods: the executors, and what a user's template may hold."""
+"""The job's pods: the executors, what a user's template may hold, and what the status says of them."""

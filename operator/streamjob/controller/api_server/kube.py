@@ -100,8 +100,10 @@ class Kube:
         """Answers at once, where `list_pods` takes up to a tenth of a second: see `reconciler.observe`."""
         return await self._or_none(self._call("GET", paths.core(namespace, "pods", name)))
 
-    async def list_pods(self, namespace: str, selector: str) -> list[Obj]:
-        found = await self._call("GET", f"{paths.core(namespace, 'pods')}?labelSelector={quote(selector)}")
+    async def list_pods(self, namespace: str, selector: str, limit: int | None = None) -> list[Obj]:
+        """:param limit: return so many at most; None: all."""
+        query = f"labelSelector={quote(selector)}" + (f"&limit={limit}" if limit is not None else "")
+        found = await self._call("GET", f"{paths.core(namespace, 'pods')}?{query}")
         return list(found["items"])
 
     async def list_all_pods(self, selector: str) -> list[Obj]:

@@ -80,6 +80,10 @@ def driver_selector(uid: str) -> str:
     return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={DRIVER}"
 
 
+def executor_selector(uid: str, epoch: int) -> str:
+    return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={EXECUTOR},{LABEL_EPOCH}={epoch}"
+
+
 def _folder(job: StreamJob) -> str:
     meta = job.metadata
     # Includes the uid: a job recreated under the same name is another job and must not find this one's state.

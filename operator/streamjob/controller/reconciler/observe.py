@@ -1,7 +1,7 @@
 """Reads a job: its StreamJob, driver pods and index from the API server, and the driver's last status.
 
-The three reads are concurrent API calls. Nothing comes from a watch: a watch may lag, and what follows may be
-destructive.
+The three reads are concurrent API calls; after a failure, a fourth one looks for executors that the driver
+has left. Nothing comes from a watch: a watch may lag, and what follows may be destructive.
 
 A list is slow while much is written: since Kubernetes 1.31 the API server answers it from its cache, after
 waiting for etcd to confirm that the cache is up to date, which etcd does every 0.1 s. An object requested by
@@ -18,12 +18,13 @@ from ...api import Phase, StreamJob
 from ..api_server.kube import Kube
 from ..drivers.connections import DriverConnections
 from ..objects import Obj, names
-from ..rules.observed import Observed, Pod
+from ..rules.observed import ExecutorPod, Observed, Pod
 from ..rules.parse_index import parse_index, parse_term
 from ..rules.parse_pod import parse_pod
 
 # In every other phase the status already has a report of the driver, so a running driver is about to answer.
 UNHEARD = (None, Phase.PENDING, Phase.STARTING, Phase.RESTARTING)
+EXECUTORS_AT_ONCE = 100  # of a failed driver; the next round deletes more
 
 
 async def observe(
@@ -52,7 +53,8 @@ async def observe(
     pod = seen.pod
     if pod is None or pod.terminated:
         drivers.forget(uid)
-        return replace(seen, driver=drivers.last_status(uid, seen.epoch))
+        left = await _executors_left(kube, seen, pod)
+        return replace(seen, driver=drivers.last_status(uid, seen.epoch), executors_left=left)
     return await _with_its_status(seen, pod, drivers)
 
 
@@ -74,7 +76,7 @@ async def fast_path_read(
     )
     if obj is None or found is None or obj["metadata"]["uid"] != uid:
         return None
-    seen = _put_together(StreamJob.parse(obj), [found], config_map)
+    seen = replace(_put_together(StreamJob.parse(obj), [found], config_map), newest_only=True)
     known, there = seen.job.status.driver, seen.pod
     if known is None or there is None or known.uid != there.uid or there.terminated or there.deleting:
         return None
@@ -85,6 +87,20 @@ def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Ob
     index, version, problem = parse_index(config_map, job)
     parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
     return Observed(job, parsed, index, version, problem, index_term=parse_term(config_map))
+
+
+async def _executors_left(kube: Kube, seen: Observed, pod: Pod | None) -> tuple[ExecutorPod, ...]:
+    """Look for executors of a driver whose failure is recorded. Its pod, their owner, may stay."""
+    meta, restarts = seen.job.metadata, seen.job.status.restarts
+    if pod is None or not pod.over or restarts is None or restarts.epoch != pod.epoch:
+        return ()
+    made_from = pod.specification
+    if made_from is not None and made_from.executor.numbers is None:
+        return ()
+    selector = names.executor_selector(meta.uid, pod.epoch)
+    found = await kube.list_pods(meta.namespace, selector, limit=EXECUTORS_AT_ONCE)
+    there = [e["metadata"] for e in found if "deletionTimestamp" not in e["metadata"]]
+    return tuple(ExecutorPod(e["name"], e["uid"]) for e in there)
 
 
 async def _with_its_status(seen: Observed, pod: Pod, drivers: DriverConnections) -> Observed:

@@ -58,8 +58,7 @@ class RuntimeConfigMaps:
             return
         self._next_check = now + CHECK_EVERY
         mounted = {
-            (pod["metadata"]["namespace"], (pod["metadata"].get("labels") or {}).get(names.LABEL_RUNTIME))
-            for pod in pods
+            (meta["namespace"], (meta.get("labels") or {}).get(names.LABEL_RUNTIME)) for meta in newest(pods)
         }
         async with self._lock:
             found = await self._kube.list_config_maps(names.ALL_RUNTIMES)
@@ -80,6 +79,19 @@ class RuntimeConfigMaps:
                     with contextlib.suppress(NamespaceTerminating):
                         await self._create(namespace)
                         self._there.add(namespace)
+
+
+def newest(pods: Iterable[Obj]) -> Iterable[Obj]:
+    """The metadata of each job's newest driver pod. Older ones stay for their logs and mount nothing."""
+    found: dict[str, Obj] = {}
+    for meta in sorted((pod["metadata"] for pod in pods), key=_epoch):
+        found[(meta.get("labels") or {}).get(names.LABEL_UID, "")] = meta
+    return found.values()
+
+
+def _epoch(meta: Obj) -> int:
+    epoch = (meta.get("labels") or {}).get(names.LABEL_EPOCH, "")
+    return int(epoch) if epoch.isdigit() else 0
 
 
 def unneeded(

@@ -220,10 +220,37 @@ class Context:
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
     @property
+    def has_to_finish(self) -> bool:
+        """A termination has begun that this driver or the next one finishes. If the script has never started
+        a query, there is nothing to finish.
+        """
+        return self.open_termination is not None and self.has_begun
+
+    @property
     def failed(self) -> RestartStatus | None:
         """The failure of the newest epoch, once it is recorded."""
         r = self.status.restarts
         return r if r is not None and r.epoch == self.status.epoch else None
+
+    @property
+    def kept(self) -> tuple[Pod, ...]:
+        """The pods of failed drivers that stay for their logs, the newest first.
+
+        A pod of an earlier epoch that is over was left on purpose: an epoch begins only when the pod of the
+        one before is gone, or is one of these.
+        """
+        pods = [
+            p
+            for p in reversed(self.observed.pods)
+            if p.over and (p.epoch < self.status.epoch or self.failed is not None)
+        ]
+        return tuple(pods[: self.observed.job.spec.restart.failed_drivers_history_limit])
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The driver pods without those that stay for their logs."""
+        kept = self.kept
+        return tuple(p for p in self.observed.pods if p not in kept)
 
     @property
     def restart_now(self) -> RestartStatus:

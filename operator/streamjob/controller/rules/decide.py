@@ -9,8 +9,9 @@ recorded before the effect.
 Invariants, whatever is observed (tests/controller/rules/test_decide_properties.py):
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
-  escalation.
-- A new epoch begins only when no pod of an earlier one is left, so that there are never two drivers.
+  escalation. The driver of a deleted job that has started no query gets a SIGTERM.
+- A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
+  runs any more (`Context.kept`), so that there are never two drivers.
 - V7: epoch, startedEpoch and observedGeneration never go back.
 """
 
@@ -31,13 +32,11 @@ from . import actions, diagnosis
 from .actions import Action
 from .context import (
     AT_ONCE_AGAIN,
-    CANCEL_GRACE,
     RECHECK,
     Context,
     Decision,
     DesiredState,
     kill,
-    release,
     request,
     resolve,
 )
@@ -47,6 +46,7 @@ from .policies import (
     escalation,
     executors,
     indexing,
+    past_drivers,
     restarts,
     retention,
     savepoints,
@@ -56,13 +56,6 @@ from .policies import (
 )
 from .status import degraded, fail, seconds_until, seen
 
-TERMINAL_PHASES = (  # no driver runs
-    Phase.SUSPENDED,
-    Phase.STOPPED,
-    Phase.DRAINED,
-    Phase.FINISHED,
-    Phase.CANCELLED,
-)
 TIMED_OUT_REMEDY = "Wait, fix what it waits for, or set spec.state to Cancelled"
 
 
@@ -106,28 +99,6 @@ def leave_a_deleted_job_alone(c: Context) -> Decision | None:
     return None
 
 
-def fence_off_late_drivers(c: Context) -> Decision | None:
-    """Delete drivers that an older controller created late. No precondition refuses a creation.
-
-    A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation.
-    So is a driver that the status, which is written first, does not ask for: the job is in a terminal phase,
-    or another pod of this name has existed. The latter kind is deleted only if it has not started yet: the
-    pod's version is a precondition.
-    """
-    older = [p for p in c.observed.pods if p.epoch < c.status.epoch and not p.deleting]
-    if older:
-        return Decision(c.status, kill(older))
-    pod, recorded = c.observed.pod, c.observed.job.status.driver
-    if pod is None or pod.started or pod.deleting:
-        return None
-    if recorded is None and c.phase not in TERMINAL_PHASES:
-        return None
-    if recorded is not None and (recorded.pod != pod.name or recorded.uid in (None, pod.uid)):
-        return None
-    s = c.status.model_copy(update={"driver": recorded})
-    return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version, CANCEL_GRACE),))
-
-
 def cancel(c: Context) -> Decision | None:
     """Cancel at any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.desired is not DesiredState.CANCEL:
@@ -135,9 +106,9 @@ def cancel(c: Context) -> Decision | None:
     s = c.status.model_copy(
         update={"termination": c.status.termination if c.open_termination is None else None}
     )
-    if c.observed.pods:
+    if c.pods:
         text = "The driver is being deleted"
-        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.observed.pods), status=s)
+        return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.pods), status=s)
     if c.observed.job.deleting:
         return Decision(s, (actions.SetFinalizer(False),))
     s = s.model_copy(update={"driver": None})
@@ -200,27 +171,39 @@ def follow_the_driver(c: Context) -> Decision | None:
     return _terminating(c, ours, do=send)
 
 
+def end_the_idle_driver_of_a_deleted_job(c: Context) -> Decision | None:
+    """Delete the driver of a deleted job if it has started no query: there is nothing new to save.
+
+    If the container has not run, the pod's version is a precondition: a driver that the kubelet starts just
+    now is asked first. If it has, SIGTERM ends it within the pod's own grace period: the driver leaves at
+    once, or with a savepoint if a query has started meanwhile.
+    """
+    pod, driver = c.observed.pod, c.observed.driver
+    if not c.observed.job.deleting or pod is None or pod.terminated or pod.deleting or c.observed.silent:
+        return None
+    if c.has_to_finish:
+        return None
+    if not pod.started:
+        s = c.status.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+    if driver is None:  # it is about to answer
+        return Decision(c.status, requeue_after=c.until_deletion_is_due)
+    if driver.phase is not DriverPhase.STARTING:
+        return None
+    return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))
+
+
 def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     """Remove the finalizer of a deleted job that has no live driver.
 
-    If a termination has begun, another driver completes it first; no driver is started for anything else. A
-    job whose script never started a query has nothing to complete.
+    If a termination has begun, another driver completes it first; no driver is started for anything else.
     """
     if not c.observed.job.deleting:
         return None
-    unfinished = c.open_termination is not None and not c.settled
     gave_up = c.failed is not None and c.failed.next_at is None
-    if unfinished and not gave_up and c.has_begun:
+    if c.has_to_finish and not c.settled and not gave_up:
         return None
-    return remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
-
-
-def remove_the_exited_driver(c: Context) -> Decision | None:
-    """Delete the pod: the driver's final checkpoint is in the index, or its failure in the status.
-
-    Nothing begins before the pod is gone.
-    """
-    return Decision(c.status, release(c.observed.pods)) if c.observed.pods else None
+    return past_drivers.remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
 
 
 def begin_an_epoch(c: Context) -> Decision:
@@ -258,7 +241,8 @@ def begin_an_epoch(c: Context) -> Decision:
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
     leave_a_deleted_job_alone,
-    fence_off_late_drivers,
+    past_drivers.fence_off_late_drivers,
+    past_drivers.remove_the_executors_of_a_failed_driver,
     indexing.commit_the_checkpoint_to_the_index,
     indexing.confirm_the_checkpoint_to_the_driver,
     indexing.forget_what_is_committed,
@@ -267,6 +251,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     escalation.escalate,
     escalation.break_off,
     suspension.abandon_an_unstarted_driver,
+    end_the_idle_driver_of_a_deleted_job,
     upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
     follow_the_driver,
@@ -274,7 +259,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
     restarts.wait_after_a_failure,
-    remove_the_exited_driver,
+    past_drivers.remove_the_exited_driver,
     terminal_states.rest,
     terminal_states.leave_a_namespace_that_is_being_deleted,
     begin_an_epoch,

@@ -79,6 +79,7 @@ def death(observed: Observed) -> Problem:
     pod = observed.pod
     # The pods of a lost node are marked as failed for a moment, then deleted; nobody has seen how they ended.
     lost = pod is not None and pod.exit is None and pod.started_at is not None and not pod.reason
+    lost = lost or (pod is not None and pod.exit is not None and pod.exit.unseen)
     if pod is None or not pod.terminated or lost:
         return Problem(
             "DriverLost",

@@ -10,6 +10,7 @@ from ...protocol.formats.index import Index
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 
 ENDED = ("Succeeded", "Failed")  # phases of a pod
+NOT_FOUND = "ContainerStatusUnknown"  # the kubelet's reason for a container that it does not find (any more)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ class DriverExit:
         """The exit code of the script; that of the container if the driver did not report one."""
         reported = self.report.exit_code if self.report is not None else None
         return self.code if reported is None else reported
+
+    @property
+    def unseen(self) -> bool:
+        """Nobody has seen how the container ended. When a pod is deleted whose container has not begun, the
+        kubelet says so, too, with the exit code of SIGKILL.
+        """
+        return self.reason == NOT_FOUND
 
     @property
     def failed(self) -> bool:
@@ -98,6 +106,14 @@ class Pod:
         return self.phase in ENDED
 
     @property
+    def over(self) -> bool:
+        """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
+        pod that a lost node leaves behind is never over.
+        """
+        seen = self.exit is not None and not self.exit.unseen
+        return seen and not self.beside and not self.deleting
+
+    @property
     def waits(self) -> bool:
         """It needs a node or its volumes. Whether that takes too long is seen by looking again."""
         return self.unschedulable is not None or self.unmounted_since is not None
@@ -106,6 +122,14 @@ class Pod:
     def started(self) -> bool:
         """The driver's container has run, so it may have changed something."""
         return self.started_at is not None or self.exit is not None or self.phase == "Running"
+
+
+@dataclass(frozen=True)
+class ExecutorPod:
+    """An executor's pod, reduced to what deletes it."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True)
@@ -124,6 +148,9 @@ class Observed:
     :param restored_from: the savepoints that the namespace's StreamJobs name in restoreFrom; None if not
         looked up.
     :param namespace_ends: the namespace is being deleted: nothing can be created in it any more.
+    :param newest_only: of the driver pods, only that of the newest epoch was read.
+    :param executors_left: executors of the newest epoch's driver, once its failure is recorded; some of them
+        if there are many.
     """
 
     job: StreamJob
@@ -137,6 +164,8 @@ class Observed:
     index_term: int = 0
     restored_from: frozenset[str] | None = None
     namespace_ends: bool = False
+    newest_only: bool = False
+    executors_left: tuple[ExecutorPod, ...] = ()
 
     @property
     def epoch(self) -> int:

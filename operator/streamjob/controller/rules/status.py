@@ -65,7 +65,7 @@ def seen(observed: Observed) -> Status:
             "epoch": observed.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
-            "last_exit": (_exit(pod) if pod else None) or old.last_exit,
+            "last_exit": _last_exit(observed, old.last_exit),
             "executors": observed.executors,
             "stages": stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
@@ -128,7 +128,7 @@ def drained(record: CheckpointRecord | None) -> bool:
 
 
 def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
-    if old is None and pod.deleting and not pod.started:
+    if old is None and pod.deleting and (not pod.started or (pod.exit is not None and pod.exit.unseen)):
         return None  # deleted before it started
     started = timestamp(pod.started_at) if pod.started_at else None
     if started is None and old is not None and old.uid == pod.uid:
@@ -136,9 +136,18 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
 
 
+def _last_exit(observed: Observed, old: ExitStatus | None) -> ExitStatus | None:
+    """The latest exit, with the pod's name while the pod is there: the pod of a failed driver may stay."""
+    last = (_exit(observed.pod) if observed.pod else None) or old
+    if last is None or observed.newest_only:
+        return last
+    there = (p.name for p in observed.pods if p.epoch == last.epoch and not p.deleting)
+    return last.model_copy(update={"pod": next(there, None)})
+
+
 def _exit(pod: Pod) -> ExitStatus | None:
     end = pod.exit
-    if end is None:
+    if end is None or end.unseen:
         return None
     return ExitStatus(
         epoch=pod.epoch,
@@ -147,6 +156,14 @@ def _exit(pod: Pod) -> ExitStatus | None:
         reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
         time=timestamp(end.at) if end.at else None,
     )
+
+
+def unseen_exit(s: Status, problem: Problem, now: datetime) -> Status:
+    """The status with the exit of a driver whose end nobody has seen, if it has no exit of this epoch yet."""
+    if s.last_exit is not None and s.last_exit.epoch == s.epoch:
+        return s
+    reason = without_secrets(problem.message)[:REASON]
+    return s.model_copy(update={"last_exit": ExitStatus(epoch=s.epoch, reason=reason, time=timestamp(now))})
 
 
 def _checkpoint(record: CheckpointRecord) -> CheckpointStatus:

@@ -20,7 +20,8 @@ EXPOSED = (
     "Service of your own with the labels streamjob.dev/job and spark-role: driver"
 )
 STAYS = (
-    "a StreamJob stays until it is deleted, so that it can be resumed; the pod of a failed driver is not kept"
+    "a StreamJob stays until it is deleted, so that it can be resumed; restart.failedDriversHistoryLimit "
+    "says how many pods of failed drivers stay with it"
 )
 DROPPED = {
     "proxyUser": "the driver runs as its own user: give its service account or keytab the permissions",
@@ -32,7 +33,6 @@ DROPPED_TOLERATIONS = {
     "applicationTimeoutConfig": "the job waits until its pods start; the status says what it waits for, and "
     "upgrade.startTimeout bounds the start of an upgrade's driver",
     "instanceConfig": "the job runs with the executors that it gets; status.executors has their number",
-    "resourceRetainPolicy": STAYS,
     "resourceRetainDurationMillis": STAYS,
     "ttlAfterStopMillis": STAYS,
 }
@@ -48,6 +48,7 @@ def convert(source: Source, places: Places) -> tuple[str, Obj, Draft]:
     draft = Draft(source)
     _program(draft)
     _restarts(draft)
+    _retained(draft)
     translate(draft, _settings(source))
     for pod in draft.pods:
         _template(draft, pod)
@@ -151,6 +152,19 @@ def _restarts(draft: Draft) -> None:
     source.changed(delay, "spec.restart.backoff", "it doubles with each failure in a row")
     source.dropped((*at, "restartCounterResetMillis"), "ten minutes of running reset the count")
     source.dropped(at, "there is one limit and one backoff for all kinds of failures")
+
+
+def _retained(draft: Draft) -> None:
+    """What stays of a driver that has ended."""
+    source, policy = draft.source, (*TOLERATIONS, "resourceRetainPolicy")
+    field, kind = "restart.failedDriversHistoryLimit", source.get(policy)
+    if kind == "Never":
+        draft.put(field, 0)
+        source.changed(policy, f"spec.{field}", "without it, the pod of a failed driver stays for its log")
+    elif kind is not None:
+        draft.put(field, 1)
+        message = "the pod of the newest failed driver stays, and its executors go"
+        source.changed(policy, f"spec.{field}", message + ("; others go" if kind == "Always" else ""))
 
 
 def _defaults(draft: Draft) -> None:

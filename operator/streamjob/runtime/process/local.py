@@ -29,12 +29,14 @@ from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import Mode, TerminationRequest
 from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus
+from ...storage.fetch import is_local, local_path
 from ...storage.local_disk import uri_of
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
 from . import config
 from .lifecycle import Exit, run_script
+from .script import ScriptNotFound
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
@@ -139,6 +141,7 @@ def run(
     :returns: the exit code of the process.
     :raises StreamJobError: the job cannot begin.
     """
+    _refuse_missing(application)
     place.lock()
     index = place.index()
     if begin.savepoint is not None and index.latest is not None:
@@ -165,6 +168,18 @@ def run(
     threads.start(exits.watch_request, "streamjob-tail")
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
     return run_script(settings, driver, exits, folder)
+
+
+def _refuse_missing(application: Application) -> None:
+    """Refuse a script that is not there, before the job has a folder.
+
+    :raises ScriptNotFound: it is not there. A script that has yet to be fetched is not looked for.
+    """
+    script = application.file
+    if script is not None and is_local(script) and not Path(local_path(script)).is_file():
+        raise ScriptNotFound(
+            f"there is no file {script}", remedy="Name the script as python does: --local [options] SCRIPT"
+        )
 
 
 def settings_for(

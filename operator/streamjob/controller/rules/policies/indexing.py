@@ -83,7 +83,7 @@ def need_a_readable_index(c: Context) -> Decision | None:
     """
     if c.observed.index_problem is None:
         return None
-    if c.observed.job.deleting and not c.observed.pods:
+    if c.observed.job.deleting and not c.pods:
         return Decision(c.status, (actions.SetFinalizer(False),))
     if (anew := rebuild(c)) is not None:
         return anew

@@ -86,7 +86,7 @@ def recorded(c: Context) -> str | None:
 def how_to_go_on(c: Context, problem: Problem) -> Problem:
     """The index problem, with the remedy that resumes the job if its newest checkpoint is a savepoint."""
     savepoint = recorded(c)
-    if problem.reason not in MENDED or savepoint is None or c.observed.pod is not None:
+    if problem.reason not in MENDED or savepoint is None or c.pods:
         return problem
     remedy = (
         f"Set spec.state to Running: the job continues from {savepoint}, and its driver rebuilds the index"

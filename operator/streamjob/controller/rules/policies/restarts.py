@@ -10,7 +10,7 @@ from ....protocol.messages.driver_status import Problem
 from ...reports.messages import sentence
 from .. import diagnosis
 from ..context import Context, Decision, DesiredState
-from ..status import fail, seconds_until
+from ..status import fail, seconds_until, unseen_exit
 from . import escalation, upgrade
 
 STABLE = timedelta(minutes=10)  # of running; it resets the failure count
@@ -23,6 +23,8 @@ def account_for_a_failure(c: Context) -> Decision | None:
     known = c.status.driver is not None and c.status.driver.uid is not None
     if c.failed or not known or c.leaving:
         return None
+    if c.observed.job.deleting and not c.has_to_finish:
+        return None  # it had nothing to save, and no other driver begins
     problem = diagnosis.death(c.observed)
     policy, old, generation = (
         c.observed.job.spec.restart,
@@ -41,9 +43,9 @@ def account_for_a_failure(c: Context) -> Decision | None:
     )
     # A pod that no longer exists may have run unobserved.
     started = c.status.epoch if c.observed.pod is None else c.status.started_epoch
-    s = fail(c.status, problem, c.now).model_copy(update={"restarts": restarts, "started_epoch": started})
-    gone = c.status.model_copy(update={"started_epoch": started})
-    if (decision := escalation.go_on(c, gone)) is not None:
+    ended = unseen_exit(c.status, problem, c.now).model_copy(update={"started_epoch": started})
+    s = fail(ended, problem, c.now).model_copy(update={"restarts": restarts})
+    if (decision := escalation.go_on(c, ended)) is not None:
         return decision
     if (back := upgrade.roll_back_failed(c, s, problem, count)) is not None:
         return back

@@ -32,8 +32,8 @@ def begin_no_driver(c: Context) -> Decision | None:
     """A rule: no driver lives, and none begins. A job that has ended, or failed for good, stays so."""
     if c.desired is not DesiredState.SUSPEND:
         return None
-    if c.observed.pods:
-        return Decision(c.status, release(c.observed.pods))
+    if c.pods:
+        return Decision(c.status, release(c.pods))
     if (c.settled and (c.ended or ended_by_script(c))) or _failed_for_good(c):
         return None
     latest = c.observed.index.latest if c.observed.index else None
