@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
+from streamjob.api.crd import UNSEEN
 from streamjob.api.types import moment, timestamp
 
 from .permissions import Request, Rights
@@ -200,7 +201,7 @@ class ApiServer:
             meta.pop(field, None)
         meta |= {"namespace": namespace, "uid": uid, "creationTimestamp": timestamp(self._now())}
         if plural == "streamjobs":
-            obj.pop("status", None)
+            obj["status"] = dict(UNSEEN)
             meta["generation"] = 1
         elif plural == "pods":
             obj["status"] = {"phase": "Pending"}
