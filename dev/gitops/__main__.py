@@ -21,7 +21,8 @@ def config_map(scripts: Path = SCRIPTS) -> str:
         actions += f"- name: {path.parent.name}\n  action.lua: |\n" + indent(_text(path), "    ")
     entries = {"health": _text(scripts / "health.lua"), "actions": actions}
     return HEAD + "".join(
-        f"  resource.customizations.{name}.{kind}: |\n" + indent(text, "    ") for name, text in entries.items()
+        f"  resource.customizations.{name}.{kind}: |\n" + indent(text, "    ")
+        for name, text in entries.items()
     )
 
 

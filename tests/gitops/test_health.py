@@ -70,7 +70,9 @@ def test_flux_waits_for_what_argo_cd_shows_as_healthy() -> None:
     and without the status that the CRD gives a new object, kstatus would take it for finished.
     """
     found = dict(zip(CASES, programs.kstatus(CASES.values()), strict=True))
-    expected = {name: FLUX[health["status"]] for name, health in zip(CASES, said(list(CASES.values())), strict=True)}
+    expected = {
+        name: FLUX[health["status"]] for name, health in zip(CASES, said(list(CASES.values())), strict=True)
+    }
     expected |= {"degraded_deadQuery": "InProgress", "progressing_noStatus": "Current"}
     assert {name: verdict.status for name, verdict in found.items()} == expected
 
