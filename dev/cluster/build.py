@@ -107,7 +107,7 @@ def go_program(name: str, version: str, package: str, *, cgo: bool = False) -> P
 
 
 def own_program(source: Path, name: str) -> Path:
-    """A program of this repository, built once: the package `name` of the Go module in the folder `source`."""
+    """A program of this repository, built once: the package `name` of the Go module in `source`."""
     folder = cache_folder() / f"{name}-{source_hash(source)}"
     if not folder.exists():
         # Its dependencies are as go.sum pins them.

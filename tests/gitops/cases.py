@@ -1,6 +1,6 @@
-"""A StreamJob in each situation that Argo CD tells apart, with the status that the controller's rules give it.
+"""A StreamJob in each situation that Argo CD tells apart, with the status that the controller gives it.
 
-python -m tests.gitops.cases     writes them to testdata/ of the health check, as Argo CD's own tests read them
+python -m tests.gitops.cases     writes them to testdata/, as Argo CD's own tests read them
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ def cases() -> dict[str, Obj]:
     """By name; the name begins with the health status."""
     runs = observed(job(status=ran()), pods=[running()], reported=driver())
     unseen = resource(observed(job())) | {"status": dict(UNSEEN)}
-    gone = {"pods": [exited()], "index": index(STOP)}
     stopping = job(state="Stopped", status=ran(phase="Stopping", termination=requested()))
     return {
         "progressing_unseen": unseen,
@@ -95,7 +94,9 @@ def cases() -> dict[str, Obj]:
         ),
         "progressing_restarting": resource(observed(job(status=ran()), pods=[exited(137)])),
         "healthy_running": resource(runs),
-        "healthy_stopped": resource(observed(job(state="Stopped", status=ran()), **gone)),
+        "healthy_stopped": resource(
+            observed(job(state="Stopped", status=ran()), pods=[exited()], index=index(STOP))
+        ),
         "healthy_drained": resource(
             observed(job(state="Drained", status=ran()), pods=[exited()], index=index(DRAINED))
         ),

@@ -1,7 +1,7 @@
 """Argo CD's health check, actions and kstatus, on statuses that the controller's rules have made.
 
-The scripts run in Argo CD's Lua interpreter; their tests have the form of those in Argo CD's repository, so that
-the folder can be contributed there as it is.
+The scripts run in Argo CD's Lua interpreter; their tests have the form of those in Argo CD's repository, so
+that the folder can be contributed there as it is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def test_a_status_that_somebody_else_has_begun_is_progressing(field: str) -> Non
 
 
 def test_flux_waits_for_what_argo_cd_shows_as_healthy() -> None:
-    """Two exceptions: a dead query may be started again by its script, which kstatus can only call in progress;
-    and without the status that the CRD gives a new object, kstatus would take it for finished.
+    """Two exceptions. A dead query may be started again by its script: to kstatus that is in progress. And
+    without the status that the CRD gives a new object, kstatus would take the object for finished.
     """
     found = dict(zip(CASES, programs.kstatus(CASES.values()), strict=True))
     expected = {

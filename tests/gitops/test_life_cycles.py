@@ -22,7 +22,7 @@ from ..world.special import SPECIAL
 from ..world.world import World
 from .cases import SCRIPTS
 
-# In the special ones a query stays dead, a specification is rolled back, a drain is escalated, a driver is lost.
+# A query stays dead, a specification is rolled back, a drain is escalated, a driver is lost, and more.
 CHOSEN = (
     "careless careless-stopped broken mended drain-to-cancel lost-deleted index-deleted revoked-pods two-jobs"
 )

@@ -114,7 +114,7 @@ class Context:
         )
 
     def stay(self, requeue_after: float | None) -> Decision:
-        """Keep the phase, and its reason and message: those of Reconciling, for Ready may name a dead query."""
+        """Keep the phase, and its reason and message. Ready may name a dead query instead."""
         last = self.status.condition(ConditionType.RECONCILING)
         reason, message = (last.reason, last.message) if last else (self.phase.value, "")
         return self.decide(self.phase, reason, message, requeue_after=requeue_after)
