@@ -1,5 +1,5 @@
-"""`spec.state` and a manifest in Git, on a real API server: what a tool that applies the manifest again does to what
-somebody has patched. docs/gitops.md says it.
+"""`spec.state` and a manifest in Git, on a real API server: what becomes of what somebody has patched when
+the manifest is applied again. docs/gitops.md says it.
 
 No controller runs: this is about who owns a field of the spec.
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from dev.demo.console import Failure
 from dev.demo.kubectl import Kubectl
 from dev.demo.site import Site
+from dev.demo.waiting import Failure
 from dev.gitops import programs
 
 from .cases import SCRIPTS, Obj
@@ -100,6 +100,21 @@ def test_a_job_that_no_controller_has_seen_is_in_progress(git: Git) -> None:
         git.kubectl.run("wait", "sj/orders", "--for=condition=Ready", "--timeout=1s")
 
 
+def test_wait_looks_at_the_newest_generation(git: Git) -> None:
+    git.apply(CLIENT_SIDE)
+    ready = {"type": "Ready", "status": "True", "reason": "Running", "message": "Epoch 1 runs"}
+    ready |= {"lastTransitionTime": "2026-01-02T03:04:05Z"}
+    status = {"observedGeneration": 1, "conditions": [{**ready, "observedGeneration": 1}]}
+    change = json.dumps({"status": status})
+    git.kubectl.run("patch", "sj", "orders", "--subresource=status", "--type", "merge", "-p", change)
+    wait = ("wait", "sj/orders", "--for=condition=Ready", "--timeout=1s")
+    git.kubectl.run(*wait)
+    git.patch(state="Stopped")
+    with pytest.raises(Failure, match="timed out"):
+        git.kubectl.run(*wait)
+    assert [v.status for v in programs.kstatus([git.job])] == ["InProgress"]
+
+
 @pytest.mark.parametrize("field", PATCHES)
 @pytest.mark.parametrize("how", APPLY)
 def test_a_field_that_is_not_in_git_stays_as_somebody_patched_it(git: Git, how: str, field: str) -> None:
@@ -176,7 +191,7 @@ flux = pytest.mark.slow  # builds that library: minutes, the first time
 
 @flux
 def test_flux_undoes_what_kubectl_has_patched_even_if_git_does_not_name_it(git: Git) -> None:
-    """It takes over every field that a manager named kubectl… owns, and removes it: the default is Running."""
+    """It takes over the fields of managers named kubectl…, and removes them: the default is Running."""
     assert "created" in git.flux()
     git.patch(state="Stopped")
     assert "configured" in git.flux()
@@ -211,7 +226,16 @@ def test_nothing_keeps_what_git_names(git: Git) -> None:
 
 
 @flux
-def test_flux_reports_that_a_drain_is_not_taken_back(git: Git) -> None:
-    git.flux(state="Drained")
+def test_flux_applies_nothing_beside_a_drain_that_would_be_taken_back(git: Git) -> None:
+    def both(state: str) -> str:
+        meta = {"name": "beside", "namespace": git.kubectl.namespace}
+        beside = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"state": state}}
+        return json.dumps(beside) + "\n---\n" + git.manifest(state=state)
+
+    kubeconfig = git.kubectl.environment()["KUBECONFIG"]
+    programs.flux_apply(both("Drained"), kubeconfig)
     with pytest.raises(RuntimeError, match="a drain is an end and is not taken back"):
-        git.flux(state="Running")
+        programs.flux_apply(both("Running"), kubeconfig)
+    beside = git.kubectl.get("configmap", "beside")
+    assert beside is not None
+    assert beside["data"] == {"state": "Drained"}
