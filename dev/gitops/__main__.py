@@ -1,4 +1,4 @@
-"""Prints the patch of Argo CD's ConfigMap, generated from the scripts in examples/gitops/argocd."""
+"""Prints what Argo CD's ConfigMap has to have, generated from the scripts in examples/gitops/argocd."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "examples/gitops/argocd/streamjob.dev/StreamJob"
 HEAD = """\
 # Generated: python -m dev.gitops > examples/gitops/argocd/argocd-cm.yaml
-# kubectl patch configmap argocd-cm -n argocd --patch-file argocd-cm.yaml
+# For `kubectl apply --server-side`, which adds these entries to those that are there.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: argocd-cm
 data:
 """
 

@@ -105,7 +105,7 @@ def test_no_action_is_offered_that_a_job_cannot_follow() -> None:
 # --- Argo CD's ConfigMap ------------------------------------------------------------------------------------
 
 
-def test_the_patch_of_the_config_map_has_the_scripts() -> None:
+def test_the_config_map_has_the_scripts() -> None:
     assert CONFIG_MAP.read_text() == config_map(), "run python -m dev.gitops"
     data = loaded(CONFIG_MAP)["data"]
     assert data["resource.customizations.health.streamjob.dev_StreamJob"] == HEALTH.read_text()

@@ -10,7 +10,6 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,10 +172,10 @@ def test_what_is_pruned_is_terminating_until_the_controller_has_ended_it(git: Gi
     assert git.kubectl.get("sj", "orders") is None
 
 
-def test_the_patch_of_argo_cds_config_map_keeps_what_is_there(git: Git) -> None:
-    file = Path(SCRIPTS.parents[1] / "argocd-cm.yaml")
+def test_argo_cds_config_map_keeps_what_is_there(git: Git) -> None:
+    apply = ("apply", "--server-side", "--field-manager=streamjob", "-f")
     git.kubectl.run("create", "configmap", "argocd-cm", "--from-literal=url=https://argocd.example")
-    git.kubectl.run("patch", "configmap", "argocd-cm", "--patch-file", str(file))
+    git.kubectl.run(*apply, str(SCRIPTS.parents[1] / "argocd-cm.yaml"))
     found = git.kubectl.get("configmap", "argocd-cm")
     assert found is not None
     health = found["data"]["resource.customizations.health.streamjob.dev_StreamJob"]
