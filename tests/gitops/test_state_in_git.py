@@ -92,7 +92,7 @@ def git(booted: Site) -> Iterator[Git]:
 def test_a_job_that_no_controller_has_seen_is_in_progress(git: Git) -> None:
     """Without the status that the API server shows by default, Flux would go on at once."""
     git.apply(CLIENT_SIDE)
-    assert git.job["status"] == {"observedGeneration": -1}
+    assert git.job["status"]["observedGeneration"] == -1
     assert [v.status for v in programs.kstatus([git.job])] == ["InProgress"]
     assert [v.status for v in programs.argocd(SCRIPTS / "health.lua", [git.job])] == ["Progressing"]
     with pytest.raises(Failure, match="timed out"):
