@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 from dev.cluster.commands import run
@@ -80,6 +81,7 @@ def node_binaries() -> Path:
         f"Kubernetes {KUBERNETES_VERSION} from source (first time 5-10 min)",
         folder,
         [*command, "-o", "{out}/"],
+        packages=(".", "./dns", "./pause"),
     )
     return folder
 
@@ -104,11 +106,28 @@ def go_program(name: str, version: str, package: str, *, cgo: bool = False) -> P
     return folder / name
 
 
-def _build(title: str, folder: Path, command: list[str], *, cgo: bool = False) -> None:
+def own_program(source: Path, name: str) -> Path:
+    """A program of this repository, built once: the package `name` of the Go module in `source`."""
+    folder = cache_folder() / f"{name}-{source_hash(source)}"
+    if not folder.exists():
+        # Its dependencies are as go.sum pins them.
+        command = [go(), "build", "-mod=readonly", "-trimpath", "-ldflags", "-s -w"]
+        title = f"{name} from source (first time 1-3 min)"
+        _build(title, folder, [*command, "-o", "{out}/"], source, [f"./{name}"])
+    return folder / name
+
+
+def _build(
+    title: str,
+    folder: Path,
+    command: list[str],
+    source: Path = SOURCE,
+    packages: Sequence[str] = (),
+    *,
+    cgo: bool = False,
+) -> None:
     partial = folder.with_name(folder.name + ".partial")
-    words = [word.replace("{out}", str(partial)) for word in command]
-    if "{out}/" in command:
-        words += [".", "./dns", "./pause"]
+    words = [word.replace("{out}", str(partial)) for word in [*command, *packages]]
     environment = {"CGO_ENABLED": str(int(cgo)), "GOBIN": str(partial), "GOWORK": "off"}
     with locked(cache_folder() / "locks" / folder.name, "another build of the same"):
         if folder.exists():
@@ -117,7 +136,7 @@ def _build(title: str, folder: Path, command: list[str], *, cgo: bool = False) -
         partial.mkdir(parents=True)
         with step(title):
             log = cache_folder() / "logs" / folder.name
-            run(*words, timeout=BUILD_LIMIT, env=environment, cwd=SOURCE, log=log)
+            run(*words, timeout=BUILD_LIMIT, env=environment, cwd=source, log=log)
         partial.rename(folder)
 
 

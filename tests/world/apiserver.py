@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
+from streamjob.api.crd import UNSEEN
 from streamjob.api.types import moment, timestamp
 
 from .permissions import Request, Rights
@@ -39,6 +40,7 @@ VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DEL
 OF_MANY = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}  # without a name
 SELECTOR = re.compile(r"([^=!,\s]+)(!=|=| in )(\([^)]*\)|[^,]*)")
 POD_GRACE = 30
+NEW_STATUS = UNSEEN | dict.fromkeys(("term", "epoch", "startedEpoch"), 0)  # with the defaults of its fields
 NOT_METADATA = ("metadata", "status")
 
 
@@ -200,7 +202,7 @@ class ApiServer:
             meta.pop(field, None)
         meta |= {"namespace": namespace, "uid": uid, "creationTimestamp": timestamp(self._now())}
         if plural == "streamjobs":
-            obj.pop("status", None)
+            obj["status"] = dict(NEW_STATUS)
             meta["generation"] = 1
         elif plural == "pods":
             obj["status"] = {"phase": "Pending"}

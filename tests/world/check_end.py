@@ -75,13 +75,13 @@ class End(Ledger):
             return f"phase {phase}, and the condition Suspended is {conditions.get('Suspended')}"
         if phase != wanted and phase not in ends[wanted].split():
             return f"phase {phase}, {wanted} is wanted: {stalled['message']}"
-        if conditions["Ready"]["status"] != "True":
-            return f"phase {phase} is not ready: {conditions['Ready']['message']}"
+        dead = any(d.status.degraded for d in drivers)
+        if conditions["Ready"]["status"] != ("False" if phase == "Running" and dead else "True"):
+            return f"phase {phase}, and Ready is {conditions['Ready']}"
         if phase == "Running":
             executors = {d.status.executors.least if d.status.executors else 0 for d in drivers}
             if executors - {job["spec"]["executor"]["instances"]}:
                 return f"its driver was asked for {executors} executors"
-            dead = any(d.status.degraded for d in drivers)
             if dead != ("Degraded" in conditions):
                 return f"a query of its driver is {'dead' if dead else 'alive'}, and nobody says so"
             for (root, task), sink in self.world.storage.sinks.items():

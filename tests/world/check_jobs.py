@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from streamjob.api.crd import UNSEEN
 from streamjob.api.types import duration, moment
 
 from .apiserver import Change, Obj
@@ -30,7 +31,7 @@ class Jobs(Ledger):
             truth.cancelled = True
         if truth.refused not in (None, wanted(new)):
             truth.refused = None
-        was, is_ = (old or {}).get("status") or {}, new.get("status") or {}
+        was, is_ = (old or {"status": UNSEEN}).get("status") or {}, new.get("status") or {}
         if was == is_:
             return
         if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):

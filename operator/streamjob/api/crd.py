@@ -30,6 +30,9 @@ COLUMNS = (
     ("Progress", "string", ".status.termination.progress", "What a stop or drain waits for", 1),
     ("Reason", "string", READY_REASON, "Reason of the condition Ready", 1),
 )
+# The status that the API server shows until the controller writes one. Flux (kstatus) takes an object without
+# an observed generation for finished; one that differs from metadata.generation means "in progress".
+UNSEEN = {"observedGeneration": -1}
 WIDE = 1 << 31  # an integer that may reach this needs 64 bits
 # The keys to keep, in the order of the generated file: what a reader looks for comes first.
 KEPT = (
@@ -92,8 +95,7 @@ def schema() -> dict[str, Any]:
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
         "spec": root["properties"]["spec"],
-        # No `default: {}`: an object has no status until the controller writes one.
-        "status": {k: v for k, v in root["properties"]["status"].items() if k != "default"},
+        "status": {**root["properties"]["status"], "default": UNSEEN},
     }
     return {**root, "properties": properties, "required": ["spec"]}
 

@@ -38,9 +38,9 @@ class Phase(str, Enum):
 
 
 class ConditionType(str, Enum):
-    """Ready: the job is in the requested state. Reconciling: work is in progress. Stalled: a person must act.
-    Upgraded: how the latest upgrade went. Degraded: a query of the running job is dead. Suspended: no driver
-    runs, because `spec.suspend` is true.
+    """Ready: the job is in the requested state, with every query alive. Reconciling: work is in progress.
+    Stalled: a person must act. Upgraded: how the latest upgrade went. Degraded: a query of the running job is
+    dead. Suspended: no driver runs, because `spec.suspend` is true.
     """
 
     # The first three have the meaning that kstatus gives them.

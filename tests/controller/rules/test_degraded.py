@@ -19,6 +19,7 @@ from ..factories import (
     driver,
     exited,
     is_ready,
+    is_stalled,
     job,
     observed,
     ran,
@@ -45,14 +46,17 @@ def reasons(old: Status, new: Status) -> list[tuple[bool, str]]:
     return [(e.warning, e.reason) for e in events(old, new) if e.reason in ("Degraded", "Recovered")]
 
 
-def test_a_job_with_a_dead_query_is_running_and_degraded() -> None:
+def test_a_job_with_a_dead_query_is_running_and_degraded_but_not_ready() -> None:
     d = decide(DEGRADED, NOW)
     condition = of(d.status)
     assert condition is not None
     assert (condition.status, condition.reason) == ("True", "QueryFailed")
     assert condition.message == "windows: password=*** the broker is away. Wait for it."
     assert d.status.phase is Phase.RUNNING
-    assert is_ready(d)
+    ready = d.status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == ("False", "QueryFailed", condition.message)
+    assert not is_stalled(d)
     assert d.status.last_error is None, "nothing has failed as a whole"
 
 
@@ -84,6 +88,7 @@ def test_a_query_that_is_started_again_ends_it() -> None:
     first = decide(DEGRADED, NOW)
     healthy = decide(replace(after(DEGRADED, first), driver=driver()), NOW + MINUTE)
     assert of(healthy.status) is None
+    assert is_ready(healthy)
     assert reasons(first.status, healthy.status) == [(False, "Recovered")]
 
 

@@ -114,9 +114,9 @@ class Context:
         )
 
     def stay(self, requeue_after: float | None) -> Decision:
-        """Keep the phase, and the reason and message of the Ready condition."""
-        ready = self.status.condition(ConditionType.READY)
-        reason, message = (ready.reason, ready.message) if ready else (self.phase.value, "")
+        """Keep the phase, and its reason and message. Ready may name a dead query instead."""
+        last = self.status.condition(ConditionType.RECONCILING)
+        reason, message = (last.reason, last.message) if last else (self.phase.value, "")
         return self.decide(self.phase, reason, message, requeue_after=requeue_after)
 
     def with_termination(self, termination: TerminationInfo | None) -> Context:

@@ -249,16 +249,20 @@ def settle(
     """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
     Upgraded if there is an upgrade.
 
+    A job that runs with a dead query is not Ready, and Ready says why.
+
     :param stalled: nothing moves until a person acts; implied by the phase Failed.
     """
     stalled = stalled or phase is Phase.FAILED
+    dead = s.condition(ConditionType.DEGRADED) if phase is Phase.RUNNING and not stalled else None
     flags = {
-        ConditionType.READY: phase in REACHED and not stalled,
+        ConditionType.READY: phase in REACHED and not stalled and dead is None,
         ConditionType.RECONCILING: phase in IN_PROGRESS and not stalled,
         ConditionType.STALLED: stalled,
     }
+    why = {ConditionType.READY: (dead.reason, dead.message)} if dead is not None else {}
     conditions = tuple(
-        condition(s, job, now, kind, "True" if flag else "False", reason, message)
+        condition(s, job, now, kind, "True" if flag else "False", *why.get(kind, (reason, message)))
         for kind, flag in flags.items()
     )
     if s.upgrade is not None:
