@@ -45,43 +45,40 @@ java_release() {
     java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
+# fetch FOLDER WHAT [POM TARGET]…: the dependencies of each POM, which may have options behind it, into a folder of
+# the cache. Nothing is done if the POMs are the same as the last time.
+fetch() {
+    folder="$cache/$1" what=$2
+    shift 2
+    wanted=$(for part; do
+        echo "$part"
+        [ ! -f "${part%% *}" ] || cat "${part%% *}"
+    done | sha256sum | cut -d' ' -f1)
+    [ "$(cat "$folder/.stamp" 2>/dev/null)" != "$wanted" ] || return 0
+    command -v mvn >/dev/null 2>&1 || need "$what come through Maven" maven
+    say "$what"
+    rm -rf "$folder"
+    while [ $# -gt 0 ]; do
+        # shellcheck disable=SC2086  options are words of their own
+        mvn --batch-mode --quiet -Dstyle.color=never -f $1 dependency:copy-dependencies -DincludeScope=runtime \
+            -DoutputDirectory="$folder/$2"
+        shift 2
+    done
+    echo "$wanted" >"$folder/.stamp"
+}
+
 if [ "${1:-main}" = servers ]; then
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         need "the tests of the PostgreSQL sink need its server" postgresql
     fi
-    jars="$cache/jars"
-    wanted=$(cat dev/images/jars/pom.xml dev/kafka/pom.xml | sha256sum | cut -d' ' -f1)
-    if [ "$(cat "$jars/.stamp" 2>/dev/null)" != "$wanted" ]; then
-        command -v mvn >/dev/null 2>&1 || need "Kafka and the connectors come through Maven" maven
-        say "jars of Kafka and the connectors"
-        rm -rf "$jars"
-        mvn --batch-mode --quiet -Dstyle.color=never -f dev/images/jars/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars/spark"
-        mvn --batch-mode --quiet -Dstyle.color=never -f dev/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
-            -DoutputDirectory="$jars/kafka"
-        echo "$wanted" >"$jars/.stamp"
+    if ! command -v prometheus >/dev/null 2>&1; then
+        need "the test of the alerts needs Prometheus" prometheus
     fi
-    s3="$cache/jars-s3"
-    wanted=$(sha256sum <dev/s3/pom.xml | cut -d' ' -f1)
-    if [ "$(cat "$s3/.stamp" 2>/dev/null)" != "$wanted" ]; then
-        command -v mvn >/dev/null 2>&1 || need "the connector for S3 comes through Maven" maven
-        say "jars of the connector for S3, for Spark 4.1 and 4.0"
-        rm -rf "$s3"
-        mvn --batch-mode --quiet -Dstyle.color=never -f dev/s3/pom.xml dependency:copy-dependencies -DoutputDirectory="$s3/4.1"
-        mvn --batch-mode --quiet -Dstyle.color=never -f dev/s3/pom.xml -Pspark40 dependency:copy-dependencies -DoutputDirectory="$s3/4.0"
-        echo "$wanted" >"$s3/.stamp"
-    fi
-    tables="$cache/jars-tables"
-    wanted=$(sha256sum <dev/tables/pom.xml | cut -d' ' -f1)
-    if [ "$(cat "$tables/.stamp" 2>/dev/null)" != "$wanted" ]; then
-        command -v mvn >/dev/null 2>&1 || need "Delta Lake and Iceberg come through Maven" maven
-        say "jars of Delta Lake and Apache Iceberg"
-        rm -rf "$tables"
-        for spark in 3.5 4.0 4.1 4.2; do
-            mvn --batch-mode --quiet -Dstyle.color=never -f dev/tables/pom.xml -Dspark=$spark dependency:copy-dependencies -DoutputDirectory="$tables/$spark"
-        done
-        rm -f "$tables"/4.2/iceberg-*
-        echo "$wanted" >"$tables/.stamp"
-    fi
+    fetch jars "jars of Kafka and the connectors" dev/images/jars/pom.xml spark dev/kafka/pom.xml kafka
+    fetch jars-s3 "jars of the connector for S3, for Spark 4.1 and 4.0" dev/s3/pom.xml 4.1 "dev/s3/pom.xml -Pspark40" 4.0
+    fetch jars-tables "jars of Delta Lake and Apache Iceberg" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
+        "dev/tables/pom.xml -Dspark=4.1" 4.1 "dev/tables/pom.xml -Dspark=4.2" 4.2
+    rm -f "$cache"/jars-tables/4.2/iceberg-*
     python3 -m dev.s3
     exit 0
 fi
