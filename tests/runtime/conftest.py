@@ -56,16 +56,28 @@ class Client:
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
 
     def call(
-        self, method: str, path: str, body: Any = None, token: str | None = None, term: str | None = "1"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        token: str | None = None,
+        term: str | None = "1",
+        **headers: str,
     ) -> tuple[int, Any]:
-        answer = self.answer(method, path, body, token, term)
+        answer = self.answer(method, path, body, token, term, **headers)
         return answer.status, json.loads(answer.read())
 
     def answer(
-        self, method: str, path: str, body: Any = None, token: str | None = None, term: str | None = "1"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        token: str | None = None,
+        term: str | None = "1",
+        **further: str,
     ) -> http.client.HTTPResponse:
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {token or self.credentials.token}"}
+        headers = {**further, "Authorization": f"Bearer {token or self.credentials.token}"}
         if term is not None:
             headers[TERM_HEADER] = term
         connection = self.connection()

@@ -19,12 +19,14 @@ import pytest
 
 from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.messages.commands import (
+    FIGURES_HEADER,
     REQUEST_LIMIT,
     TERM_HEADER,
     SavepointRequest,
     TerminationRequest,
 )
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus
+from streamjob.protocol.messages.figures import QueryFigures
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.config import Credentials
 from streamjob.runtime.process.servers import strangers
@@ -120,6 +122,19 @@ def test_figures_alone_do_not_end_a_long_poll(client: Client, board: StatusBoard
     board.refresh(evicted=True)
     code, status = client.call("GET", "/v1/status?after=1&timeout=0.2")
     assert (code, status["version"], status["evicted"]) == (200, 1, True)
+
+
+def test_only_a_controller_that_knows_figures_gets_them(client: Client, board: StatusBoard) -> None:
+    """One of an earlier version would refuse the status."""
+    figures = QueryFigures(state_bytes=5)
+    board.refresh(stages=(StageStatus("copy", (), state_rows=3, figures=figures),))
+    _, without = client.call("GET", "/v1/status")
+    _, with_them = client.call("GET", "/v1/status", **{FIGURES_HEADER: "1"})
+    _, of_command = client.call("PUT", "/v1/termination", REQUEST, **{FIGURES_HEADER: "1"})
+    assert "figures" not in without["stages"][0]
+    assert without["stages"][0]["state_rows"] == 3
+    assert with_them["stages"][0]["figures"]["state_bytes"] == 5
+    assert of_command["stages"][0]["figures"]["state_bytes"] == 5
 
 
 def test_commands_reach_the_driver(client: Client, recorder: Recorder) -> None:
