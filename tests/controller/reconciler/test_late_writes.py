@@ -204,7 +204,7 @@ COMMANDS = {
 async def test_what_an_old_leader_sent_to_the_driver_changes_nothing(tmp_path: Path) -> None:
     """The command is in flight while another controller takes over and sends the same: it has one effect.
 
-    tests/runtime/process/test_control_server.py tests the runtime's own endpoint with each command.
+    tests/runtime/process/servers/test_control_server.py tests the runtime's own endpoint with each command.
     """
 
     async def play(path: str) -> tuple[list[type], list[str]]:

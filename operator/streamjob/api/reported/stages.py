@@ -52,9 +52,9 @@ class StageInfo(Model):
     processed_rows_per_second: float | None = Field(
         default=None, description="Rows per second of processing time, in the last batch."
     )
-    batch_seconds: dict[str, float] = Field(
-        default_factory=dict,
-        description="Duration of the last batch and of its parts, named as in Spark's durationMs: "
+    batch_seconds: dict[str, float] | None = Field(
+        default=None,
+        description="Duration of the last trigger and of its parts, named as in Spark's durationMs: "
         "triggerExecution is the whole.",
     )
     state_rows: int | None = Field(default=None, description="Rows in the state.")

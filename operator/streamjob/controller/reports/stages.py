@@ -39,7 +39,7 @@ def _figures(stage: StageStatus) -> dict[str, Any]:
         return {}
     return {
         "processed_rows_per_second": figures.processed_rows_per_second,
-        "batch_seconds": figures.batch_seconds,
+        "batch_seconds": figures.batch_seconds or None,
         "state_rows": stage.state_rows,
         "state_bytes": figures.state_bytes,
         "watermark_delay_seconds": figures.watermark_delay,
