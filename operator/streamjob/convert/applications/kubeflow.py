@@ -20,8 +20,9 @@ UI = (
     "of your own with the labels streamjob.dev/job and spark-role: driver"
 )
 METRICS = (
-    "the controller has the job's metrics (docs/operations.md). For Spark's own, set spark.metrics.* in "
-    "sparkConf; a JMX exporter is a jar of the image and an option of spark.driver.extraJavaOptions"
+    "each driver serves metrics of its queries, and the controller of its jobs (docs/operations.md). For "
+    "Spark's own, set spark.metrics.* in sparkConf; a JMX exporter is a jar of the image and an option of "
+    "spark.driver.extraJavaOptions"
 )
 RECOMMENDED = "app.kubernetes.io/"
 GANG = "the operator makes no PodGroup: the scheduler admits each pod by itself"
