@@ -75,6 +75,8 @@ if [ "${1:-main}" = servers ]; then
         need "the test of the alerts needs Prometheus" prometheus
     fi
     fetch jars "jars of Kafka and the connectors" dev/images/jars/pom.xml spark dev/kafka/pom.xml kafka
+    fetch jars-kafka "jars of the Kafka connector for the other Sparks" "dev/images/jars/pom.xml -Dspark=3.5" 3.5 \
+        "dev/images/jars/pom.xml -Dspark=4.0" 4.0 "dev/images/jars/pom.xml -Dspark=4.2" 4.2 "dev/images/jars/pom.xml -Dspark=4.3" 4.3
     fetch jars-s3 "jars of the connector for S3, for Spark 4.1 and 4.0" dev/s3/pom.xml 4.1 "dev/s3/pom.xml -Pspark40" 4.0
     fetch jars-tables "jars of Delta Lake and Apache Iceberg" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
         "dev/tables/pom.xml -Dspark=4.1" 4.1 "dev/tables/pom.xml -Dspark=4.2" 4.2

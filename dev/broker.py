@@ -7,14 +7,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import pyspark
+
 from dev import ports
 from dev.cluster.layout import cache_folder
 from dev.demo.waiting import PATIENCE
 
 JARS = cache_folder() / "jars"  # filled by dev/bootstrap.sh servers
-CONNECTORS = ",".join(
-    str(jar) for jar in sorted((JARS / "spark").glob("*.jar"))
-)  # for spark.jars with Spark 4.1
+LINE = ".".join(pyspark.__version__.split(".")[:2])
+FOR_SPARK = JARS / "spark" if LINE == "4.1" else cache_folder() / "jars-kafka" / LINE
+CONNECTORS = ",".join(str(jar) for jar in sorted(FOR_SPARK.glob("*.jar")))  # for spark.jars with this Spark
 JDBC = ",".join(
     str(jar) for jar in (JARS / "spark").glob("postgresql-*.jar")
 )  # those of the connectors that fit any version of Spark

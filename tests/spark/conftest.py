@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.broker import CONNECTORS, JDBC, Kafka
+from dev.broker import CONNECTORS, Kafka
 from dev.postgres import Postgres
 from dev.s3.server import CONNECTOR, S3
 from streamjob.jvm import class_archive
@@ -62,7 +61,7 @@ def spark(s3_server: S3) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.jars", ",".join([CONNECTORS if pyspark.__version__ >= "4.1" else JDBC, CONNECTOR]))
+        .config("spark.jars", ",".join([CONNECTORS, CONNECTOR]))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
