@@ -70,7 +70,7 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
     drain_and_compare(job, storage)
 
 
-def test_the_log_of_a_failed_driver_stays_and_its_executors_go(cluster: Site) -> None:
+def test_the_log_of_a_failed_driver_stays_and_its_executors_go(cluster: Site, storage: Storage) -> None:
     make_scripts(cluster.kubectl, "fails", {"fails.py": FAILS})
     executor: Object = {"instances": 1, "memory": "512Mi", "cores": "100m"}
     cluster.kubectl.apply(local_job(cluster, "fails", "fails.py", scripts="fails", executor=executor))

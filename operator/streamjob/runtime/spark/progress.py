@@ -1,7 +1,7 @@
 """Reads a query's last progress (`StreamingQueryProgress`). It lags: for display, not for decisions.
 
 A missing value is None, and so is one that is not a number: the first progress can have NaN and infinity,
-which are not JSON.
+which are not JSON. Spark 3.5 leaves out what a query does not have, such as `eventTime`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that st
 
 def watermark(progress: Any) -> str | None:
     """The watermark as RFC 3339, None for a query without event time."""
-    event_time = progress["eventTime"] or {}
+    event_time = progress.get("eventTime") or {}
     value = event_time.get("watermark")
     return str(value) if value else None
 
@@ -36,13 +36,13 @@ def rate(progress: Any, name: str) -> float | None:
 
     :param name: INPUT or PROCESSED.
     """
-    value = progress[name]
+    value = progress.get(name)
     return round(float(value), 1) if isinstance(value, (int, float)) and 0 <= value < UNREAL else None
 
 
 def batch_seconds(progress: Any) -> dict[str, float]:
     """The duration of the last trigger and of its parts, named as in Spark's `durationMs`."""
-    return {str(part): int(ms) / 1000 for part, ms in sorted((progress["durationMs"] or {}).items())}
+    return {str(part): int(ms) / 1000 for part, ms in sorted((progress.get("durationMs") or {}).items())}
 
 
 def state_rows(progress: Any) -> int | None:
@@ -56,5 +56,5 @@ def state_bytes(progress: Any) -> int | None:
 
 
 def _of_state(progress: Any, name: str) -> int | None:
-    operators = progress["stateOperators"] or []
+    operators = progress.get("stateOperators") or []
     return sum(int(o[name]) for o in operators) if operators else None
