@@ -98,7 +98,9 @@ def test_is_plain_yaml() -> None:
 
 def test_a_job_cannot_name_another_namespace() -> None:
     """Secrets, ConfigMaps and claims are those of its own: Kubernetes gives a pod no others, and no field of
-    ours says where. That of a template is known only to be refused.
+    ours says where. That of a template is known only to be refused. A Gateway says itself whose routes it
+    takes.
     """
     named = [path for path, _ in nodes(schema()["properties"]["spec"]) if "namespace" in path.lower()]
-    assert named == [f".{pod}.template.metadata.namespace" for pod in ("driver", "executor")]
+    templates = [f".{pod}.template.metadata.namespace" for pod in ("driver", "executor")]
+    assert named == [*templates, ".ui.httpRoute.parentRefs[items].namespace"]

@@ -333,6 +333,27 @@ REFUSED += [
         ),
     )
 ]
+ROUTE = {"parentRefs": [{"name": "web"}], "hostnames": ["spark.example.com"]}
+REFUSED += [
+    (job(ui=ui, sparkConf=conf), field, sentence)
+    for ui, conf, field, sentence in (
+        ({}, {"spark.ui.enabled": "false"}, "spec", "spec.ui needs Spark's UI"),
+        ({}, {"spark.ui.port": "0"}, "spec", "spark.ui.port to 0"),
+        ({"service": {"type": "ExternalName"}}, {}, "spec.ui.service.type", "Unsupported value"),
+        ({"service": {"port": 70000}}, {}, "spec.ui.service.port", "less than or equal to 65535"),
+        ({"ingress": {}}, {}, "spec.ui.ingress", "neither host nor path"),
+        ({"ingress": {"host": "Spark.example.com"}}, {}, "spec.ui.ingress.host", "must be a DNS name"),
+        ({"ingress": {"path": "orders"}}, {}, "spec.ui.ingress.path", "must be /, or a path"),
+        ({"ingress": {"path": "/orders(.*)"}}, {}, "spec.ui.ingress.path", "must be /, or a path"),
+        ({"ingress": {"path": "/a/../b"}}, {}, "spec.ui.ingress.path", "must be /, or a path"),
+        ({"ingress": {"path": "/proxy/a"}}, {}, "spec.ui.ingress.path", "segment `proxy` or `history`"),
+        ({"httpRoute": {}}, {}, "spec.ui.httpRoute.parentRefs", "Required value"),
+        ({"httpRoute": {**ROUTE, "parentRefs": []}}, {}, "spec.ui.httpRoute.parentRefs", "at least 1 items"),
+        ({"httpRoute": {**ROUTE, "hostnames": []}}, {}, "spec.ui.httpRoute", "neither hostnames nor path"),
+        ({"httpRoute": {**ROUTE, "path": "/a(/|$)(.*)"}}, {}, "spec.ui.httpRoute.path", "must be /, or"),
+        ({"ingress": {"path": "/a"}, "httpRoute": {**ROUTE, "path": "/b"}}, {}, "spec.ui", "the same prefix"),
+    )
+]
 TEMPLATE = {
     "metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}},
     "spec": {
@@ -361,6 +382,23 @@ async def test_a_template_may_have_all_that_a_pod_has(api: Api) -> None:
     assert made["spec"]["executor"]["template"] == TEMPLATE
     assert made["spec"]["executor"]["dynamicAllocation"] == {"min": 0, "max": 4, "idleTimeout": "60s"}
     assert made["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+@pytest.mark.parametrize(
+    "ui",
+    [
+        {},
+        {"service": {"type": "NodePort", "port": 80}},
+        {"ingress": {"host": "*.example.com"}, "httpRoute": {**ROUTE, "path": "/b"}},
+        {
+            "ingress": {"path": "/b(/|$)(.*)", "tls": [{"secretName": "x"}]},
+            "httpRoute": {**ROUTE, "path": "/b"},
+        },
+    ],
+)
+async def test_access_to_the_ui(api: Api, ui: Job) -> None:
+    made = await api.create(job(ui=ui, sparkConf={"spark.ui.port": "4050", "spark.ui.enabled": "true"}))
+    assert {"type": "ClusterIP", "port": 4040, **ui.get("service", {})} == made["spec"]["ui"]["service"]
 
 
 @pytest.mark.parametrize(("body", "field", "sentence"), REFUSED, ids=[f"{f}:{s}" for _, f, s in REFUSED])

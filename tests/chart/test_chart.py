@@ -80,6 +80,7 @@ USED = {
     ("delete", "configmaps"),  # delete_config_map
     ("get", "secrets"),  # get_secret
     ("create", "secrets"),  # create_secret
+    *((verb, "services") for verb in ("get", "list", "create", "patch", "delete")),  # *_ui
     ("create", "events"),  # create_event
     ("patch", "events"),  # patch_event
 }
@@ -100,7 +101,29 @@ def test_by_default_nothing_is_cluster_wide() -> None:
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
         "--namespace=ops",
         "--lease=sj-streamjob",
+        "--ui=Service",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "resource"),
+    [
+        ("services", "Service", "services"),
+        ("ingresses", "Ingress", "ingresses"),
+        ("httpRoutes", "HTTPRoute", "httproutes"),
+    ],
+)
+def test_what_may_be_made_for_sparks_ui(value: str, kind: str, resource: str) -> None:
+    """The controller is told what its Role allows, and asks for nothing else."""
+    for on in (True, False):
+        others = [f"ui.{other}=false" for other in ("services", "ingresses", "httpRoutes") if other != value]
+        objects = render(*others, f"ui.{value}={str(on).lower()}")
+        (role,) = [r for r in of("Role", objects) if r["metadata"]["name"] == "sj-streamjob"]
+        (deployment,) = of("Deployment", objects)
+        args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert [a for a in args if a.startswith("--ui")] == ([f"--ui={kind}"] if on else [])
+        asked = {name for _, name in rights(role)} & {"services", "ingresses", "httproutes"}
+        assert asked == ({resource} if on else set())
 
 
 def test_all_namespaces() -> None:
@@ -111,6 +134,7 @@ def test_all_namespaces() -> None:
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
         "--all-namespaces",
         "--lease=sj-streamjob",
+        "--ui=Service",
     ]
 
 

@@ -218,14 +218,18 @@ class Controller(subprocess.Popen[bytes]):
     """A controller's process; what it logs is in the file `log`."""
 
     def __init__(
-        self, namespace: str, log: Path | None = None, *options: str, kubeconfig: Path | None = None
+        self,
+        namespace: str,
+        log: Path | None = None,
+        *options: str,
+        kubeconfig: Path | None = None,
+        start: tuple[str, ...] = ("-m", "streamjob.controller"),
     ) -> None:
         address = f"127.0.0.1:{ports.free()}"
         self.url = f"http://{address}"
         command = [
             sys.executable,
-            "-m",
-            "streamjob.controller",
+            *start,
             "--namespace",
             namespace,
             "--listen",
@@ -246,11 +250,9 @@ class Controller(subprocess.Popen[bytes]):
 
 
 @contextlib.contextmanager
-def controller(
-    namespace: str, log: Path | None = None, *options: str, kubeconfig: Path | None = None
-) -> Iterator[Controller]:
+def controller(namespace: str, log: Path | None = None, *options: str, **more: Any) -> Iterator[Controller]:
     """A controller of this namespace until the block ends: then it is killed with SIGKILL."""
-    process = Controller(namespace, log, *options, kubeconfig=kubeconfig)
+    process = Controller(namespace, log, *options, **more)
     try:
         yield process
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.api.crd import VERSION_ANNOTATION, definition
 from streamjob.controller import upgrade_crd
-from streamjob.controller.api_server import kube
+from streamjob.controller.api_server.definitions import DefinitionKube
 from streamjob.controller.api_server.errors import Conflict
 
 Obj = dict[str, Any]
@@ -32,7 +32,7 @@ def fields(body: Obj) -> Obj:
     return found
 
 
-class Server(kube.Kube):
+class Server(DefinitionKube):
     """An API server with a definition.
 
     :param conflicts: so many writes come too late.

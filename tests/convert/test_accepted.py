@@ -11,6 +11,7 @@ import pytest
 from kubernetes.aio import client, config
 
 from streamjob.convert.draft import Places
+from streamjob.convert.source import Kind
 
 from .inputs import Obj, applications, as_python, convert, files, kubeflow, read
 from .test_fields import RESOURCES, converted
@@ -28,6 +29,9 @@ async def objects(defined: None) -> AsyncIterator[client.CustomObjectsApi]:
     await config.load_kube_config(context=os.environ.get("CLUSTER") or None)
     async with client.ApiClient() as connection:
         yield client.CustomObjectsApi(connection)
+
+
+HOST = "spec.ui.ingress.host"
 
 
 async def refusals(objects: client.CustomObjectsApi, jobs: list[tuple[str, Obj]]) -> list[str]:
@@ -66,7 +70,16 @@ async def test_each_field_is_accepted(objects: client.CustomObjectsApi, name: st
     results = {
         str(c.objects[-1]["spec"]): (path, c.objects[-1]) for path, _, c in converted(name) if c.objects
     }
-    assert await refusals(objects, list(results.values())) == []
+    hosts = {path for path, _, c in converted(name) if any(e.to == HOST for e in c.of_kind(Kind.DECIDE))}
+    assert bool(hosts) == (name == "kubeflow-v1beta2")
+    jobs = []
+    for path, found in results.values():
+        job = copy.deepcopy(found)
+        if path in hosts:
+            assert "neither host nor path" in str(await refusals(objects, [(path, job)]))
+            job["spec"]["ui"]["ingress"]["host"] = "decided.example.com"
+        jobs.append((path, job))
+    assert await refusals(objects, jobs) == []
 
 
 async def test_what_is_to_decide_is_refused_until_it_is_decided(objects: client.CustomObjectsApi) -> None:

@@ -64,6 +64,21 @@ def have(job: Job, wanted: int, running: int) -> View:
     return view
 
 
+def of_ui(job: Job, path: str) -> str:
+    """A page of Spark's UI, through the job's Service; empty while nobody answers."""
+    service = f"/api/v1/namespaces/{job.kubectl.namespace}/services/{job.name}-ui:http"
+    return job.kubectl.run("get", "--raw", f"{service}/proxy/{path}", check=False)
+
+
+def has_ui(job: Job, epoch: int) -> None:
+    """Its Service leads to the UI of the driver of this epoch."""
+    until(lambda: f'-{epoch}",' in of_ui(job, "api/v1/applications"), f"the UI of epoch {epoch}", PATIENCE)
+    page = of_ui(job, "stages/")
+    assert "Completed Stages" in page
+    assert "(kill)" not in page
+    assert job.view().condition("UIAvailable")["status"] == "True"
+
+
 def scale(job: Job, **executor: Any) -> None:
     job.kubectl.patch(KIND, job.name, {"spec": {"executor": executor}})
 
@@ -80,8 +95,11 @@ def stop_and_resume(job: Job) -> None:
 def test_more_fewer_and_a_lost_one_without_another_driver(cluster: Site, storage: Storage) -> None:
     for n in range(VOLUMES):
         cluster.kubectl.apply(*sites.volume(cluster, f"executor-{n}", CLASS))
-    job = sums(cluster, "scaled", executor={"instances": 1, **SMALL, "template": template(cluster)})
+    shown = {"ui": {}, "sparkConf": {**FAST, "spark.ui.enabled": "true"}}
+    executor = {"instances": 1, **SMALL, "template": template(cluster)}
+    job = sums(cluster, "scaled", executor=executor, **shown)
     have(job, 1, 1)
+    has_ui(job, 1)
     (first,) = pods(job)
     (container,) = first["spec"]["containers"]
     assert container["name"] == "executor"
@@ -119,6 +137,7 @@ def test_more_fewer_and_a_lost_one_without_another_driver(cluster: Site, storage
 
     stop_and_resume(job)
     read_on(job, storage)
+    has_ui(job, 2)
     drain_and_compare(job, storage)
     until(lambda: not claims(job), "no claim left", PATIENCE)
     delete(job)

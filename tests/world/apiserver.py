@@ -26,7 +26,7 @@ from .permissions import Request, Rights
 Obj = dict[str, Any]
 Key = tuple[str, str, str]  # plural, namespace, name
 PATH = re.compile(
-    r"/(?:api|apis/(streamjob\.dev|coordination\.k8s\.io|events\.k8s\.io))/v1(?:alpha1)?"
+    r"/(?:api|apis/(streamjob\.dev|(?:coordination|events|networking|gateway\.networking)\.k8s\.io))/v1(?:alpha1)?"
     r"(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/(status))?"
 )
 KINDS = {
@@ -140,6 +140,8 @@ class ApiServer:
             key = (plural, namespace, name)
             if method == "GET":
                 return 200, self.get(key)
+            if "fieldManager" in query:
+                return self.apply(by, key, body, force=query["force"] == ["true"])
             if method == "PUT":
                 return 200, self.put(by, key, body, sub)
             if plural == "events":
@@ -155,6 +157,11 @@ class ApiServer:
         if refusal is not None:
             self.forbidden.append(request)
             raise Refusal(403, "Forbidden", refusal)
+
+    def _authorize_creation(self, key: Key) -> None:
+        """Of a patch that creates. The group is that of the patch, which has been authorized."""
+        group = {"ingresses": "networking.k8s.io", "httproutes": "gateway.networking.k8s.io"}
+        self._authorize(Request("create", group.get(key[0], ""), key[0], key[1], None))
 
     def get(self, key: Key) -> Obj:
         if key not in self.objects:
@@ -238,6 +245,23 @@ class ApiServer:
         given = {"metadata": old["metadata"], "status": merged.get("status")} if sub else merged
         given = {**given, "metadata": {**given["metadata"], "resourceVersion": None}}
         return self._replace(by, key, old, self._patched(old, given, sub))
+
+    def apply(self, by: str, key: Key, body: Obj, *, force: bool) -> tuple[int, Obj]:
+        """Server-side apply of the only manager that applies: all fields of the spec are its own."""
+        old = self.objects.get(key)
+        version = body["metadata"].pop("resourceVersion", None)
+        if old is None:
+            if version is not None:
+                raise Refusal(409, "Conflict", "the object has been deleted")
+            self._authorize_creation(key)
+            return 201, self.create(by, key[0], key[1], body)
+        self._check_version(old, version)
+        if not force and (old["spec"] != body["spec"]):
+            raise Refusal(409, "Conflict", "conflict with another manager")
+        fields = ("labels", "annotations", "ownerReferences")
+        meta = {k: v for k, v in old["metadata"].items() if k not in fields}
+        meta |= {k: body["metadata"][k] for k in fields if k in body["metadata"]}
+        return 200, self._replace(by, key, old, {**old, **body, "metadata": meta})
 
     def delete(self, by: str, key: Key, options: Obj) -> Obj:
         old = self.get(key)

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
+UI = {"service": "services", "ingress": "ingresses", "httpRoute": "httproutes"}
+
+
+def _ui_asked_for(job: Obj) -> set[str]:
+    ui = job["spec"].get("ui")
+    return set() if ui is None else {"services", *(UI[k] for k, v in ui.items() if v is not None)}
+
+
 class End(Ledger):
     """V11: the desired state is reached, or a person has to do something and is told so."""
 
@@ -35,6 +43,10 @@ class End(Ledger):
         if wanted == "Running" and job["spec"].get("suspend"):
             wanted = "Suspended"
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
+        if (there := self._ui_of(job)) != (asked_for := _ui_asked_for(job)):
+            return f"for Spark's UI there are {there}, and the spec asks for {asked_for}"
+        if (conditions.get("UIAvailable", {}).get("status") == "True") != bool(there):
+            return f"for Spark's UI there are {there}, and nobody says so"
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         running = [self._pod_of(d) for d in drivers]
@@ -108,6 +120,10 @@ class End(Ledger):
     def _not_over(self, job: Obj) -> list[str]:
         over = self._over(job["metadata"]["uid"])
         return [p["metadata"]["name"] for p in self._pods(job["metadata"]["uid"]) if p not in over]
+
+    def _ui_of(self, job: Obj) -> set[str]:
+        owned = self.world.server.dependents(job["metadata"]["uid"])
+        return {plural for (plural, _, _), _ in owned} & set(UI.values())
 
     def _pod_of(self, driver: Driver) -> Obj | None:
         found = [c.key for c in self.world.kubelet.containers.values() if c.driver is driver]

@@ -35,5 +35,5 @@ class Oracle(Jobs, Pods, Index, Drivers, End):
             self._pod(change, truth, owners[0]["uid"])
         elif plural == "configmaps":
             self._index(change, truth)
-        elif change.new is None and change.by == "user":
+        elif plural == "secrets" and change.new is None and change.by == "user":
             truth.secret_lost = True

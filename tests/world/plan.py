@@ -58,6 +58,7 @@ class Shape:
     :param sidecar: a container beside the driver's that ends only when it is killed.
     :param runtime: as `spec.runtime`.
     :param history: as `spec.restart.failedDriversHistoryLimit`.
+    :param ui: with Service, Ingress and HTTPRoute for Spark's UI.
     """
 
     stages: tuple[str, ...] = ("events",)
@@ -77,6 +78,7 @@ class Shape:
     chained: bool = True
     runtime: str = "Image"
     history: int = 1
+    ui: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ def random_plan(seed: int) -> Plan:
         sidecar=Random(f"sidecar {seed}").random() < 0.2,
         runtime=Random(f"runtime {seed}").choice(("Image", "Image", "Injected")),
         history=Random(f"history {seed}").choice((0, 1, 1, 2)),
+        ui=Random(f"ui {seed}").random() < 0.2,
     )
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
@@ -204,6 +207,9 @@ def random_plan(seed: int) -> Plan:
     if scales := Random(f"executors {seed}").choice((0, 0, 0, 1, 2)):
         shape = replace(shape, executors=1)
         steps += _scaling(Random(f"scale {seed}"), scales)
+    if shape.ui:
+        hides = Random(f"hides {seed}")
+        steps.insert(hides.randrange(1, len(steps) + 1), Step(hides.choice(("hide UI", "no UI"))))
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)

@@ -321,7 +321,7 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # While the controller is away the driver that it has made runs and is gone.
     "unseen": Plan(
-        28, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
+        31, steps=(APPLY, Step("kill pod", 9.0), Step("Stopped")), faults=((6, Fault.CRASH_AFTER),)
     ),
     # O12: its rights are taken away in the middle of a stop, and given back.
     **{

@@ -16,6 +16,7 @@ from tests.chart.test_chart import HELM, render
 
 from .apiserver import Obj
 from .permissions import Request, Right, Rights, rights_of
+from .plan import Step
 from .scenarios import SCENARIOS
 from .special import SPECIAL
 from .user import JOB, NAMESPACE
@@ -23,7 +24,13 @@ from .world import World
 
 pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make test builds one)")
 # Two controllers: they share a Lease. What is stopped and resumed has met with all that there is to do.
-BUSY = replace(SCENARIOS["resume"], skews=(0.0, 0.0))
+BUSY = replace(
+    SCENARIOS["resume"],
+    skews=(0.0, 0.0),
+    shape=replace(SCENARIOS["resume"].shape, ui=True),
+    steps=(*SCENARIOS["resume"].steps, Step("no UI", 3.0, "Running")),
+)
+EXPOSED = ("ui.services=true", "ui.ingresses=true", "ui.httpRoutes=true")
 QUIET = [name for name in SPECIAL if not name.startswith("revoked")]
 WATCH = {"named": (NAMESPACE,), "all": ()}
 
@@ -31,9 +38,8 @@ WATCH = {"named": (NAMESPACE,), "all": ()}
 @cache
 def chart(watch: str) -> Rights:
     """What the controller has in the namespace of the world's jobs, which is its own."""
-    objects = render(
-        *(["watch.allNamespaces=true"] if watch == "all" else []), release="streamjob", namespace=NAMESPACE
-    )
+    everywhere = ["watch.allNamespaces=true"] if watch == "all" else []
+    objects = render(*everywhere, *EXPOSED, release="streamjob", namespace=NAMESPACE)
     (deployment,) = [o for o in objects if o["kind"] == "Deployment"]
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
     return rights_of(account, NAMESPACE, objects)

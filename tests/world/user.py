@@ -16,6 +16,12 @@ NAMESPACE, NAME, OTHER = "shop", "orders", "refunds"
 JOB = ("streamjobs", NAMESPACE, NAME)
 
 
+UI: Obj = {
+    "ingress": {"host": "orders.example.com"},
+    "httpRoute": {"parentRefs": [{"name": "web"}], "path": "/orders"},
+}
+
+
 class User:
     def __init__(self, world: World) -> None:
         self.world, self.server = world, world.server
@@ -59,6 +65,7 @@ class User:
             "driver": {"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {},
             "executor": {"instances": shape.executors},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
+            **({"ui": UI} if shape.ui else {}),
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": name}, "spec": spec})
 
@@ -106,6 +113,8 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "Cancelled": lambda u: u.patch(state="Cancelled"),
     "suspend": lambda u: u.patch(suspend=True),
     "unsuspend": lambda u: u.patch(suspend=False),
+    "hide UI": lambda u: u.patch(ui={"ingress": None, "httpRoute": None}),
+    "no UI": lambda u: u.patch(ui=None),
     "delete": User.delete,
     "delete pod": User.delete_pod,
     "kill pod": lambda u: u.delete_pod(0),

@@ -114,6 +114,17 @@ env: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end }}
 
+{{/* The kinds of objects that the controller may create for Spark's UI, as JSON. */}}
+{{- define "streamjob.uiKinds" -}}
+{{- $kinds := list -}}
+{{- with .Values.ui -}}
+{{- if .services }}{{ $kinds = append $kinds (dict "kind" "Service" "group" "" "resource" "services") }}{{ end -}}
+{{- if .ingresses }}{{ $kinds = append $kinds (dict "kind" "Ingress" "group" "networking.k8s.io" "resource" "ingresses") }}{{ end -}}
+{{- if .httpRoutes }}{{ $kinds = append $kinds (dict "kind" "HTTPRoute" "group" "gateway.networking.k8s.io" "resource" "httproutes") }}{{ end -}}
+{{- end -}}
+{{ $kinds | toJson }}
+{{- end }}
+
 {{/* The controller's permissions. Each comment names the calls in operator/streamjob/controller that need them. */}}
 {{- define "streamjob.controllerRules" -}}
 # kube.get_job; kopf and kube.list_jobs (periodic resync); kopf; kube.put_finalizers
@@ -137,6 +148,12 @@ env: {{- toYaml . | nindent 2 }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
+{{- range include "streamjob.uiKinds" . | fromJsonArray }}
+# kube.get_ui; kube.list_ui (from time to time); kube.apply_ui; kube.delete_ui
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource }}]
+  verbs: [get, list, create, patch, delete]
+{{- end }}
 # kube.create_event, patch_event
 - apiGroups: [events.k8s.io]
   resources: [events]

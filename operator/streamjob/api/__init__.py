@@ -8,6 +8,7 @@ the rest becomes a condition in the status.
 from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
+from .reported.conditions import Condition, ConditionType
 from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase
 from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
@@ -16,8 +17,6 @@ from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
     CheckpointStatus,
-    Condition,
-    ConditionType,
     ErrorStatus,
     EscalationStatus,
     Phase,
@@ -32,6 +31,7 @@ from .status import (
     WarningStatus,
 )
 from .storage import Storage, Volume
+from .ui.access import Ui
 
 __all__ = [
     "GROUP",
@@ -73,6 +73,7 @@ __all__ = [
     "StreamJob",
     "TaskInfo",
     "TerminationInfo",
+    "Ui",
     "UpgradeMode",
     "UpgradeStatus",
     "UpgradeStep",

@@ -45,6 +45,7 @@ KEPT = (
     "maximum",
     "minLength",
     "maxLength",
+    "minItems",
     "maxItems",
     "maxProperties",
     "required",

@@ -12,6 +12,7 @@ from .policies import Restart, Termination, Upgrade
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
 from .types import Model, cel, merged_by
+from .ui.access import Ui
 
 
 class State(str, Enum):
@@ -42,6 +43,11 @@ def _source(spec: str, field: str, otherwise: str) -> str:
     """A CEL expression: this field of restoreFrom if it is set, else `otherwise`."""
     source = f"{spec}.restoreFrom"
     return f"(has({source}) && has({source}.{field}) ? {source}.{field} : {otherwise})"
+
+
+def _setting(key: str, otherwise: str) -> str:
+    """A CEL expression: this setting of sparkConf if it is there, else `otherwise`."""
+    return f"(has(self.sparkConf) && '{key}' in self.sparkConf ? self.sparkConf['{key}'] : '{otherwise}')"
 
 
 class Spec(Model):
@@ -87,6 +93,7 @@ class Spec(Model):
     termination: Termination = Field(default_factory=Termination)
     restart: Restart = Field(default_factory=Restart)
     upgrade: Upgrade = Field(default_factory=Upgrade)
+    ui: Ui | None = None
     allow_unknown_spark: bool = Field(
         default=False,
         description="Run on a version of Spark that StreamJob does not know and that fails the driver's "
@@ -111,6 +118,12 @@ class Spec(Model):
                 f"{_source('self', 'checkpoints', '{}')} == {_source('oldSelf', 'checkpoints', '{}')}",
                 "restoreFrom.savepoint and restoreFrom.checkpoints cannot change, they are where the job's "
                 "first epoch began; make a new StreamJob",
+            ),
+            (
+                f"!has(self.ui) || ({_setting('spark.ui.enabled', 'true')} != 'false' && "
+                f"{_setting('spark.ui.port', '4040')}.matches('^[1-9][0-9]{{0,4}}$'))",
+                "spec.ui needs Spark's UI: sparkConf must not set spark.ui.enabled to false, nor "
+                "spark.ui.port to 0, which is a random port",
             ),
         ),
     )

@@ -14,12 +14,13 @@ from .program import Application, Driver, ImagePullPolicy, ImagePullSecret
 from .spec import Runtime, Spec
 from .storage import Volume, VolumeMount
 from .types import Model
+from .ui.access import Ui
 
 LIMIT = 128 << 10  # characters; all annotations of a pod together may have 256 KiB
 
 
 class Specification(Model):
-    """Image, application, dependencies, configuration, resources and volumes.
+    """Image, application, dependencies, configuration, resources, volumes, and the prefix of the UI's links.
 
     The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
     epoch (`checkpoint`, `termination.gracePeriod`).
@@ -40,10 +41,12 @@ class Specification(Model):
     volumes: tuple[Volume, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
     allow_unknown_spark: bool = False
+    proxy_base: str = ""
 
     @classmethod
     def of(cls, spec: Spec) -> Specification:
         return cls(
+            proxy_base=spec.ui.proxy_base if spec.ui is not None else "",
             **{name: getattr(spec.storage, name) for name in _OF_STORAGE},
             **{name: getattr(spec, name) for name in _OF_SPEC},
         )
@@ -56,6 +59,7 @@ class Specification(Model):
         storage = spec.storage.model_copy(update={name: getattr(self, name) for name in _OF_STORAGE})
         update = {"storage": storage, **{name: getattr(self, name) for name in _OF_SPEC}}
         update["executor"] = self.executor.with_numbers_of(spec.executor)
+        update["ui"] = Ui.behind(self.proxy_base)
         return spec.model_copy(update=update)
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +99,8 @@ def _parsed(text: str) -> Specification | None:
 
 
 _OF_STORAGE = ("volumes", "volume_mounts")
-_OF_SPEC = tuple(name for name in Specification.model_fields if name not in _OF_STORAGE)
+_ELSEWHERE = (*_OF_STORAGE, "proxy_base")
+_OF_SPEC = tuple(name for name in Specification.model_fields if name not in _ELSEWHERE)
 
 
 def digest(spec: Spec) -> str:

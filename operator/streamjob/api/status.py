@@ -12,6 +12,7 @@ from pydantic import Field
 from ..protocol.messages.commands import Mode
 from ..protocol.messages.driver_status import TerminationStep
 from .policies import Escalation
+from .reported.conditions import Condition, ConditionType
 from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus
 from .reported.stages import StageInfo
 from .spec import State
@@ -35,30 +36,6 @@ class Phase(str, Enum):
     FINISHED = "Finished"  # an end: all sources ran out
     CANCELLED = "Cancelled"
     FAILED = "Failed"  # starts again when the spec (or restart.nonce) changes
-
-
-class ConditionType(str, Enum):
-    """Ready: the job is in the requested state, with every query alive. Reconciling: work is in progress.
-    Stalled: a person must act. Upgraded: how the latest upgrade went. Degraded: a query of the running job is
-    dead. Suspended: no driver runs, because `spec.suspend` is true.
-    """
-
-    # The first three have the meaning that kstatus gives them.
-    READY = "Ready"
-    RECONCILING = "Reconciling"
-    STALLED = "Stalled"
-    UPGRADED = "Upgraded"  # only once the specification has changed while a driver ran
-    DEGRADED = "Degraded"  # only while a query of the running job is dead
-    SUSPENDED = "Suspended"  # only once spec.suspend has been true
-
-
-class Condition(Model):
-    type: ConditionType
-    status: str = Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})
-    reason: str = Field(description="A stable identifier in CamelCase.")
-    message: str = Field(description="Details for a person.")
-    observed_generation: int = Field(description="Generation of the spec that the condition refers to.")
-    last_transition_time: Timestamp = Field(description="When `status` last changed.")
 
 
 class CheckpointStatus(Model):

@@ -16,6 +16,7 @@ from .api_server.finalizers import remove_last_finalizers
 from .api_server.kube import Kube
 from .api_server.leader import Leader
 from .objects.pod_parts import Platform
+from .objects.ui import UiKind
 from .process import logs
 from .process.memory import spare_memory
 from .reconciler.reconciler import Reconciler
@@ -70,6 +71,15 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         action="store_true",
         help="ask for no user or group in pods: the cluster chooses them and refuses others (OpenShift)",
     )
+    parser.add_argument(
+        "--ui",
+        metavar="KIND",
+        action="append",
+        choices=[kind.value for kind in UiKind],
+        default=[],
+        help="create objects of this kind for Spark's UI where a job asks for them; may be repeated: "
+        f"{', '.join(kind.value for kind in UiKind)} (default: none)",
+    )
     parser.add_argument("--verbose", action="store_true", help="log each step")
     return parser.parse_args(argv)
 
@@ -88,11 +98,14 @@ def main(argv: list[str]) -> int:
     namespaces = [] if given.all_namespaces else given.namespace or [own or "default"]
     home = own or (namespaces or ["default"])[0]
     platform = Platform(assigns_users=given.platform_assigns_users)
-    asyncio.run(serve(namespaces, home, given.lease, given.listen, platform))
+    ui = frozenset(UiKind(kind) for kind in given.ui)
+    asyncio.run(serve(namespaces, home, given.lease, given.listen, platform, ui))
     return 0
 
 
-async def serve(namespaces: list[str], own: str, lease: str, address: str, platform: Platform) -> None:
+async def serve(
+    namespaces: list[str], own: str, lease: str, address: str, platform: Platform, ui: frozenset[UiKind]
+) -> None:
     """Run the controller until a signal ends it.
 
     :param namespaces: the namespaces to serve; empty: all.
@@ -100,11 +113,12 @@ async def serve(namespaces: list[str], own: str, lease: str, address: str, platf
     :param lease: the name of the Lease.
     :param address: `HOST:PORT` of /healthz and /metrics.
     :param platform: what the cluster does to pods by itself.
+    :param ui: the kinds of objects that it may create for Spark's UI.
     """
     kube = Kube(namespaces)
     # A process that restarts in the same pod is a new candidate.
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-    reconciler = Reconciler(kube, Leader(kube, own, lease, identity), platform=platform)
+    reconciler = Reconciler(kube, Leader(kube, own, lease, identity), platform=platform, ui=ui)
     async with served(reconciler, address):
         await kopf.operator(
             registry=register(reconciler), clusterwide=not namespaces, namespaces=namespaces, standalone=True

@@ -15,8 +15,8 @@ import sys
 
 from ..api.crd import VERSION_ANNOTATION, definition
 from ..protocol.errors import StreamJobError
+from .api_server.definitions import DefinitionKube
 from .api_server.errors import Conflict
-from .api_server.kube import Kube
 from .objects import Obj
 from .process import logs
 
@@ -55,7 +55,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-async def upgrade(kube: Kube) -> str:
+async def upgrade(kube: DefinitionKube) -> str:
     """Write the definition unless the cluster's is newer, and return a sentence about it.
 
     :raises DefinitionMissing: there is none.
@@ -91,7 +91,7 @@ def _version(wanted: Obj) -> str:
 
 async def main() -> int:
     logs.configure("text", verbose=False)
-    kube = Kube()
+    kube = DefinitionKube()
     await kube.open()
     try:
         log.info("%s", await upgrade(kube))

@@ -37,7 +37,10 @@ async def install(world: Cluster, folder: Path, without: tuple[str, str, str] | 
     :param without: group, resource and verb of a permission to leave out.
     :returns: a kubeconfig of the account.
     """
-    objects, namespace = render(release=RELEASE, namespace=world.namespace), world.namespace
+    objects, namespace = (
+        render("ui.ingresses=true", release=RELEASE, namespace=world.namespace),
+        world.namespace,
+    )
     roles, rbac = of("Role", objects), client.RbacAuthorizationV1Api(world.api)
     for rule in [rule for role in roles for rule in role["rules"]]:
         if without and without[0] in rule["apiGroups"] and without[1] in rule["resources"]:
@@ -92,10 +95,14 @@ async def test_a_job_from_its_start_to_its_end_with_the_charts_permissions(
     world: Cluster, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with controller(world.namespace, log, "--verbose", kubeconfig=await install(world, tmp_path)) as ours:
-        await world.apply()
+    options = ("--verbose", "--ui=Service", "--ui=Ingress")
+    with controller(world.namespace, log, *options, kubeconfig=await install(world, tmp_path)) as ours:
+        await world.apply(ui={"ingress": {"host": "orders.example.com"}})
         driver, config = await world.run_driver(1)
         await world.phase("Running")
+        await eventually(lambda: _exposed(world, True), "the objects for Spark's UI")
+        await world.patch("Running", ui=None)
+        await eventually(lambda: _exposed(world, False), "their end")
         await world.patch("Stopped")
         await end(world, driver, config, Mode.STOP)
         await world.phase("Stopped")
@@ -121,6 +128,12 @@ async def test_kopf_needs_to_list_and_to_watch(
             return any(refused in line and " kopf" in line for line in lines)
 
         await eventually(logged, f"{refused!r} in the log, from kopf")
+
+
+async def _exposed(world: Cluster, wanted: bool) -> bool:
+    job = await world.job()
+    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "UIAvailable" and c["status"] == "True" for c in conditions) is wanted
 
 
 async def _no_job(world: Cluster) -> bool:

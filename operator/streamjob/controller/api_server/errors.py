@@ -61,6 +61,19 @@ class Refused(KubeError):
     reason = "Invalid"
 
 
+class NameTaken(StreamJobError):
+    """An object with the name that we need exists and belongs to something else.
+
+    :param what: kind and name of the object.
+    """
+
+    reason = "NameTaken"
+
+    def __init__(self, what: str) -> None:
+        remedy = "Delete or rename it, or give the StreamJob another name"
+        super().__init__(f"the {what} exists and belongs to something else", remedy=remedy)
+
+
 def error_of(code: int, data: bytes | str | None, headers: Any) -> KubeError:
     """Turn an answer of the API server into the error that it means, with the server's own message."""
     try:

@@ -17,7 +17,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from ...api import GROUP, KIND, PLURAL, VERSION
-from ..objects import Obj
+from ..objects import Obj, ui
+from ..objects.ui import UiKind
 from ..process import metrics
 from . import paths
 from .errors import KubeError, NamespaceTerminating, ObjectNotFound, error_of
@@ -25,8 +26,10 @@ from .errors import KubeError, NamespaceTerminating, ObjectNotFound, error_of
 TIMEOUT = 15.0
 # Objects per answer of a list: parsing thousands at once would block everything else.
 PAGE = 200
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+KEPT = ("namespace", "name", "resourceVersion", "labels")  # of metadata
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -131,10 +134,8 @@ class Kube:
         :raises ObjectNotFound:
         """
         preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
-        body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        if grace is not None:
-            body["gracePeriodSeconds"] = grace
-        await self._call("DELETE", paths.core(namespace, "pods", name), body)
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        await self._delete(paths.core(namespace, "pods", name), preconditions, **options)
 
     # --- ConfigMaps: get, list, create, update, delete ------------------------------------------------------
 
@@ -156,12 +157,7 @@ class Kube:
         :raises Conflict: it is no longer at `version`.
         :raises ObjectNotFound:
         """
-        body: Obj = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"resourceVersion": version},
-        }
-        await self._call("DELETE", paths.core(namespace, "configmaps", name), body)
+        await self._delete(paths.core(namespace, "configmaps", name), {"resourceVersion": version})
 
     async def create_config_map(self, namespace: str, body: Obj) -> None:
         """:raises AlreadyExists:"""
@@ -196,6 +192,41 @@ class Kube:
         """:raises AlreadyExists:"""
         await self._call("POST", paths.core(namespace, "secrets"), body)
 
+    # --- Services, Ingresses and HTTPRoutes for Spark's UI: get, list, create, patch, delete ----------------
+
+    async def list_ui(self, kind: UiKind) -> list[Obj]:
+        """List those of all served namespaces; metadata only."""
+        group, plural = paths.ui_collection(kind)
+        return await self._list_metadata(group, f"{plural}?labelSelector={quote(ui.ALL)}")
+
+    async def get_ui(self, kind: UiKind, namespace: str, name: str) -> Obj | None:
+        """Read the metadata of one."""
+        return await self._or_none(self._call("GET", paths.of_ui(kind, namespace, name), accept=METADATA))
+
+    async def apply_ui(self, body: Obj, version: str | None) -> str:
+        """Create the object, or change the fields that are ours; those of other managers stay.
+
+        :param version: the resourceVersion that it must still have; None if it should not exist.
+        :returns: the new resourceVersion.
+        :raises Conflict: it is no longer at `version`, or another manager has created it.
+        """
+        meta = body["metadata"]
+        locked = {**meta, "resourceVersion": version} if version is not None else meta
+        path = paths.of_ui(UiKind(body["kind"]), meta["namespace"], meta["name"])
+        query = (
+            f"fieldManager=streamjob&force={'false' if version is None else 'true'}&fieldValidation=Strict"
+        )
+        applied = await self._call("PATCH", f"{path}?{query}", {**body, "metadata": locked}, content=APPLY)
+        return str(applied["metadata"]["resourceVersion"])
+
+    async def delete_ui(self, kind: UiKind, namespace: str, name: str, version: str) -> None:
+        """Delete one if it has not changed since.
+
+        :raises Conflict: it is no longer at `version`.
+        :raises ObjectNotFound:
+        """
+        await self._delete(paths.of_ui(kind, namespace, name), {"resourceVersion": version})
+
     # --- Events: create, patch ------------------------------------------------------------------------------
 
     async def create_event(self, namespace: str, body: Obj) -> None:
@@ -222,18 +253,6 @@ class Kube:
         """
         return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
-    # --- the CustomResourceDefinition, for `upgrade_crd` with an account of its own: get, update -----------
-
-    async def get_definition(self, name: str) -> Obj | None:
-        return await self._or_none(self._call("GET", paths.definition(name)))
-
-    async def put_definition(self, body: Obj) -> Obj:
-        """Replace the definition.
-
-        :raises Conflict: it is no longer at the resourceVersion in `body`.
-        """
-        return await self._call("PUT", paths.definition(body["metadata"]["name"]), body)
-
     # --- the call -------------------------------------------------------------------------------------------
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:
@@ -258,6 +277,10 @@ class Kube:
             more = found["metadata"].get("continue")
             path = f"{first}&continue={quote(more)}" if more else ""
         return items
+
+    async def _delete(self, path: str, preconditions: Obj, **options: Any) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions, **options}
+        await self._call("DELETE", path, body)
 
     async def _or_none(self, call: Any) -> Obj | None:
         try:
@@ -324,4 +347,4 @@ class Kube:
 
 def _slim(item: Obj) -> Obj:
     meta = item["metadata"]
-    return {"metadata": {k: meta[k] for k in ("namespace", "name", "resourceVersion", "labels") if k in meta}}
+    return {"metadata": {k: meta[k] for k in KEPT if k in meta}}

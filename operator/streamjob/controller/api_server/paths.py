@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...api import GROUP, PLURAL, VERSION
+from ..objects.ui import API_VERSIONS, UiKind
+
+UI_PLURALS = {UiKind.SERVICE: "services", UiKind.INGRESS: "ingresses", UiKind.HTTP_ROUTE: "httproutes"}
 
 
 @lru_cache(maxsize=1024)
@@ -35,3 +38,14 @@ def core(namespace: str, plural: str, name: str | None = None) -> str:
 
 def event(namespace: str, name: str | None = None) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" + (f"/{name}" if name else "")
+
+
+def of_ui(kind: UiKind, namespace: str, name: str) -> str:
+    group, plural = ui_collection(kind)
+    return f"{group}/namespaces/{namespace}/{plural}/{name}"
+
+
+def ui_collection(kind: UiKind) -> tuple[str, str]:
+    """The path of the group and version, and the plural, of what leads to Spark's UI."""
+    version = API_VERSIONS[kind]
+    return f"/apis/{version}" if "/" in version else f"/api/{version}", UI_PLURALS[kind]

@@ -52,6 +52,11 @@ def owner(job: StreamJob) -> Obj:
     }
 
 
+def is_owned(found: Obj, job: StreamJob) -> bool:
+    """Whether an object that the API server has is this job's, and not that of an earlier one of its name."""
+    return (found["metadata"].get("labels") or {}).get(names.LABEL_UID) == job.metadata.uid
+
+
 def _owned(job: StreamJob, name: str, component: str) -> Obj:
     return {
         "name": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...api import StreamJob
+from ...api import Spec, StreamJob
 from ...api.types import mebibytes, seconds, whole_cores
 from . import names
 
@@ -10,6 +10,16 @@ from . import names
 # NetworkPolicy could name them.
 DRIVER_PORT, BLOCK_MANAGER_PORT = 7078, 7079
 OVERHEAD_FACTOR = 0.4  # of the heap; Spark's default for PySpark on Kubernetes
+
+
+def _of_ui(spec: Spec) -> dict[str, str]:
+    """Build the defaults of Spark's UI.
+
+    Its links `(kill)` would fail a query, and it asks nobody for a password. It redirects to paths behind the
+    proxy that a request came through: `/` is every server.
+    """
+    behind = {"spark.ui.proxyBase": spec.ui.proxy_base} if spec.ui is not None and spec.ui.proxy_base else {}
+    return {"spark.ui.killEnabled": "false", "spark.ui.proxyRedirectUri": "/", **behind}
 
 
 def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
@@ -21,10 +31,10 @@ def spark_conf(job: StreamJob, epoch: int) -> dict[str, str]:
     spec, meta = job.spec, job.metadata
     fixed = {"spark.driver.memory": f"{mebibytes(spec.driver.memory)}m"}
     numbers, dynamic = spec.executor.numbers, spec.executor.dynamic_allocation
+    ours = {"spark.app.name": meta.name, **_of_ui(spec)}
     if numbers is None:
-        return {"spark.app.name": meta.name, **spec.spark_conf, "spark.master": "local[*]", **fixed}
-    ours = {
-        "spark.app.name": meta.name,
+        return {**ours, **spec.spark_conf, "spark.master": "local[*]", **fixed}
+    ours |= {
         # Each of these three turns off what needs permissions that the driver's account lacks, for objects
         # that our jobs do not have. A claim on demand then belongs to its executor and is deleted with it.
         "spark.kubernetes.executor.disableConfigMap": "true",

@@ -10,8 +10,7 @@ import contextlib
 from datetime import datetime, timezone
 
 from ...api import StreamJob
-from ...protocol.errors import StreamJobError
-from ..api_server.errors import AlreadyExists, Conflict, ObjectNotFound
+from ..api_server.errors import AlreadyExists, Conflict, NameTaken, ObjectNotFound
 from ..api_server.kube import Kube
 from ..drivers.connections import DriverConnections
 from ..objects import Obj, certs, names, owned
@@ -20,12 +19,7 @@ from ..objects.pod_parts import Platform
 from ..rules import actions
 from ..rules.actions import Action, deletion_token
 from .runtime_config_maps import RuntimeConfigMaps
-
-
-class NameTaken(StreamJobError):
-    """An object with the name that we need exists and belongs to something else."""
-
-    reason = "NameTaken"
+from .ui_objects import UiObjects
 
 
 class Actor:
@@ -36,9 +30,14 @@ class Actor:
     """
 
     def __init__(
-        self, kube: Kube, drivers: DriverConnections, runtimes: RuntimeConfigMaps, platform: Platform
+        self,
+        kube: Kube,
+        drivers: DriverConnections,
+        runtimes: RuntimeConfigMaps,
+        ui: UiObjects,
+        platform: Platform,
     ) -> None:
-        self.drivers = drivers
+        self.drivers, self.ui = drivers, ui
         self._kube = kube
         self._runtimes = runtimes
         self._platform = platform
@@ -77,6 +76,10 @@ class Actor:
             case actions.DeletePod(name, uid, known, grace):
                 with contextlib.suppress(ObjectNotFound):
                     await kube.delete_pod(meta.namespace, name, uid, known, grace)
+            case actions.ApplyUi(body):
+                await self.ui.apply(job, body)
+            case actions.DeleteUi(kind):
+                await self.ui.delete(job, kind)
             case _:
                 await _send(self.drivers, meta.uid, action)
 
@@ -115,16 +118,11 @@ async def _create_driver(kube: Kube, job: StreamJob, pod: Obj) -> None:
     except AlreadyExists:
         ours = await kube.list_pods(meta.namespace, names.driver_selector(meta.uid))
         if pod["metadata"]["name"] not in {p["metadata"]["name"] for p in ours}:
-            raise _taken(f"pod {pod['metadata']['name']}") from None
+            raise NameTaken(f"pod {pod['metadata']['name']}") from None
 
 
 def _check_owner(found: Obj | None, job: StreamJob, what: str) -> None:
     if found is None:
         raise Conflict(409, f"the {what} was there a moment ago")
-    if (found["metadata"].get("labels") or {}).get(names.LABEL_UID) != job.metadata.uid:
-        raise _taken(what)
-
-
-def _taken(what: str) -> NameTaken:
-    remedy = "Delete or rename it, or give the StreamJob another name"
-    return NameTaken(f"the {what} exists and belongs to something else", remedy=remedy)
+    if not owned.is_owned(found, job):
+        raise NameTaken(what)

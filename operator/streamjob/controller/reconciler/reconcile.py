@@ -28,7 +28,7 @@ from ..rules.context import AT_ONCE_AGAIN, Decision
 from ..rules.decide import decide
 from ..rules.fencing import fence
 from ..rules.observed import Observed
-from ..rules.policies import retention
+from ..rules.policies import retention, ui
 from .act import Actor
 from .observe import fast_path_read, observe
 from .status_writer import StatusWriter
@@ -57,7 +57,7 @@ class Reconcile:
         self._kube = kube
         self._leader = leader
         self._act = actor
-        self._drivers = actor.drivers
+        self._drivers, self._ui = actor.drivers, actor.ui
         self._answered = answered
         self._now = now
         self._status = StatusWriter(kube, leader, now)
@@ -93,7 +93,8 @@ class Reconcile:
         now = self._now()
         if retention.about_to_go(observed, now):
             observed = replace(observed, restored_from=await self._kube.list_restored(item.namespace))
-        decision = decide(replace(observed, namespace_ends=item.namespace_ends), now)
+        observed = replace(observed, namespace_ends=item.namespace_ends, ui=self._ui.observed(observed.job))
+        decision = ui.follow(observed, decide(observed, now), now)
         return await self._carry_out(observed, decision, self._fencing(observed, decision, term), item, term)
 
     async def _fast_path(self, item: WorkItem, term: int) -> bool:
@@ -169,6 +170,7 @@ class Reconcile:
         """Forget the job: it is deleted."""
         if item.uid is not None:
             self._drivers.forget_job(item.uid)
+            self._ui.forget(item.uid)
         item.uid = item.version = None
         item.namespace_ends = False
         metrics.JOBS.forget(item.namespace, item.name)

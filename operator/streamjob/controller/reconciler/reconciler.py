@@ -17,11 +17,13 @@ from ..drivers.connection import DriverRefused
 from ..drivers.connections import DriverConnections, open_session
 from ..drivers.credentials import read_credentials
 from ..objects.pod_parts import VANILLA, Platform
+from ..objects.ui import UiKind
 from ..process import metrics
 from .act import Actor
 from .reconcile import Reconcile
 from .resync import resync
 from .runtime_config_maps import RuntimeConfigMaps
+from .ui_objects import ALL_KINDS, UiObjects
 from .work_queue import WorkQueue
 
 
@@ -29,6 +31,7 @@ class Reconciler:
     """All jobs. Use it in one event loop only, whose time all waits use.
 
     :param platform: what the cluster does to pods by itself.
+    :param ui: the kinds of objects that it may create for Spark's UI.
     :param now: the wall clock.
     :param session: opens the HTTP session for the drivers; see `DriverConnections`.
     """
@@ -39,6 +42,7 @@ class Reconciler:
         leader: Leader,
         *,
         platform: Platform = VANILLA,
+        ui: frozenset[UiKind] = ALL_KINDS,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         session: Callable[[], aiohttp.ClientSession] = open_session,
     ) -> None:
@@ -53,7 +57,8 @@ class Reconciler:
         )
         metrics.LEADER_TERM.set_function(lambda: leader.term)
         self._runtimes = RuntimeConfigMaps(kube)
-        actor = Actor(kube, self.drivers, self._runtimes, platform)
+        self._ui = UiObjects(kube, ui)
+        actor = Actor(kube, self.drivers, self._runtimes, self._ui, platform)
         reconcile = Reconcile(kube, leader, actor, self._answered, now)
         self._queue = WorkQueue(reconcile, self._failed)
         self._alive = asyncio.get_running_loop().time()
@@ -90,8 +95,9 @@ class Reconciler:
     def _begin(self) -> None:
         """Start a term. The first periodic resync enqueues every job."""
         self._answered()
+        self._ui.begin()
         self._queue.open()
-        work = resync(self.kube, self._queue, self._runtimes, self._answered)
+        work = resync(self.kube, self._queue, self._runtimes, self._ui, self._answered)
         self._resync = asyncio.create_task(work, name="resync")
 
     async def _end(self) -> None:

@@ -11,6 +11,7 @@ from ..api_server.kube import Kube
 from ..objects import names
 from ..process.memory import give_memory_back
 from .runtime_config_maps import RuntimeConfigMaps
+from .ui_objects import UiObjects
 from .work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,11 @@ RATE, INTERVAL_MAX = 25.0, 45.0
 
 
 async def resync(
-    kube: Kube, queue: WorkQueue, runtimes: RuntimeConfigMaps, answered: Callable[[], None]
+    kube: Kube,
+    queue: WorkQueue,
+    runtimes: RuntimeConfigMaps,
+    ui: UiObjects,
+    answered: Callable[[], None],
 ) -> None:
     """Repeat until cancelled: real reads through the same client, of all jobs and of their driver pods.
 
@@ -48,6 +53,8 @@ async def resync(
             for item in queue.items.values():
                 if item.uid is not None and pods[item.uid] != item.pods:
                     queue.enqueue(item.namespace, item.name)
+            for namespace, name in await ui.check():
+                queue.enqueue(namespace, name)
             await runtimes.collect(jobs, drivers)
         except Exception as e:
             log.warning("the periodic resync failed: %s", e)

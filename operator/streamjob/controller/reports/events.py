@@ -58,6 +58,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     found += _executors(old, new)
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)
+    found += _ui(old, new)
     if new.phase is not None and new.phase != old.phase:
         found.append(KubernetesEvent(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
     e = new.escalation
@@ -97,6 +98,14 @@ def _degraded(old: Status, new: Status) -> list[KubernetesEvent]:
     if before is not None and now is None and new.phase is Phase.RUNNING and new.epoch == old.epoch:
         return [KubernetesEvent(False, "Recovered", "Every query of the job runs again")]
     return []
+
+
+def _ui(old: Status, new: Status) -> list[KubernetesEvent]:
+    """Report that something that leads to Spark's UI is missing."""
+    before, now = old.condition(ConditionType.UI_AVAILABLE), new.condition(ConditionType.UI_AVAILABLE)
+    if now is None or now.status == "True" or (before is not None and before.message == now.message):
+        return []
+    return [KubernetesEvent(True, now.reason, now.message)]
 
 
 def _tells(old: Status, made: CheckpointStatus, new: Status) -> bool:

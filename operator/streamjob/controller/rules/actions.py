@@ -17,6 +17,8 @@ from ...protocol.messages.commands import (
     TerminationRequest,
 )
 from ...protocol.messages.driver_config import DriverConfig
+from ..objects import Obj
+from ..objects.ui import UiKind
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,20 @@ class DeletePod:
     uid: str
     version: str | None = None
     grace: int | None = None
+
+
+@dataclass(frozen=True)
+class ApplyUi:
+    """Create or update what leads to Spark's UI, unless somebody else's object has its name."""
+
+    body: Obj
+
+
+@dataclass(frozen=True)
+class DeleteUi:
+    """Delete the object that led to Spark's UI, if it is the job's."""
+
+    kind: UiKind
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,8 @@ Action = (
     | WriteIndex
     | CreateDriver
     | DeletePod
+    | ApplyUi
+    | DeleteUi
     | SendTermination
     | SendSavepoint
     | SendExecutors

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...api import ExecutorsStatus, Specification, StreamJob
 from ...protocol.formats.index import Index
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from ..objects.ui import UiKind
 
 ENDED = ("Succeeded", "Failed")  # phases of a pod
 NOT_FOUND = "ContainerStatusUnknown"  # the kubelet's reason for a container that it does not find (any more)
@@ -133,6 +135,33 @@ class ExecutorPod:
 
 
 @dataclass(frozen=True)
+class UiFailure:
+    """What kept an object from being applied.
+
+    :param digest: identifies what should have been applied; None if the object should have been deleted.
+    :param retry_in: seconds until it is tried again.
+    """
+
+    digest: str | None
+    problem: Problem
+    retry_in: float
+
+
+@dataclass(frozen=True)
+class ObservedUi:
+    """What leads to the job's UI, as far as the controller remembers it: no reconcile reads it.
+
+    :param allowed: the kinds that the controller may create.
+    :param applied: by kind, what was applied (`objects.ui.digest`); empty if it has changed since.
+    :param failures: by kind, what could not be applied or deleted.
+    """
+
+    allowed: frozenset[UiKind]
+    applied: Mapping[UiKind, str] = field(default_factory=dict)
+    failures: Mapping[UiKind, UiFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Observed:
     """One job at one moment.
 
@@ -151,6 +180,7 @@ class Observed:
     :param newest_only: of the driver pods, only that of the newest epoch was read.
     :param executors_left: executors of the newest epoch's driver, once its failure is recorded; some of them
         if there are many.
+    :param ui: what leads to its UI; None while that is not known.
     """
 
     job: StreamJob
@@ -166,6 +196,7 @@ class Observed:
     namespace_ends: bool = False
     newest_only: bool = False
     executors_left: tuple[ExecutorPod, ...] = ()
+    ui: ObservedUi | None = None
 
     @property
     def epoch(self) -> int:

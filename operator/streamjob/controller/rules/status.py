@@ -39,6 +39,7 @@ S = TypeVar("S")
 TERMINATED, FAILED = DriverPhase.TERMINATED.value, DriverPhase.FAILED.value
 REASON = 500  # characters kept of an exit's reason
 NOT_MADE = PodPhase.NOT_MADE.value
+NOT_OF_PHASE = (ConditionType.DEGRADED, ConditionType.UI_AVAILABLE)
 UPGRADED = {  # status of the condition Upgraded
     UpgradeStep.PENDING: "False",
     UpgradeStep.STOPPING: "Unknown",
@@ -274,7 +275,7 @@ def settle(
             ),
         )
     conditions += suspended(s, job, now, phase, message)
-    conditions += tuple(c for c in s.conditions if c.type is ConditionType.DEGRADED)
+    conditions += tuple(c for c in s.conditions if c.type in NOT_OF_PHASE)
     return s.model_copy(update={"phase": phase, "conditions": conditions})
 
 

@@ -6,6 +6,7 @@ from .. import values
 from ..draft import Draft, Places
 from ..pods import Pod
 from ..source import Obj, Path, Refused, Source
+from . import ui
 from .metadata import file_of, metadata_of, name_of, old_state, version
 from .policies import RESTARTS_MOST, backoff, grace_period, never
 from .spark_conf import settings_of, translate
@@ -15,19 +16,13 @@ TOLERATIONS: Path = (*SPEC, "applicationTolerations")
 DEFAULT_EXECUTORS = 2  # Spark's own
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 VERSION_OF_IMAGE = "{{SPARK_VERSION}}"
-EXPOSED = (
-    "the operator makes no Service, Ingress or route for the driver's ports: use kubectl port-forward, or a "
-    "Service of your own with the labels streamjob.dev/job and spark-role: driver"
-)
 STAYS = (
     "a StreamJob stays until it is deleted, so that it can be resumed; restart.failedDriversHistoryLimit "
     "says how many pods of failed drivers stay with it"
 )
 DROPPED = {
     "proxyUser": "the driver runs as its own user: give its service account or keytab the permissions",
-    "driverServiceIngressList": EXPOSED,
-    "driverHttpRouteList": EXPOSED,
-    "driverGrpcRouteList": EXPOSED,
+    "driverGrpcRouteList": ui.OTHER_PORTS,
 }
 DROPPED_TOLERATIONS = {
     "applicationTimeoutConfig": "the job waits until its pods start; the status says what it waits for, and "
@@ -53,6 +48,7 @@ def convert(source: Source, places: Places) -> tuple[str, Obj, Draft]:
     for pod in draft.pods:
         _template(draft, pod)
     _defaults(draft)
+    ui.of_apache(draft, (*SPEC, "driverServiceIngressList"), (*SPEC, "driverHttpRouteList"))
     draft.finish(places, DEFAULT_EXECUTORS)
     old_state(draft)
     for at, messages in ((SPEC, DROPPED), (TOLERATIONS, DROPPED_TOLERATIONS)):

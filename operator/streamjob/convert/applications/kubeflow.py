@@ -7,6 +7,7 @@ from typing import Any
 from .. import values
 from ..draft import Draft, Places
 from ..source import Obj, Path, Refused, Source
+from . import ui
 from .kubeflow_pods import pod_of, template_of, volumes_of
 from .metadata import file_of, metadata_of, name_of, old_state, version
 from .policies import RESTARTS_MOST, backoff, never
@@ -15,10 +16,6 @@ from .spark_conf import settings_of, translate
 
 SPEC: Path = ("spec",)
 DEFAULT_EXECUTORS = 1
-UI = (
-    "the operator makes no Service or Ingress for the driver's ports: use kubectl port-forward, or a Service "
-    "of your own with the labels streamjob.dev/job and spark-role: driver"
-)
 METRICS = (
     "each driver serves metrics of its queries, and the controller of its jobs (docs/operations.md). For "
     "Spark's own, set spark.metrics.* in sparkConf; a JMX exporter is a jar of the image and an option of "
@@ -29,8 +26,7 @@ GANG = "the operator makes no PodGroup: the scheduler admits each pod by itself"
 DROPPED = {
     "proxyUser": "the driver runs as its own user: give its service account or keytab the permissions",
     "timeToLiveSeconds": "a StreamJob stays until it is deleted, so that it can be resumed",
-    "sparkUIOptions": UI,
-    "driverIngressOptions": UI,
+    "driverIngressOptions": ui.OTHER_PORTS,
     "monitoring": METRICS,
 }
 UNNEEDED = {
@@ -71,6 +67,7 @@ def convert(source: Source, places: Places) -> tuple[str, Obj, Draft]:
     for pod in draft.pods:
         template_of(draft, pod)
     volumes_of(draft)
+    ui.of_kubeflow(draft, (*SPEC, "sparkUIOptions"))
     draft.finish(places, DEFAULT_EXECUTORS)
     old_state(draft)
     for field, message in DROPPED.items():

@@ -1,0 +1,1 @@
+"""How Spark's UI is reached: `spec.ui`."""
