@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from dev.broker import CONNECTORS, Kafka
+from dev.broker import CONNECTORS, LINE, Kafka
 from dev.demo.waiting import PATIENCE
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
@@ -59,6 +59,11 @@ def behind(driver: LocalDriver, stage: str, expected: dict[str, float], oldest: 
         lambda p: lags(p) == expected and p.get(("source_lag_seconds", stage), 0.0) >= begun - oldest - 0.1,
     )
     assert page["source_lag_seconds", stage] <= time.time() - oldest + 0.1
+
+
+def of_files(count: int) -> dict[str, float]:
+    """Spark 3.5 does not tell sizes."""
+    return {"files": count} if LINE == "3.5" else {"files": count, "bytes": 6 * count}
 
 
 @pytest.mark.any_spark
@@ -109,13 +114,13 @@ def test_it_is_the_truth(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> N
         # Batch 0 is committed, batch 1 hangs. The first batch reads five records of each partition.
         until(driver, lambda page: ("query_last_commit_timestamp_seconds", "topic") in page)
         behind(driver, "topic", {"rows": 30}, min(at for _, offset, at in produced() if offset >= 5))
-        behind(driver, "files", {"files": 3, "bytes": 18}, dropped[1])
+        behind(driver, "files", of_files(3), dropped[1])
         # What comes while a batch hangs.
         produce(20)
         dropped.append(drop("later"))
         committed += [commit(5), commit(7)]
         behind(driver, "topic", {"rows": 50}, min(at for _, offset, at in produced() if offset >= 5))
-        behind(driver, "files", {"files": 4, "bytes": 24}, dropped[1])
+        behind(driver, "files", of_files(4), dropped[1])
         # From batch 1 on the table is read commit by commit.
         behind(driver, "table", {"rows": 12, "files": 2}, committed[1])
         for batch in range(1, 60):

@@ -18,7 +18,8 @@ from ..sources.source_log import files_between, log_offset
 
 LIMIT = 100_000  # files of the folder; of more, the lag is not measured
 MAX_AGE = 7 * 86_400_000  # milliseconds: Spark's default for maxFileAge
-_ENTRY = re.compile(r"NewFileEntry\((.+),(\d+),(\d+)\)")  # path, percent-encoded; size; time of change
+# Path, percent-encoded; size; time of change. Spark 3.5 has a pair without the size.
+_ENTRY = re.compile(r"^(?:NewFileEntry\((.+),(\d+)|\((.+)),(\d+)\)$", re.MULTILINE)
 
 
 class FilesLag:
@@ -43,7 +44,9 @@ class FilesLag:
         oldest = self._newest - MAX_AGE
         left = [f for key, f in listed.items() if key not in self._read and f[1] >= oldest]
         age = now - min(at for _, at in left) / 1000 if left else 0.0
-        return Lag(files=len(left), bytes=sum(size for size, _ in left), seconds=round(max(age, 0.0), 1))
+        sizes = [size for size, _ in left if size is not None]
+        size = sum(sizes) if len(sizes) == len(left) else None
+        return Lag(files=len(left), bytes=size, seconds=round(max(age, 0.0), 1))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -57,7 +60,7 @@ class FilesLag:
         self._newest = max([self._newest, *(at for _, at in files)])
         self._upto = upto
 
-    def _listed(self) -> dict[str, tuple[int, int]] | None:
+    def _listed(self) -> dict[str, tuple[int | None, int]] | None:
         """Size and time of each file in the folder. None if there are too many, or Spark cannot be asked."""
         try:
             method = self._stream.getClass().getDeclaredMethod("fetchAllFiles", None)
@@ -68,7 +71,11 @@ class FilesLag:
         if entries.size() > LIMIT:
             return None
         found = _ENTRY.findall(str(entries.mkString("\n")))
-        return {self._key(path): (int(size), int(at)) for path, size, at in found}
+        if len(found) != entries.size():
+            return None  # another Spark, which describes a file otherwise
+        return {
+            self._key(path or pair): (int(size) if size else None, int(at)) for path, size, pair, at in found
+        }
 
     def _key(self, path: str) -> str:
         return path.rpartition("/")[2] if self._by_name else path
