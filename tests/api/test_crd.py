@@ -41,7 +41,15 @@ def test_schema_is_structural() -> None:
         "minLength",
         "maxLength",
     }
-    allowed |= {"maxItems", "maxProperties", "required", "properties", "items", "additionalProperties"}
+    allowed |= {
+        "minItems",
+        "maxItems",
+        "maxProperties",
+        "required",
+        "properties",
+        "items",
+        "additionalProperties",
+    }
     for path, node in nodes(schema()):
         unknown = {k for k in node if k not in allowed and not k.startswith("x-kubernetes-")}
         assert not unknown, f"{path}: {unknown}"
