@@ -45,7 +45,9 @@ class End(Ledger):
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
         if (there := self._ui_of(job)) != (asked_for := _ui_asked_for(job)):
             return f"for Spark's UI there are {there}, and the spec asks for {asked_for}"
-        if (conditions.get("UIAvailable", {}).get("status") == "True") != bool(there):
+        told = conditions.get("UIAvailable", {})
+        newest = not there or told.get("observedGeneration") == job["metadata"]["generation"]
+        if (told.get("status") == "True") != bool(there) or not newest:
             return f"for Spark's UI there are {there}, and nobody says so"
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]

@@ -23,7 +23,8 @@ PLANS: dict[str, Plan] = {
         steps=(APPLY, Step("Stopped", 3.0, "Running"), Step("Running", 3.0, "Stopped")),
     ),
     "suspend": Plan(23, steps=(APPLY, Step("suspend", 3.0, "Running"), Step("unsuspend", 3.0, "Suspended"))),
-    "ui": Plan(24, Shape(ui=True), (APPLY, Step("hide UI", 3.0, "Running"), Step("no UI", 3.0))),
+    # A controller that was throttled at its start lists the objects again with the next resync.
+    "ui": Plan(24, Shape(ui=True), (APPLY, Step("hide UI", 120.0, "Running"), Step("no UI", 3.0))),
     "restart": Plan(5, Shape(executors=2), mishaps=(("Running", 0, Mishap.KILLED_BEFORE),)),
     "delete": Plan(6, steps=(APPLY, Step("delete", 3.0, "Running"))),
     "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),

@@ -329,7 +329,7 @@ _SPECIAL: dict[str, Plan] = {
         for n, what in enumerate(("all", "pods", "index", "status"))
     },
     # An API server that has just started refuses what it is asked, until it has read who may do what.
-    "revoked-for-a-moment": _revoked(52, "pods", 1.4),
+    "revoked-for-a-moment": _revoked(53, "pods", 1.4),
     # Nobody has been able to take charge of the job.
     "revoked-before": Plan(19, steps=(Step("revoke pods"), APPLY, Step("grant", 60.0))),
     # O6: a watch is dead.

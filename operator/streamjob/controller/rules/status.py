@@ -17,6 +17,7 @@ from ...api import (
     Phase,
     PodPhase,
     SavepointStatus,
+    State,
     Status,
     StreamJob,
     TerminationInfo,
@@ -62,7 +63,6 @@ def seen(observed: Observed) -> Status:
         started.append(old.epoch)  # it may have been created, run and disappeared unobserved
     return old.model_copy(
         update={
-            "observed_generation": observed.job.metadata.generation,
             "epoch": observed.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
@@ -250,15 +250,17 @@ def settle(
     """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
     Upgraded if there is an upgrade.
 
-    A job that runs with a dead query is not Ready, and Ready says why.
+    A job that runs with a dead query is not Ready, and Ready says why. Neither is one that still runs and is
+    asked to end: something else may have to be done first, such as a commit to the index.
 
     :param stalled: nothing moves until a person acts; implied by the phase Failed.
     """
     stalled = stalled or phase is Phase.FAILED
     dead = s.condition(ConditionType.DEGRADED) if phase is Phase.RUNNING and not stalled else None
+    to_end = phase is Phase.RUNNING and (job.spec.state is not State.RUNNING or job.spec.suspended)
     flags = {
-        ConditionType.READY: phase in REACHED and not stalled and dead is None,
-        ConditionType.RECONCILING: phase in IN_PROGRESS and not stalled,
+        ConditionType.READY: phase in REACHED and not (stalled or to_end) and dead is None,
+        ConditionType.RECONCILING: (phase in IN_PROGRESS or to_end) and not stalled,
         ConditionType.STALLED: stalled,
     }
     why = {ConditionType.READY: (dead.reason, dead.message)} if dead is not None else {}
@@ -276,7 +278,9 @@ def settle(
         )
     conditions += suspended(s, job, now, phase, message)
     conditions += tuple(c for c in s.conditions if c.type in NOT_OF_PHASE)
-    return s.model_copy(update={"phase": phase, "conditions": conditions})
+    # Whoever reads the conditions takes them for those of this generation, so they are written together.
+    generation = job.metadata.generation
+    return s.model_copy(update={"observed_generation": generation, "phase": phase, "conditions": conditions})
 
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:
