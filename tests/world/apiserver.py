@@ -92,6 +92,8 @@ class ApiServer:
         self._now, self._changed, self._rng = now, changed, rng
         self._version = 100
         self.objects: dict[Key, Obj] = {}
+        # The uids of jobs as created: their default status is shown, and stored with the first write.
+        self._fresh: set[str] = set()
         self.ending: set[str] = set()  # namespaces that are being deleted
         self.events = 0
         self.rights = rights
@@ -210,6 +212,7 @@ class ApiServer:
         meta |= {"namespace": namespace, "uid": uid, "creationTimestamp": timestamp(self._now())}
         if plural == "streamjobs":
             obj["status"] = dict(NEW_STATUS)
+            self._fresh.add(uid)
             meta["generation"] = 1
         elif plural == "pods":
             obj["status"] = {"phase": "Pending"}
@@ -327,7 +330,7 @@ class ApiServer:
             self._admit(old, new)
             if _but_metadata(old) != _but_metadata(new):
                 meta["generation"] = old["metadata"]["generation"] + 1
-        if new == old:
+        if new == old and meta["uid"] not in self._fresh:
             return old  # nothing changes: no new version either
         if "deletionTimestamp" in meta and "finalizers" not in meta and key[0] != "pods":
             return self._remove(by, key, old)
@@ -346,6 +349,8 @@ class ApiServer:
     def _store(self, by: str, key: Key, old: Obj | None, new: Obj) -> Obj:
         self._version += 1
         new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
+        if old is not None:
+            self._fresh.discard(new["metadata"]["uid"])
         self.objects[key] = new
         self._changed(Change(by, key, old, new))
         return new
