@@ -73,9 +73,12 @@ def of_ui(job: Job, path: str) -> str:
 def has_ui(job: Job, epoch: int) -> None:
     """Its Service leads to the UI of the driver of this epoch."""
     until(lambda: f'-{epoch}",' in of_ui(job, "api/v1/applications"), f"the UI of epoch {epoch}", PATIENCE)
-    page = of_ui(job, "stages/")
-    assert "Completed Stages" in page
-    assert "(kill)" not in page
+
+    def with_stages() -> str | None:
+        page = of_ui(job, "stages/")
+        return page if "Completed Stages" in page else None
+
+    assert "(kill)" not in until(with_stages, "a stage that has ended", PATIENCE)
     assert job.view().condition("UIAvailable")["status"] == "True"
 
 
