@@ -21,6 +21,7 @@ by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests
 others='spark35 spark43'
 if [ "${1:-}" = all ]; then
     quick='' few='' others='spark35 spark42 spark43 spark40'
+    by_version="$by_version tests/spark/test_kafka.py"
     export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # stops for each trigger with each sink
     export STREAMJOB_EXAMPLES="${STREAMJOB_EXAMPLES:-1000}" # examples for each rule of the controller
 fi
