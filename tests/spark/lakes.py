@@ -41,6 +41,7 @@ class Lake:
 
     :ivar table: as a script names it: a path for Delta, a name for Iceberg.
     :ivar name: as SQL names it.
+    :ivar shown: what a message has of its name.
     """
 
     def __init__(self, home: Path, form: str) -> None:
@@ -48,6 +49,7 @@ class Lake:
         self.format = form
         self.table = str(home / "table") if form == "delta" else "`ice-lake`.db.table"
         self.name = f"delta.`{self.table}`" if form == "delta" else self.table
+        self.shown = self.table if form == "delta" else "`ice-lake`.`db`.`table`"
         self.settings = settings(home)
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}
         self._log = (home / "lake.log").open("w")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dev.demo.waiting import PATIENCE
 from dev.localdriver import LocalDriver
 from dev.tables import formats
 from streamjob.protocol.messages.commands import Mode
@@ -69,17 +70,17 @@ def await_values(lake: Lake, driver: LocalDriver, number: int) -> None:
     def there() -> bool:
         return len(lake.values()) >= number
 
-    eventually(lambda: there() or driver.process.poll() is not None, f"{number} rows")
+    eventually(lambda: there() or driver.process.poll() is not None, f"{number} rows", PATIENCE)
     assert there(), driver.tail()
 
 
-def problem(driver: LocalDriver) -> tuple[str, str]:
+def problem(driver: LocalDriver, reason: str = "SinkAhead") -> tuple[str, str]:
     """Message and remedy of a driver that refuses its script."""
     with driver:
         assert driver.wait() == 1, driver.tail()
     found = driver.report().problem
     assert found is not None
-    assert found.reason in ("SinkAhead", "SinkGone")
+    assert found.reason == reason, driver.tail()
     return found.message, found.remedy
 
 
@@ -196,6 +197,70 @@ def test_a_table_that_was_dropped_is_not_begun_again_in_silence(lake: Lake, scri
         shutil.rmtree(lake.table)
     else:
         lake.sql(f"DROP TABLE {lake.name}")
-    message, remedy = problem(run(lake, script, driver))
+    message, remedy = problem(run(lake, script, driver), "SinkGone")
     assert lake.table in message
     assert "create it empty" in remedy
+
+
+@pytest.mark.slow
+def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) -> None:
+    """Without the refusal, the query goes on behind the rows that are gone. Others may append rows."""
+    feed(script, 0, 4)
+    with run(lake, script) as driver:
+        await_values(lake, driver, 4)
+        driver.finish(Mode.STOP)
+    older = version_with(lake, 2)
+    lake.sql(f"INSERT INTO {lake.name} VALUES (100)")
+    lake.sql(back_to(lake, older))
+    refused = run(lake, script, driver)
+    message, remedy = problem(refused, "SinkBehind")
+    assert "no longer has the batches 2 to 3 of query 'lake'" in message
+    assert lake.shown in message
+    lake.sql(remedy[remedy.index(": ") + 2 : remedy.index(", or make")])
+    lake.sql(f"INSERT INTO {lake.name} VALUES (101)")
+    feed(script, 4, 5)
+    with run(lake, script, refused) as driver:
+        await_values(lake, driver, 6)
+        driver.finish(Mode.STOP)
+    assert lake.values() == [0, 1, 2, 3, 4, 101]
+
+
+def version_with(lake: Lake, rows: int) -> int:
+    """The version that the table had with so many rows, each in a commit of its own."""
+    if lake.format == "delta":
+        return rows  # version 0 made the table
+    text = f"SELECT snapshot_id FROM {lake.name}.snapshots ORDER BY committed_at LIMIT {rows}"
+    return int(lake.sql(text)[-1][0])
+
+
+def back_to(lake: Lake, version: int) -> str:
+    if lake.format == "delta":
+        return f"RESTORE TABLE {lake.name} TO VERSION AS OF {version}"
+    return f"CALL `ice-lake`.system.rollback_to_snapshot('db.table', {version})"
+
+
+@pytest.mark.slow
+def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: Lake, script: Script) -> None:
+    feed(script, 0, 2)
+    with run(lake, script) as driver:
+        await_values(lake, driver, 2)
+        driver.finish(Mode.STOP)
+    if lake.format == "delta":
+        versions = "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5'"
+        lake.sql(
+            f"ALTER TABLE {lake.name} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', {versions})"
+        )
+    lake.sql(f"ALTER TABLE {lake.name} RENAME COLUMN v TO w")
+    feed(script, 2, 3)
+    before = driver.boundary("lake")
+    refused = run(lake, script, driver)
+    message, remedy = problem(refused, "SinkSchema")
+    assert lake.shown in message
+    assert "query 'lake'" in message
+    assert "ALTER TABLE" in remedy
+    assert driver.boundary("lake") == before
+    lake.sql(f"ALTER TABLE {lake.name} ADD COLUMNS (v BIGINT)")
+    with run(lake, script, refused) as driver:
+        await_values(lake, driver, 3)
+        driver.finish(Mode.STOP)
+    assert lake.values() == [None, None, 2]

@@ -22,7 +22,7 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
-        print(json.dumps(answer(spark, json.loads(line))), flush=True)
+        print(json.dumps(answer(spark, json.loads(line)), default=str), flush=True)
     spark.stop()
 
 

@@ -184,7 +184,7 @@ class Stage:
             self.failed_by_itself = self.query is not None and self.query.exception() is not None
         except Exception:  # whatever py4j raises if the JVM does not answer
             return jvm_process.death(JVM_ENDS) or error
-        return error if self.state_manager is None else self.state_manager.failure or error
+        return next((k.failure for k in (self.each_batch, self.state_manager) if k and k.failure), error)
 
     def cut_short(self) -> None:
         """End `catch_up` early, now or when it comes: the next epoch processes the rest of the backlog."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -46,8 +46,18 @@ def session_of(writer: DataStreamWriter) -> SparkSession:
 
 def analyzed_plan(writer: DataStreamWriter) -> Any:
     """The analyzed LogicalPlan of the frame that the writer writes, with its sources resolved."""
-    frame: Any = writer._df
-    return frame._jdf.queryExecution().analyzed()
+    return plan_of_frame(frame_of(writer))
+
+
+def frame_of(writer: DataStreamWriter) -> DataFrame:
+    """The frame that the writer writes."""
+    return writer._df
+
+
+def plan_of_frame(frame: DataFrame) -> Any:
+    """The analyzed LogicalPlan of a DataFrame."""
+    java: Any = frame._jdf
+    return java.queryExecution().analyzed()
 
 
 def table_of(writer: DataStreamWriter, name: str, path: str | None) -> Table | None:

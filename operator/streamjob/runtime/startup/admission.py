@@ -23,7 +23,7 @@ from ..query.task import Engine, Stage, TaskName
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.file_manager import refuse_unfit
-from ..spark.handles import analyzed_plan
+from ..spark.handles import analyzed_plan, frame_of
 from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written, choose_location
 from ..spark.tables.find import MissingTable, table_written
@@ -145,7 +145,9 @@ def enter(
     )
     table = table_written(writer, written, engine.files.qualify) if before is None else None
     if table is not None and not isinstance(table, MissingTable):
-        warnings += refuse_unfit_table(task.name, table, written, _begins_from(point, plan, directory))
+        warnings += refuse_unfit_table(
+            task.name, table, written, frame_of(writer), _begins_from(point, plan, directory)
+        )
     directory.drop_half_written()
     if stage is not None and before is None:
         stage.begin(task.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row
 
-from streamjob.runtime.spark.tables.delta import in_effect
+from streamjob.runtime.spark.tables.delta import in_effect, taken_back
 from streamjob.runtime.spark.tables.table import Commit
 
 MINE, OTHER = "6a1f", "77b0"
@@ -57,3 +57,21 @@ def test_batches_in_effect(
     operations: list[tuple[str, dict[str, str | None]]], expected: list[Commit]
 ) -> None:
     assert in_effect(history(*operations), MINE) == expected
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ([NEW, batch(0), batch(1), batch(2)], []),
+        ([NEW, batch(0), batch(1), batch(2), restore(2)], [Commit(2, 3)]),
+        ([NEW, batch(0), batch(1), WRITE, batch(1, OTHER), restore(1)], [Commit(1, 2)]),
+        ([NEW, batch(0), batch(1), restore(1), batch(1)], []),  # written again
+        ([NEW, batch(0), batch(1), restore(1), restore(2)], []),  # the restore was taken back
+        ([NEW, batch(0), batch(1), restore(0), batch(2), restore(1)], [Commit(2, 4), Commit(1, 2)]),
+        ([NEW, batch(0), ("CREATE OR REPLACE TABLE", {}), batch(1)], []),  # that may be meant
+    ],
+)
+def test_batches_that_were_taken_back(
+    operations: list[tuple[str, dict[str, str | None]]], expected: list[Commit]
+) -> None:
+    assert taken_back(history(*operations), MINE) == expected

@@ -1,4 +1,4 @@
-"""Edges from foreachBatch functions: what a function was seen to write, and which stages read it."""
+"""What foreachBatch functions were seen to write: the edges to stages that read it, and writes to refuse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from ....protocol.engine import events as ev
 from ....protocol.errors import StreamJobError
 from ...query import edges
+from ...query.skipped_writes import SkippedWrites
 from ...query.task import Stage
 from ...spark.handles import Table
 from ...spark.target import Target
@@ -28,7 +29,7 @@ class ObservedWrites:
     def watch(self, stage: Stage) -> None:
         """Observe a run that is about to start."""
         if stage.each_batch is not None and stage.ends.sink is None:
-            stage.each_batch.on_write = functools.partial(self._wrote, stage)
+            stage.each_batch.on_write = functools.partial(self._wrote, stage, SkippedWrites(stage))
 
     def declare(self, stage: Stage) -> None:
         """Declare the edges from a stage that has started to all stages that read what it wrote."""
@@ -40,8 +41,9 @@ class ObservedWrites:
                     self._declared.add((reader, stage.uid))
                     self._declare_to(stage, reader)
 
-    def _wrote(self, stage: Stage, target: Target, table: Table | None) -> None:
+    def _wrote(self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None) -> None:
         """The function is about to write. Called in the thread of its batch."""
+        skipped.refuse(target, table)
         try:
             seen = edges.writes_of(target, table, stage.files.qualify)
         except StreamJobError as e:  # Spark refuses the write with an error of its own

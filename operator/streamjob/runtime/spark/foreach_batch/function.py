@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from ....protocol.errors import StreamJobError
 from ..handles import Table
 from ..target import Target
 
@@ -30,8 +31,10 @@ class BatchFunction:
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
         self.given = function
         self.function = function  # the one that is called; a transactional sink has another one
+        self.batch: int | None = None  # that runs, or was the last to run
         # Why the batch must not be committed, whatever the function makes of that exception.
         self.must_fail: Exception | None = None
+        self.failure: StreamJobError | None = None  # with which we have failed the batch, for the user
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
         # Called before each write of the function that `writes` observes.
@@ -39,9 +42,10 @@ class BatchFunction:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with batch_of(self):
+            self.batch = batch
             for step in self.before:
                 step(batch)
-            self.must_fail = None
+            self.must_fail = self.failure = None
             try:
                 self.function(frame, batch)
             finally:

@@ -49,6 +49,8 @@ def observe() -> None:
         if hasattr(DataFrameWriter, name):
             _report(DataFrameWriter, name, complete)
     _after(DataFrameWriterV2, "__init__", lambda given, call: replace(given, table=call["table"]))
+    for name in ("option", "options"):
+        _after(DataFrameWriterV2, name, _SETTINGS[name])
     for name in _WRITES_V2:
         _report(DataFrameWriterV2, name, lambda given, call: given)
 

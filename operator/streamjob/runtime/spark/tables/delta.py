@@ -6,15 +6,18 @@ version of the query id is not below its number. RESTORE takes rows back and lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from ..handles import java_session, jvm
+from .schema import unfit
 from .table import Commit
 
+NEWEST = 100  # commits among which a RESTORE is looked for before a start
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 UPDATE, RESTORE = "STREAMING UPDATE", "RESTORE"
 REPLACE = ("CREATE OR REPLACE", "REPLACE")  # how operations begin after which no earlier row is left
 
@@ -43,11 +46,29 @@ class DeltaTable:
         return int(found.get()) if found.isDefined() else None
 
     def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
-        limit = f" LIMIT {newest}" if newest is not None else ""
-        return in_effect(self._spark.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect(), query_id)
+        return in_effect(self._history(newest), query_id)
+
+    def taken_back(self, query_id: str) -> list[Commit]:
+        if not any(row.operation == RESTORE for row in self._history(NEWEST)):
+            return []
+        return taken_back(self._history(), query_id)
+
+    def unfit(self, rows: DataFrame, options: Mapping[str, str]) -> str | None:
+        merges = [options.get("mergeschema"), options.get("overwriteschema")]
+        if any(
+            (value or "").lower() == "true" for value in [*merges, self._spark.conf.get(AUTO_MERGE, "false")]
+        ):
+            return None
+        return "; ".join(unfit(rows.schema, self._spark.table(self.name).schema)) or None
 
     def rollback(self, version: int) -> str:
         return f"RESTORE TABLE {self.name} TO VERSION AS OF {version}"
+
+    redo = rollback
+
+    def _history(self, newest: int | None = None) -> list[Row]:
+        limit = f" LIMIT {newest}" if newest is not None else ""
+        return self._spark.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
 
     def _log(self) -> Any:
         logs = jvm(self._spark).org.apache.spark.sql.delta.DeltaLog
@@ -59,19 +80,32 @@ def in_effect(history: Iterable[Row], query_id: str) -> list[Commit]:
 
     :param history: rows of DESCRIBE HISTORY: version, timestamp, operation, operationParameters.
     """
+    return [commit for commit, kept in _commits(history, query_id) if kept]
+
+
+def taken_back(history: Iterable[Row], query_id: str) -> list[Commit]:
+    """As `Table.taken_back`."""
+    found = _commits(history, query_id)
+    there = {commit.batch for commit, kept in found if kept}
+    return [commit for commit, kept in found if not kept and commit.batch not in there]
+
+
+def _commits(history: Iterable[Row], query_id: str) -> list[tuple[Commit, bool]]:
+    """The query's commits since the table was last replaced, newest first.
+
+    :returns: with each, whether it is in effect.
+    """
     rows = sorted(history, key=lambda row: -row.version)
-    found: list[Commit] = []
+    found: list[tuple[Commit, bool]] = []
     ceiling = rows[0].version if rows else 0  # the versions above it were taken back
     for row in rows:
-        parameters = row.operationParameters or {}
-        if row.version > ceiling:
-            continue
-        if row.operation == RESTORE:
+        parameters, kept = row.operationParameters or {}, row.version <= ceiling
+        if row.operation == UPDATE and parameters.get("queryId") == query_id:
+            found.append((Commit(int(parameters["epochId"]), row.version), kept))
+        elif kept and row.operation == RESTORE:
             ceiling = _restored(row, parameters, rows)
-        elif row.operation.startswith(REPLACE):
+        elif kept and row.operation.startswith(REPLACE):
             break
-        elif row.operation == UPDATE and parameters.get("queryId") == query_id:
-            found.append(Commit(int(parameters["epochId"]), row.version))
     return found
 
 

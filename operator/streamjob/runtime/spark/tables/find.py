@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ..handles import Table as CatalogTable
 from ..handles import session_of, table_of
 from ..stream_writer import Written
+from ..target import Target
 from .delta import DeltaTable
 from .iceberg import IcebergTable
 from .table import Table
@@ -40,22 +41,41 @@ def table_written(
     :returns: None if it writes to none, or if that cannot be found out. If a catalog or a jar is missing,
         Spark refuses the start with an error of its own.
     """
-    spark = session_of(writer)
-    path = written.options.get("path")
-    form = (written.format or spark.conf.get("spark.sql.sources.default") or "").lower()
+    found = table_of(writer, written.table, written.options.get("path")) if written.table else None
     try:
-        if written.table is not None:
-            found = table_of(writer, written.table, path)
-            return _of_catalog(spark, found, form, written.table) if found is not None else None
-        if path is None:
-            return None
-        if form == "delta":
-            return _at(spark, qualify(path)) or MissingTable(path)
-        if form == "iceberg":
-            table = IcebergTable(spark, path)
-            return table if table.exists else MissingTable(path)
+        return _find(session_of(writer), written, found, qualify)
     except (PySparkException, Py4JError, TypeError):  # py4j gives a package for a class that is not there
         return None
+
+
+def table_of_target(
+    spark: SparkSession, target: Target, found: CatalogTable | None, qualify: Callable[[str], str]
+) -> Table | None:
+    """The Delta or Iceberg table that a batch writer writes to. None as of `table_written`, or if it is new.
+
+    :param found: the table that `target.table` names.
+    """
+    try:
+        table = _find(spark, target, found, qualify)
+    except (PySparkException, Py4JError, TypeError):
+        return None
+    return None if isinstance(table, MissingTable) else table
+
+
+def _find(
+    spark: SparkSession, target: Target, found: CatalogTable | None, qualify: Callable[[str], str]
+) -> Table | MissingTable | None:
+    path = target.options.get("path")
+    form = (target.format or spark.conf.get("spark.sql.sources.default") or "").lower()
+    if target.table is not None:
+        return _of_catalog(spark, found, form, target.table) if found is not None else None
+    if path is None:
+        return None
+    if form == "delta":
+        return _at(spark, qualify(path)) or MissingTable(path)
+    if form == "iceberg":
+        table = IcebergTable(spark, path)
+        return table if table.exists else MissingTable(path)
     return None
 
 

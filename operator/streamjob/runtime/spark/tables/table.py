@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -43,5 +46,23 @@ class Table(Protocol):
         :raises PySparkException: the table cannot be read.
         """
 
+    def taken_back(self, query_id: str) -> list[Commit]:
+        """The query's batches that somebody took out of the table by restoring an older version of it.
+
+        Without those that the table has again. As far as the table's history goes.
+
+        :raises PySparkException: the table cannot be read.
+        """
+
+    def unfit(self, rows: DataFrame, options: Mapping[str, str]) -> str | None:
+        """Why the table would not take the rows of a query, None if it would or if that is not known.
+
+        :param options: of the query's writer, with keys in lower case.
+        :raises PySparkException: the table cannot be read.
+        """
+
     def rollback(self, version: int) -> str:
         """The SQL statement that brings the table back to a version, or what else has to be done."""
+
+    def redo(self, version: int) -> str:
+        """As `rollback`, for a version that was taken back."""

@@ -2,7 +2,10 @@
 
 A table skips each batch whose number it has from the same query id. So a query whose table is ahead would
 lose rows. A restored query has a new id. If the rows behind the savepoint are still in the table, they would
-come twice.
+come twice. And if somebody has brought the table back to an older version, the query would not write again
+what it has committed since.
+
+What others append, change or delete is their business, as under plain Spark.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import NoReturn
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from ....jvm.errors import one_line
 from ....protocol.errors import StreamJobError
@@ -32,6 +36,21 @@ class SinkGone(StreamJobError):
     reason = "SinkGone"
 
 
+class SinkBehind(StreamJobError):
+    """Somebody took batches out of the table that the query would not write again."""
+
+    reason = "SinkBehind"
+
+
+class SinkSchema(StreamJobError):
+    """The table does not take the query's rows. Spark would say so when it has planned a batch."""
+
+    reason = "SinkSchema"
+
+
+NEWEST = 100  # commits of a table among which the query's last one is looked for first
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a query begins from.
@@ -45,25 +64,36 @@ class Origin:
     batch: int | None = None
 
 
-def refuse_unfit_table(name: str, table: Table, written: Written, origin: Origin) -> list[Problem]:
-    """Check the table against what the query begins from.
+def refuse_unfit_table(
+    name: str, table: Table, written: Written, rows: DataFrame, origin: Origin
+) -> list[Problem]:
+    """Check the table against what the query writes and what it begins from.
 
     Costs some reads of the table's metadata, and for a savepoint its history.
 
     :param name: the query's.
+    :param rows: what it writes.
     :returns: warnings; the query starts all the same.
+    :raises SinkSchema: the table does not take the rows.
     :raises SinkAhead: the table has batches that the query would plan again.
+    :raises SinkBehind: batches were taken out of the table that the query would not write again.
     """
     query_id, planned = origin.directory.query_id(), origin.directory.latest_offset()
-    if query_id is None or planned is None:
-        return []
+    replaces = (written.mode or "append").lower() == "complete"  # each batch replaces all rows
     try:
+        _refuse_schema(name, table, rows, written)
+        if query_id is None or planned is None:
+            return []
         if origin.batch is None:
             _refuse_skipped(name, table, query_id, planned)
-        elif (written.mode or "append").lower() != "complete":  # each batch replaces all rows
+            if not replaces:
+                _refuse_taken_back(name, table, query_id, origin.directory.latest_commit())
+        elif not replaces:
             _refuse_twice(name, table, query_id, origin)
     except (PySparkException, Py4JError) as e:
-        text = f"whether {table.name} has later batches of query {name!r} cannot be found out: {one_line(e)}"
+        text = (
+            f"whether {table.name} fits query {name!r} and its last batch cannot be found out: {one_line(e)}"
+        )
         log.warning("%s", text)
         return [Problem("SinkNotChecked", text, "Nothing has to be done if nobody else has run this query")]
     return []
@@ -91,6 +121,35 @@ def _refuse_skipped(name: str, table: Table, query_id: str, planned: int) -> Non
         f"batch {planned}: the table would skip the batches up to {last}, and their rows would be lost",
         remedy="Somebody else ran this query, or its directory was set back. Use the newest directory, or "
         f"make a new StreamJob with spec.restoreFrom.savepoint{_after(table, query_id, planned)}",
+    )
+
+
+def _refuse_schema(name: str, table: Table, rows: DataFrame, written: Written) -> None:
+    if (why := table.unfit(rows, written.options)) is None:
+        return
+    raise SinkSchema(
+        f"{table.name} does not take the rows of query {name!r}: {why}",
+        remedy="Change the query's columns or the table's (ALTER TABLE), or set the format's option that "
+        "merges schemas",
+    )
+
+
+def _refuse_taken_back(name: str, table: Table, query_id: str, committed: int | None) -> None:
+    last = next(iter(table.commits(query_id, NEWEST)), None)
+    there = last.batch if last is not None else -1
+    done = max((b for b in (committed, table.skipped_up_to(query_id)) if b is not None), default=-1)
+    if there >= done:
+        return
+    lost = [c for c in table.taken_back(query_id) if there < c.batch <= done]
+    if not lost:  # they had no rows, or the history does not go so far back
+        return
+    newest = max(lost, key=lambda c: c.batch)
+    raise SinkBehind(
+        f"{table.name} was brought back to an older version: it no longer has the batches "
+        f"{min(c.batch for c in lost)} to {newest.batch} of query {name!r}, which would not write them again",
+        remedy=f"If their rows are needed: {table.redo(newest.version)}, or make a new StreamJob with "
+        f"spec.restoreFrom.savepoint of batch {there} or before. If they are not, make one with the latest "
+        "savepoint",
     )
 
 

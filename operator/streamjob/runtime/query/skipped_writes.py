@@ -1,0 +1,75 @@
+"""Refuses a write of a foreachBatch function that Delta would skip, although its batch is a new one.
+
+With the options `txnAppId` and `txnVersion`, Delta skips a write whose version is not above the last one that
+the table has from that id (WriteIntoDelta.hasBeenExecuted). That is right for a batch that runs again after a
+crash. A batch that this run has planned itself is written for the first time. If the table has its number
+already, then from another line of batches: the job was restored from an older savepoint, forked, or begun
+again without its checkpoints. Its rows would be lost in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from ...jvm.errors import one_line
+from ..spark.handles import Table as CatalogTable
+from ..spark.sink_log import SinkAhead
+from ..spark.tables.find import table_of_target
+from ..spark.target import Target
+from .task import Stage
+
+log = logging.getLogger("streamjob")
+
+
+class SkippedWrites:
+    """Checks one run. Asks each table once: a later batch is ahead of it if the first new one is.
+
+    :param stage: the run, which is about to start.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._runs_again = stage.directory.latest_offset()
+        self._asked: set[tuple[str, str | None, str | None]] = set()
+
+    def refuse(self, target: Target, found: CatalogTable | None) -> None:
+        """Check a write that is about to begin. Called in a thread of the batch.
+
+        :param found: the table that `target.table` names.
+        :raises SinkAhead: Delta would skip it. The batch fails, whatever its function makes of that.
+        """
+        function, options = self._stage.each_batch, target.options
+        app, version = options.get("txnappid"), options.get("txnversion")
+        if function is None or function.batch is None or app is None or not (version or "").isdigit():
+            return
+        key = (app, target.table, options.get("path"))
+        if key in self._asked or function.batch <= (-1 if self._runs_again is None else self._runs_again):
+            return
+        self._asked.add(key)
+        if (error := self._ahead(target, found, app, int(version or 0), function.batch)) is not None:
+            function.must_fail = function.failure = error
+            raise error
+
+    def _ahead(
+        self, target: Target, found: CatalogTable | None, app: str, version: int, batch: int
+    ) -> SinkAhead | None:
+        files, name = self._stage.files, self._stage.name.name
+        try:
+            table = table_of_target(files.spark, target, found, files.qualify)
+            last = table.skipped_up_to(app) if table is not None and table.format == "delta" else None
+        except (PySparkException, Py4JError) as e:
+            log.warning(
+                "whether a table has batches of txnAppId %r cannot be found out: %s", app, one_line(e)
+            )
+            return None
+        if table is None or last is None or last < version:
+            return None
+        return SinkAhead(
+            f"{table.name} has the txnAppId {app!r} up to {last}, and query {name!r} writes its new batch "
+            f"{batch} with that id and txnVersion {version}: Delta would skip it, and its rows would be lost",
+            remedy="Use another txnAppId. If the table has rows from behind the batch that the query began "
+            "with, bring it back to that time first (RESTORE TABLE)",
+        )
