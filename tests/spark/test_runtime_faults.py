@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,10 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, feed: 
 
 def jvm_of(driver: LocalDriver) -> int:
     """The process id of the driver's JVM."""
-    children = Path(f"/proc/{driver.process.pid}/task").glob("*/children")
-    pids = [int(pid) for file in children for pid in file.read_text().split()]
+    pids = []
+    for children in Path(f"/proc/{driver.process.pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            pids += [int(pid) for pid in children.read_text().split()]
     return next(pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
 
 

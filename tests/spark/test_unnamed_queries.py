@@ -208,8 +208,16 @@ NEWCOMERS = {
         spark.streams.awaitAnyTermination()
         """,
     "while a thread waits": """
-        threading.Thread(target=lambda: begin("another").awaitTermination(), daemon=True).start()
-        time.sleep(2)
+        started = threading.Event()
+
+        def wait():
+            another = begin("another")
+            started.set()
+            another.awaitTermination()
+
+        threading.Thread(target=wait, daemon=True).start()
+        started.wait()
+        time.sleep(1) # until it waits
         old()
         spark.streams.awaitAnyTermination()
         """,

@@ -358,7 +358,8 @@ def test_shared_files_deleted_by_hand_meanwhile_are_no_savepoint(tmp_path: Path)
 def test_a_broken_savepoint_is_not_exported(query: Query) -> None:
     query.save("one")
     place = query.root / "shared" / min(query.shared())
-    place.write_bytes(b"?" + place.read_bytes()[1:])
+    content = place.read_bytes()
+    place.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(SavepointBroken):
         export(query.files, query.uri("one"), query.at("copy"))
     assert not (query.home / "copy" / manifests.NAME).exists()
