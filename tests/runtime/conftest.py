@@ -55,16 +55,9 @@ class Client:
         context.check_hostname = False
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        token: str | None = None,
-        term: str | None = "1",
-        **headers: str,
-    ) -> tuple[int, Any]:
-        answer = self.answer(method, path, body, token, term, **headers)
+    def call(self, method: str, path: str, body: Any = None, **how: Any) -> tuple[int, Any]:
+        """The status code and the parsed body. The rest is as in `answer`."""
+        answer = self.answer(method, path, body, **how)
         return answer.status, json.loads(answer.read())
 
     def answer(

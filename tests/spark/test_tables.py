@@ -74,6 +74,16 @@ def await_values(lake: Lake, driver: LocalDriver, number: int) -> None:
     assert there(), driver.tail()
 
 
+def stopped(
+    lake: Lake, script: Script, rows: int, before: LocalDriver | None = None, **config: object
+) -> LocalDriver:
+    """As `run`; it was stopped when the table had so many rows."""
+    with run(lake, script, before, **config) as driver:
+        await_values(lake, driver, rows)
+        driver.finish(Mode.STOP)
+    return driver
+
+
 def problem(driver: LocalDriver, reason: str = "SinkAhead") -> tuple[str, str]:
     """Message and remedy of a driver that refuses its script."""
     with driver:
@@ -94,9 +104,7 @@ def forget_commit(directory: Path) -> None:
 @pytest.mark.slow
 def test_stop_crash_and_drain(lake: Lake, script: Script) -> None:
     feed(script, 0, 2)
-    with run(lake, script) as driver:
-        await_values(lake, driver, 2)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 2)
     feed(script, 2, 4)
     with run(lake, script, driver) as driver:
         await_values(lake, driver, 4)
@@ -116,9 +124,7 @@ def test_a_plain_job_that_was_killed_goes_on_with_its_query_id(lake: Lake, scrip
     query = lake.run(script.home / "in", bare)
     forget_commit(bare)
     feed(script, 3, 5)
-    with run(lake, script, restore=Restore(checkpoints={"lake": bare.as_uri()})) as driver:
-        await_values(lake, driver, 5)
-        driver.finish(Mode.STOP)
+    stopped(lake, script, 5, restore=Restore(checkpoints={"lake": bare.as_uri()}))
     assert lake.values() == [0, 1, 2, 3, 4]
     assert query in (script.home / "checkpoints" / "lake" / "0" / "metadata").read_text()
 
@@ -151,9 +157,7 @@ def test_an_older_savepoint_needs_the_table_of_that_time(lake: Lake, script: Scr
         record = driver.finish(Mode.STOP)
     assert record.savepoint is not None
     feed(script, 2, 4)
-    with run(lake, script, driver) as driver:
-        await_values(lake, driver, 4)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 4, driver)
     files: Any = LocalFiles()
     (recorded,) = read_manifest(files, record.savepoint).tables
     message, remedy = problem(another_job(lake, script, lake.table, record.savepoint))
@@ -175,9 +179,7 @@ def test_a_fork_writes_to_another_table(lake: Lake, script: Script) -> None:
         await_values(lake, driver, 2)
         record = driver.finish(Mode.STOP)
     feed(script, 2, 3)
-    with run(lake, script, driver) as driver:
-        await_values(lake, driver, 3)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 3, driver)
     fork = str(script.home / "fork") if lake.format == "delta" else "`ice-lake`.db.fork"
     name = f"delta.`{fork}`" if lake.format == "delta" else fork
     lake.sql(f"CREATE TABLE {name} (v BIGINT) USING {lake.format}")
@@ -190,9 +192,7 @@ def test_a_fork_writes_to_another_table(lake: Lake, script: Script) -> None:
 @pytest.mark.slow
 def test_a_table_that_was_dropped_is_not_begun_again_in_silence(lake: Lake, script: Script) -> None:
     feed(script, 0, 2)
-    with run(lake, script) as driver:
-        await_values(lake, driver, 2)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 2)
     if lake.format == "delta":
         shutil.rmtree(lake.table)
     else:
@@ -206,9 +206,7 @@ def test_a_table_that_was_dropped_is_not_begun_again_in_silence(lake: Lake, scri
 def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) -> None:
     """Without the refusal, the query goes on behind the rows that are gone. Others may append rows."""
     feed(script, 0, 4)
-    with run(lake, script) as driver:
-        await_values(lake, driver, 4)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 4)
     older = version_with(lake, 2)
     lake.sql(f"INSERT INTO {lake.name} VALUES (100)")
     lake.sql(back_to(lake, older))
@@ -219,9 +217,7 @@ def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) ->
     lake.sql(remedy[remedy.index(": ") + 2 : remedy.index(", or make")])
     lake.sql(f"INSERT INTO {lake.name} VALUES (101)")
     feed(script, 4, 5)
-    with run(lake, script, refused) as driver:
-        await_values(lake, driver, 6)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 6, refused)
     assert lake.values() == [0, 1, 2, 3, 4, 101]
 
 
@@ -242,9 +238,7 @@ def back_to(lake: Lake, version: int) -> str:
 @pytest.mark.slow
 def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: Lake, script: Script) -> None:
     feed(script, 0, 2)
-    with run(lake, script) as driver:
-        await_values(lake, driver, 2)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 2)
     if lake.format == "delta":
         versions = "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5'"
         lake.sql(
@@ -260,7 +254,5 @@ def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: 
     assert "ALTER TABLE" in remedy
     assert driver.boundary("lake") == before
     lake.sql(f"ALTER TABLE {lake.name} ADD COLUMNS (v BIGINT)")
-    with run(lake, script, refused) as driver:
-        await_values(lake, driver, 3)
-        driver.finish(Mode.STOP)
+    driver = stopped(lake, script, 3, refused)
     assert lake.values() == [None, None, 2]

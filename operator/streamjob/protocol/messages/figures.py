@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 N = TypeVar("N", int, float)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,6 @@ def _merged_lag(lags: Sequence[Lag]) -> Lag:
         bytes=total(lag.bytes for lag in lags),
         seconds=max(_known(lag.seconds for lag in lags), default=None),
     )
-
-
-T = TypeVar("T")
 
 
 def _known(values: Iterable[T | None]) -> list[T]:

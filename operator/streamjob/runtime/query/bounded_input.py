@@ -10,7 +10,7 @@ from ...bounds import BadBound, Bound, KafkaEnd
 from ...job import ONLY_QUERY
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.checkpoint_dir import CheckpointDir, position_of
 
 
 class InputEnd:
@@ -66,9 +66,9 @@ class InputEnd:
 
 def _parsed(line: str) -> Any:
     """The parsed offset. None for a source that has read nothing, the text itself if it is not JSON."""
-    if line == "-":
+    if (position := position_of(line)) is None:
         return None
     try:
-        return json.loads(line[max(line.find("{"), 0) :])  # format 2 of the log prefixes the source's key
+        return json.loads(position)
     except ValueError:
         return line

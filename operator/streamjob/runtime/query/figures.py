@@ -11,9 +11,10 @@ from typing import Any
 
 from ...protocol.formats.records import OperatorRecord
 from ...protocol.messages.figures import Lag, QueryFigures, SourceFigures
+from ...storage import clock
 from ..spark import progress as of_progress
-from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.lag.meter import Meter, meter_of, positions
+from ..spark.checkpoint_dir import CheckpointDir, position_of
+from ..spark.lag.meter import Meter, meter_of
 from ..spark.sources.plan_sources import Source
 
 log = logging.getLogger("streamjob")
@@ -69,20 +70,22 @@ class Lags:
         self._meters: list[Meter | None] | None = None  # None until the query has its sources
         self._batch: int | None = None
         self._positions: list[str | None] = []  # of `_batch`
-        self._failed = False
+        self._failing: set[int] = set()  # the sources whose lag could not be measured the last time
 
-    def measure(self, streams: Sequence[Any]) -> None:
+    def measure(self, find_streams: Callable[[], Sequence[Any]]) -> None:
         """Lists the commit log, reads one entry of the offset log for each new batch, and asks each source.
 
-        :param streams: the JVM's sources of the running query, in the order of the offset log.
+        :param find_streams: the JVM's sources of the running query, in the order of the offset log. Called
+            until there are as many as in the log.
         """
         if (newest := self._directory.newest_commit()) is None:
             return
         batch, at = newest
         if batch != self._batch:
-            self._positions, self._batch = positions(self._directory.source_offsets(batch)), batch
-        self.last_commit = datetime.fromtimestamp(at // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        if self._meters is None and len(streams) == len(self._positions):
+            lines = self._directory.source_offsets(batch)
+            self._positions, self._batch = [position_of(line) for line in lines], batch
+        self.last_commit = clock.rfc3339(datetime.fromtimestamp(at / 1000, timezone.utc))
+        if self._meters is None and len(streams := find_streams()) == len(self._positions):
             self._meters = self._new_meters(streams)
         found = []
         for index, meter in enumerate(self._meters or ()):
@@ -111,11 +114,11 @@ class Lags:
         try:
             lag = meter.measure(self._positions[index], time.time())
         except Exception as e:  # figures must never end a job
-            if not self._failed:
+            if index not in self._failing:
                 log.warning(
                     "the lag of source %d in %s cannot be measured: %r", index, self._directory.uri, e
                 )
-            self._failed = True
+            self._failing.add(index)
             return None
-        self._failed = False
+        self._failing.discard(index)
         return lag

@@ -15,11 +15,10 @@ from ...jvm.errors import one_line
 from ...protocol.formats.manifest import TableVersion
 from ...protocol.formats.records import CheckpointRecord
 from ..spark.tables.find import MissingTable
+from ..spark.tables.table import NEWEST
 from .task import Stage
 
 log = logging.getLogger("streamjob")
-
-NEWEST = 100  # commits of a table to look at: those of other writers, and of batches behind a live savepoint
 
 
 def table_versions(stages: Collection[Stage], record: CheckpointRecord) -> tuple[TableVersion, ...]:

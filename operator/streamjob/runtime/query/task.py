@@ -332,7 +332,8 @@ class Stage:
         if self.over.is_set() or not self.query.isActive:
             self._lags.close()
             return
-        self._lags.measure(internals.execution(self.query).sources)
+        query = self.query
+        self._lags.measure(lambda: internals.execution(query).sources)
 
     def _once(self) -> StreamingQuery:
         return self.restart(once=True)

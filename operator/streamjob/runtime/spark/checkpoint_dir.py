@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
 from ...protocol.formats.records import OperatorKind
-from ...storage.hadoop import HadoopFiles, NotFound
+from ...storage.hadoop import FileInfo, HadoopFiles, NotFound
 
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
@@ -65,6 +65,14 @@ class OperatorInfo:
     kind: OperatorKind
 
 
+def position_of(line: str) -> str | None:
+    """The position in a line of `CheckpointDir.source_offsets`; None for a source that has read nothing.
+
+    Format 2 of the log puts the source's key before a position that is a JSON object.
+    """
+    return None if line == "-" else line[max(line.find("{"), 0) :]
+
+
 class CheckpointDir:
     """A checkpoint directory. Methods cache nothing, and raise `StorageError` if they cannot read it."""
 
@@ -85,10 +93,7 @@ class CheckpointDir:
 
         The time is in milliseconds since 1970, by the storage's clock.
         """
-        try:
-            listed = self.files.list(f"{self.uri}/commits")
-        except NotFound:
-            return None
+        listed = self._listed("commits")
         return max(((int(f.path), f.modified) for f in listed if f.path.isdigit()), default=None)
 
     def batches(self, log: str) -> tuple[int, ...]:
@@ -216,14 +221,17 @@ class CheckpointDir:
         return lines[0], metadata, [line for line in lines[2:] if line]
 
     def _names(self, folder: str) -> list[str]:
-        try:
-            return [f.path for f in self.files.list(f"{self.uri}/{folder}")]
-        except NotFound:
-            return []
+        return [f.path for f in self._listed(folder)]
 
     def _below(self, folder: str) -> list[str]:
         try:
             return [f.path for f in self.files.list(f"{self.uri}/{folder}", recursive=True)]
+        except NotFound:
+            return []
+
+    def _listed(self, folder: str) -> list[FileInfo]:
+        try:
+            return self.files.list(f"{self.uri}/{folder}")
         except NotFound:
             return []
 

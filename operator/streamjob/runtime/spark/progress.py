@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from ...storage.clock import moment
+
 INPUT, PROCESSED = "inputRowsPerSecond", "processedRowsPerSecond"
 UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that stands for no time
 
@@ -25,7 +27,7 @@ def watermark_delay(watermark: str | None, now: datetime) -> float | None:
     if watermark is None:
         return None
     try:
-        at = datetime.fromisoformat(watermark.replace("Z", "+00:00"))
+        at = moment(watermark)
     except ValueError:  # the max watermark has a year with five digits
         return None
     return round((now - at).total_seconds(), 1) if 1970 < at.year < 9999 else None

@@ -6,10 +6,10 @@ Labels are bounded: stages and sources come from the script, parts of a batch fr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from ....protocol.formats.records import JobRef
 from ....protocol.messages.driver_status import DriverStatus, StageStatus
+from ....storage.clock import moment
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -49,11 +49,11 @@ def _samples(stage: StageStatus) -> Iterator[Sample]:
     figures = stage.figures
     if figures is None:
         return
-    commit = figures.last_commit
+    commit = None if figures.last_commit is None else moment(figures.last_commit).timestamp()
     values = {
         "streamjob_query_input_rows_per_second": stage.input_rows_per_second,
         "streamjob_query_processed_rows_per_second": figures.processed_rows_per_second,
-        "streamjob_query_last_commit_timestamp_seconds": _seconds(commit) if commit is not None else None,
+        "streamjob_query_last_commit_timestamp_seconds": commit,
         "streamjob_query_watermark_delay_seconds": figures.watermark_delay,
         "streamjob_query_state_rows": stage.state_rows,
         "streamjob_query_state_bytes": figures.state_bytes,
@@ -69,10 +69,6 @@ def _samples(stage: StageStatus) -> Iterator[Sample]:
         for unit, amount in lags.items():
             if amount is not None:
                 yield f"streamjob_source_lag_{unit}", {"source": source.uid}, amount
-
-
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
 
 
 def _labels(labels: dict[str, str]) -> str:

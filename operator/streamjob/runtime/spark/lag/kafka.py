@@ -28,15 +28,15 @@ class KafkaLag:
             return None  # where it is going to begin is not decided yet
         consumer = self._connected()
         try:
-            ranges = consumer.ranges({topic for topic, _ in read} | self._topics())
+            ranges = consumer.ranges({topic for topic, _ in read} | (self._source.topics or set()))
             left = self._left(ranges, read)
+            if not left:
+                return Lag(rows=0, seconds=0.0)
             oldest = consumer.first_timestamps({p: begin for p, (begin, _) in left.items()}, SECONDS)
         except Exception:
             self.close()  # a new connection the next time
             raise
         rows = sum(end - begin for begin, end in left.values())
-        if not rows:
-            return Lag(rows=0, seconds=0.0)
         return Lag(rows=rows, seconds=round(max(now - oldest / 1000, 0.0), 1) if oldest is not None else None)
 
     def close(self) -> None:
@@ -48,9 +48,6 @@ class KafkaLag:
         if self._consumer is None:
             self._consumer = Consumer(self._jvm, self._source.options)
         return self._consumer
-
-    def _topics(self) -> set[str]:
-        return {t.strip() for t in self._source.options.get("subscribe", "").split(",") if t.strip()}
 
     def _left(
         self, ranges: dict[tuple[str, int], Range], read: dict[tuple[str, int], int]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ....protocol.messages.figures import Lag
@@ -49,8 +48,3 @@ def meter_of(
     if (delta := _DELTA.fullmatch(str(stream.toString()))) is not None:
         return DeltaLag(directory.files, delta[1], source)
     return None
-
-
-def positions(lines: Sequence[str]) -> list[str | None]:
-    """The positions of an entry of the offset log. Its format 2 prefixes each with the source's key."""
-    return [None if line == "-" else line[max(line.find("{"), 0) :] for line in lines]

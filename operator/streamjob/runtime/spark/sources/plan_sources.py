@@ -55,6 +55,12 @@ class Source:
         listed = (b.strip() for b in self.options.get("kafka.bootstrap.servers", "").split(","))
         return tuple(sorted(b for b in listed if b))
 
+    @property
+    def topics(self) -> set[str] | None:
+        """The topics that the source subscribes to by name; None if it does not name them."""
+        given = self.options.get("subscribe")
+        return None if given is None else {t.strip() for t in given.split(",") if t.strip()}
+
     def flag(self, option: str, default: bool) -> bool:
         return self.options.get(option, str(default)).lower() == "true"
 
@@ -69,8 +75,7 @@ class Source:
             except re.error:  # a pattern that only Java understands
                 return None
             return lambda topic, _: matches(topic) is not None
-        if (topics := self.options.get("subscribe")) is not None:
-            names = {t.strip() for t in topics.split(",")}
+        if (names := self.topics) is not None:
             return lambda topic, _: topic in names
         if (assigned := self.options.get("assign")) is not None:
             pairs = {(t, int(n)) for t, numbers in json.loads(assigned).items() for n in numbers}

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from ..handles import java_session, jvm
 from .schema import unfit
-from .table import Commit
+from .table import NEWEST, Commit
 
-NEWEST = 100  # commits among which a RESTORE is looked for before a start
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 UPDATE, RESTORE = "STREAMING UPDATE", "RESTORE"
 REPLACE = ("CREATE OR REPLACE", "REPLACE")  # how operations begin after which no earlier row is left

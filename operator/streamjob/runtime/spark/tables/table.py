@@ -8,6 +8,10 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+# The newest commits of a table, which are looked at before its whole history is. Among them are those of
+# other writers, and those of batches behind a live savepoint.
+NEWEST = 100
+
 
 @dataclass(frozen=True)
 class Commit:

@@ -25,7 +25,7 @@ from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sink_log import SinkAhead
 from ...spark.stream_writer import Written
 from ...spark.tables.find import MissingTable
-from ...spark.tables.table import Commit, Table
+from ...spark.tables.table import NEWEST, Commit, Table
 
 log = logging.getLogger("streamjob")
 
@@ -46,9 +46,6 @@ class SinkSchema(StreamJobError):
     """The table does not take the query's rows. Spark would say so when it has planned a batch."""
 
     reason = "SinkSchema"
-
-
-NEWEST = 100  # commits of a table among which the query's last one is looked for first
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""The lag of a run's sources: how often Spark is asked for them, and what is logged of those that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from streamjob.protocol.messages.figures import Lag, SourceFigures
+from streamjob.runtime.query import figures
+from streamjob.runtime.query.figures import Lags
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.storage.local_disk import uri_of
+from tests.runtime.localfiles import LocalFiles
+
+STREAMS = ["a topic", "a folder"]
+
+
+class Broken:
+    def measure(self, position: str | None, now: float) -> Lag:
+        raise OSError("no broker")
+
+    def close(self) -> None: ...
+
+
+class Sound:
+    def measure(self, position: str | None, now: float) -> Lag:
+        return Lag(files=0 if position == '{"logOffset":3}' else 1)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> CheckpointDir:
+    """One batch, in format 2 of the offset log, which names the source before its position."""
+    for log, text in (
+        ("offsets", 'v2\n{"batchWatermarkMs":0}\n-\nsource-1:{"logOffset":3}\n'),
+        ("commits", "v1\n{}"),
+    ):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0").write_text(text)
+    return CheckpointDir(cast(Any, LocalFiles()), uri_of(tmp_path))
+
+
+def test_a_source_that_fails_is_logged_once_and_costs_no_other_its_figures(
+    directory: CheckpointDir, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(figures, "meter_of", lambda stream, *_: Broken() if stream == "a topic" else Sound())
+    lags = Lags(directory, lambda: None, None)
+    for _ in range(3):
+        lags.measure(lambda: STREAMS)
+        assert lags.sources == (SourceFigures("source-1", Lag(files=0)),)
+    assert caplog.text.count("the lag of source 0") == 1
+
+
+def test_spark_is_asked_for_the_sources_until_it_has_them(
+    directory: CheckpointDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "meter_of", lambda *_: Sound())
+    lags = Lags(directory, lambda: None, None)
+    asked: list[int] = []
+
+    def streams() -> list[str]:
+        asked.append(len(asked))
+        return STREAMS if len(asked) == 2 else []
+
+    for _ in range(4):
+        lags.measure(streams)
+    assert len(asked) == 2
+    assert len(lags.sources) == 2
