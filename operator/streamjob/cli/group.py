@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from .. import __version__
 from . import options
 
 
@@ -45,6 +46,13 @@ class Group(click.Group):
 
 COMMANDS = {
     "status": Entry("status", "Show what jobs are doing"),
+    "stop": Entry("endings", "Stop a job with a savepoint"),
+    "drain": Entry("endings", "Emit every open window and end a job for good"),
+    "resume": Entry("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
+    "cancel": Entry("endings", "Kill a job's driver without a savepoint"),
+    "suspend": Entry(
+        "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
+    ),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 
@@ -57,5 +65,7 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @options.cluster
-@click.version_option(package_name="streamjob", message="%(version)s")
-def main() -> None: ...
+@click.version_option(__version__, message="%(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    context.ensure_object(options.Options)
