@@ -21,12 +21,13 @@ class Entry(NamedTuple):
 class Group(click.Group):
     """A group whose commands are imported when they are used.
 
-    :param entries: by name, in the order of the help. The attribute has the name of the command.
+    :param entries: by name, in the order of the help.
+    :param prefix: the attribute of a command has its name, with this before it.
     """
 
-    def __init__(self, *args: Any, entries: dict[str, Entry], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entries: dict[str, Entry], prefix: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.entries = entries
+        self.entries, self.prefix = entries, prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
@@ -36,7 +37,7 @@ class Group(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f".commands.{entry.module}", __package__)
-        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        found: click.Command = getattr(module, f"{self.prefix}{cmd_name}".replace("-", "_"))
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -53,6 +54,7 @@ COMMANDS = {
     "suspend": Entry(
         "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
     ),
+    "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 
