@@ -7,7 +7,8 @@ import json
 import pytest
 
 from streamjob.cli import kubectl
-from streamjob.cli.kubectl import Forbidden, Kubectl, KubectlError, NotFound, Refused
+from streamjob.cli.kubectl import Kubectl
+from streamjob.cli.kubectl_errors import Forbidden, KubectlError, NotFound, Refused, error
 
 
 def test_the_users_program_options_and_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_the_users_program_options_and_namespace(monkeypatch: pytest.MonkeyPatch
 def test_errors_keep_kubectls_words_and_say_what_to_do(
     text: str, kind: type[KubectlError], remedy: str
 ) -> None:
-    found = kubectl.error(text)
+    found = error(text)
     assert type(found) is kind
     assert found.message == text
     assert remedy in found.remedy

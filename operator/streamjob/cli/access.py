@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from .errors import CommandError
-from .kubectl import JOBS, Forbidden, Kubectl, KubectlError, Objects
+from .kubectl import JOBS, Kubectl, Objects
+from .kubectl_errors import Forbidden, KubectlError
+from .local import folder as local
 from .options import Options
-from .views import local
 from .views.checkpoints import Index, index, parsed
 from .views.job import Job, job
 

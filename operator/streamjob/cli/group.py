@@ -55,6 +55,13 @@ COMMANDS = {
         "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
     ),
     "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
+    "upgrade": Entry("upgrade", "Run a job with another image"),
+    "logs": Entry("history", "Print the log of a job's driver"),
+    "events": Entry("history", "List the Events of a job and of its pods, oldest first"),
+    "timeline": Entry(
+        "history", "Show a job's life: epochs, stops, savepoints, upgrades, failures, with their durations"
+    ),
+    "diagnose": Entry("diagnose", "Say what is wrong with a job and what to do"),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 
