@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from .errors import CommandError
@@ -95,8 +95,23 @@ def together(*calls: Callable[[], T]) -> list[T]:
 
     :raises KubectlError: the first that has failed.
     """
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+    found: dict[int, T] = {}
+    failed: list[BaseException] = []
+
+    def run(number: int, call: Callable[[], T]) -> None:
+        try:
+            found[number] = call()
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=run, args=item) for item in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return [found[number] for number in range(len(calls))]
 
 
 def unless_forbidden(call: Callable[[], T], otherwise: T, notes: list[str]) -> T:

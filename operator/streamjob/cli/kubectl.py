@@ -18,8 +18,8 @@ from .kubectl_errors import Conflict, Forbidden, KubectlError, NotFound, Refused
 from .kubectl_output import Event, Gathered, Obj, Watch, documents, end
 
 __all__ = [
-    "JOBS", "Access", "Conflict", "Event", "Forbidden", "Kubectl", "KubectlError", "NotFound", "Obj", "Objects",
-    "Refused", "Watch",
+    "JOBS", "Access", "Conflict", "Event", "Forbidden", "Kubectl", "KubectlError", "NotFound", "Obj",
+    "Objects", "Refused", "Watch",
 ]  # fmt: skip
 
 Objects = list[Obj]

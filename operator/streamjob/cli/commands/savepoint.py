@@ -13,10 +13,11 @@ from ..access import read_index, read_job
 from ..asking import confirm
 from ..errors import CommandError, ExitCode
 from ..following import follow
-from ..group import Entry, Group
+from ..group import Group
 from ..kubectl import JOBS
 from ..kubectl_errors import Conflict
 from ..printing import screen
+from ..table import Entry
 from ..views import times
 from ..views.job import Job
 from ..views.savepoint import document, folder, location, look, table
