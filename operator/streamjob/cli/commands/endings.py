@@ -107,9 +107,9 @@ cancel = _ending(
 )
 suspend = _ending(
     "suspend",
-    """Stop a job with a savepoint until it is resumed, without changing its state.
+    """Stop a job with a savepoint until it is resumed.
 
-    As in a Kubernetes Job: spec.suspend becomes true. Queue controllers use the same field.
+    As in a Kubernetes Job: spec.suspend becomes true, and spec.state stays. Queue controllers use the same field.
     """,
     """
     kubectl streamjob suspend orders --wait
