@@ -9,13 +9,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
+from streamjob.api.types import timestamp
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.kubectl import Access, Event, Forbidden, Kubectl, NotFound, Refused, Watch
-from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
+from streamjob.protocol.formats.records import CheckpointRecord, OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from streamjob.protocol.messages.driver_config import DriverConfig
@@ -48,6 +50,10 @@ async def world() -> AsyncIterator[Cluster]:
         yield world
 
 
+def now() -> str:
+    return timestamp(datetime.now(timezone.utc))
+
+
 def stage(state: TaskState = TaskState.RUNNING, *, finished: bool = False) -> StageStatus:
     return StageStatus(
         "windows",
@@ -61,7 +67,7 @@ def stage(state: TaskState = TaskState.RUNNING, *, finished: bool = False) -> St
             {"triggerExecution": 2.2, "addBatch": 1.9, "latestOffset": 0.1},
             5 << 20,
             245.0,
-            "2026-01-02T03:04:00Z",
+            now(),
             (SourceFigures("source-0", Lag(rows=120, seconds=4.0)),),
         ),
     )
@@ -76,27 +82,34 @@ class Driver:
     @classmethod
     async def of(cls, world: Cluster, epoch: int) -> Driver:
         fake, config = await world.run_driver(epoch)
+        await world.set_pod(epoch, "Running", {"running": {"startedAt": now()}})
         await fake.change(phase=DriverPhase.RUNNING, stages=(stage(),))
         return cls(world, fake, config)
 
+    def record(self, scenario: Scenario, request: str | None, savepoint: str | None) -> CheckpointRecord:
+        """The next checkpoint."""
+        number = self.config.next_checkpoint
+        self.config = replace(self.config, next_checkpoint=number + 1)
+        record = final(self.config.job, number, self.config.epoch, scenario, request or "x")
+        return replace(record, request_id=request, savepoint=savepoint, completed_at=now())
+
     async def checkpoint(self) -> None:
         """A periodic one."""
-        number = self.config.next_checkpoint
-        record = final(self.config.job, number, self.config.epoch, Scenario.STOP, "x")
-        await self.fake.change(completed=replace(record, scenario=None, request_id=None, savepoint=None))
-        await eventually(lambda: self._confirmed(number), "the confirmation")
-        self.config = replace(self.config, next_checkpoint=number + 1)
+        record = replace(self.record(Scenario.STOP, None, None), scenario=None)
+        await self.fake.change(completed=record)
+        await eventually(lambda: self._confirmed(record.checkpoint), "the confirmation")
+        # It is made for one checkpoint, that of its end.
+        await self.fake.change(phase=DriverPhase.RUNNING)
 
     async def savepoint(self) -> None:
         """Carries out the request for a live savepoint."""
         request = await self._request(SavepointRequest)
         await self.fake.change(savepoint=SavepointStatus(request.request_id, "copied 12 of 31 files"))
         await self._seen("savepointRequest", "progress")
-        number = self.config.next_checkpoint
-        record = final(self.config.job, number, self.config.epoch, Scenario.STOP, request.request_id)
-        record = replace(record, scenario=None, savepoint=request.savepoint)
-        await self.fake.change(savepoint=SavepointStatus(request.request_id, completed=record, over=True))
-        self.config = replace(self.config, next_checkpoint=number + 1)
+        record = replace(self.record(Scenario.STOP, request.request_id, request.savepoint), scenario=None)
+        done = SavepointStatus(request.request_id, completed=record, over=True)
+        await self.fake.change(savepoint=done)
+        await eventually(lambda: self._confirmed(record.checkpoint), "the confirmation")
 
     async def end(self, mode: Mode) -> None:
         """Carries out the request to end, step by step; the controller sees each."""
@@ -113,14 +126,12 @@ class Driver:
             status = TerminationStatus(request.request_id, mode, step, progress)
             await self.fake.change(phase=DriverPhase.TERMINATING, termination=status, stages=(ending,))
             await self._seen("termination", "step", step.value)
-        number = self.config.next_checkpoint
         scenario = Scenario.DRAIN if mode is Mode.DRAIN else Scenario.STOP
-        record = final(self.config.job, number, self.config.epoch, scenario, request.request_id)
+        record = self.record(scenario, request.request_id, request.savepoint)
+        number = record.checkpoint
         status = TerminationStatus(request.request_id, mode, TerminationStep.COMPLETING, "", number)
         closed = (stage(TaskState.CLOSED, finished=mode is Mode.DRAIN),)
-        await self.fake.change(
-            termination=status, completed=replace(record, savepoint=request.savepoint), stages=closed
-        )
+        await self.fake.change(termination=status, completed=record, stages=closed)
         await eventually(lambda: self._confirmed(number), "the confirmation")
         await self.world.exit_driver(self.config.epoch)
 

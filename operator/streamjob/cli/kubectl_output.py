@@ -85,11 +85,14 @@ class Watch:
 
 
 def documents(lines: Iterable[str]) -> Iterator[Obj]:
-    """The JSON objects of kubectl's output. A line that has only a brace ends each of them."""
+    """The JSON objects of kubectl's output: each in one line, as a watch has them, or indented, and then a line
+    that has only a brace ends it.
+    """
     text: list[str] = []
     for line in lines:
         text.append(line)
-        if line.rstrip("\r\n") == "}":
+        whole = len(text) == 1 and line.startswith("{") and line.rstrip("\r\n") != "{"
+        if whole or line.rstrip("\r\n") == "}":
             yield json.loads("".join(text))
             text = []
 

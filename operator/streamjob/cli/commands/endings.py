@@ -109,7 +109,7 @@ suspend = _ending(
     "suspend",
     """Stop a job with a savepoint until it is resumed.
 
-    As in a Kubernetes Job: spec.suspend becomes true, and spec.state stays. Queue controllers use the same field.
+    As in a Kubernetes Job: spec.suspend becomes true. Queue controllers use the same field.
     """,
     """
     kubectl streamjob suspend orders --wait
