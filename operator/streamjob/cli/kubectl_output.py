@@ -85,8 +85,9 @@ class Watch:
 
 
 def documents(lines: Iterable[str]) -> Iterator[Obj]:
-    """The JSON objects of kubectl's output: each in one line, as a watch has them, or indented, and then a line
-    that has only a brace ends it.
+    """The JSON objects of kubectl's output.
+
+    A watch has each in one line. Everything else is indented, and a line that has only a brace ends it.
     """
     text: list[str] = []
     for line in lines:
