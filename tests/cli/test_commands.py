@@ -34,7 +34,7 @@ from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
 
 from ..controller.fake_driver import FakeDriver
 from ..controller.real import NEEDS_A_CLUSTER, Cluster, a_world, eventually, final
-from .transcript import Terminal, check
+from .transcript import Terminal
 
 pytestmark = NEEDS_A_CLUSTER
 OPERATORS = (
@@ -199,27 +199,38 @@ async def test_the_life_of_a_job_by_commands(world: Cluster) -> None:
     await driver.end(Mode.STOP)
     stopped = await terminal.end("stop", stopping, "stop", "orders", "--wait")
     assert stopped.code == ExitCode.DONE, stopped.out
-    assert "Nothing to do" in (await terminal.run("stop", "stop", "orders")).out
+    assert "Nothing to do" in (await terminal.run("", "stop", "orders")).out
 
     resuming = await terminal.start("resume", "orders", "--wait")
     driver = await Driver.of(world, 3)
     resumed = await terminal.end("resume", resuming, "resume", "orders", "--wait")
     assert resumed.code == ExitCode.DONE, resumed.out
 
+
+async def test_suspensions_cancels_and_the_end_by_commands(world: Cluster) -> None:
+    """The rest of the page: what ends a job, and what is known of it afterwards."""
+    terminal = Terminal(world.namespace)
+    await world.apply(image="registry.example/orders:2", checkpoint={"interval": "10s"})
+    job = await world.phase("Starting")
+    terminal.uid = job["metadata"]["uid"]
+    driver = await Driver.of(world, 1)
+    await driver.checkpoint()
+    await phase(world, "Running")
+
     suspending = await terminal.start("suspend", "orders", "--wait")
     await driver.end(Mode.STOP)
     assert (await terminal.end("suspend", suspending, "suspend", "orders", "--wait")).code == ExitCode.DONE
     await terminal.run("", "resume", "orders")
-    driver = await Driver.of(world, 4)
+    driver = await Driver.of(world, 2)
     await driver.checkpoint()
     await phase(world, "Running")
 
-    assert (await terminal.run("cancel", "cancel", "orders")).code == ExitCode.USAGE
+    assert (await terminal.run("confirm", "cancel", "orders")).code == ExitCode.USAGE
     cancelling = await terminal.start("cancel", "orders", "--yes", "--wait")
     cancelled = await terminal.end("cancel", cancelling, "cancel", "orders", "--yes", "--wait")
     assert cancelled.code == ExitCode.DONE, cancelled.out
     await terminal.run("", "resume", "orders")
-    driver = await Driver.of(world, 5)
+    driver = await Driver.of(world, 3)
     await driver.checkpoint()
     await phase(world, "Running")
 
@@ -233,18 +244,17 @@ async def test_the_life_of_a_job_by_commands(world: Cluster) -> None:
     refused = await terminal.run("refused", "resume", "orders")
     assert refused.code == ExitCode.PROBLEM
     assert "Make a new StreamJob" in refused.out
-    told = await terminal.run("events", "events", "orders", "--warnings")
-    assert "QueryFailed" in told.out
+    told = await terminal.run("events", "events", "orders")
+    assert "Draining" in told.out
     life = json.loads((await terminal.run("", "timeline", "orders", "--json")).out)
     epochs = [e for e in life if e["kind"] == "epoch"]
-    assert [e["epoch"] for e in epochs] == [1, 2, 3, 4, 5]
-    assert [e["kind"] for e in life].count("upgrade") == 1
+    assert [e["epoch"] for e in epochs] == [1, 2, 3]
+    assert [e["kind"] for e in life].count("drain") == 1
     await terminal.run("timeline", "timeline", "orders")
     assert (await terminal.run("last-words", "logs", "orders", "--last-words")).code == ExitCode.DONE
     missing = await terminal.run("logs", "logs", "orders", "--epoch", "1")
     assert missing.code == ExitCode.PROBLEM
     assert (await terminal.run("not-found", "status", "nothing")).code == ExitCode.CLUSTER
-    check(terminal.blocks)
 
 
 async def degraded(world: Cluster, wanted: bool) -> bool:
