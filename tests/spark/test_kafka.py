@@ -1,5 +1,6 @@
 """From topic to topic, with the connector that fits this Spark: what a stop, a kill and a drain leave."""
 
+import pytest
 from __future__ import annotations
 
 import json
@@ -26,6 +27,7 @@ def rows_read(home: Path) -> int:
     return sum(partitions.values())
 
 
+@pytest.mark.slow
 def test_none_is_lost_and_only_a_kill_repeats_a_batch(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
