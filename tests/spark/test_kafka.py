@@ -1,12 +1,12 @@
 """From topic to topic, with the connector that fits this Spark: what a stop, a kill and a drain leave."""
 
-import pytest
 from __future__ import annotations
 
 import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from dev.broker import CONNECTORS, LINE, Kafka
