@@ -19,10 +19,10 @@ MARK = "\b"  # click keeps the lines behind it as they are
 
 
 def commands(
-    command: click.Command = top, name: str = NAME
+    command: click.Command = top, name: str = NAME, above: click.Context | None = None
 ) -> Iterator[tuple[str, click.Command, click.Context]]:
     """The group and all its commands, each with its full name."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, parent=above, **command.context_settings)
     yield name, command, context
     if isinstance(command, click.Group):
         for part in command.list_commands(context):
@@ -30,7 +30,7 @@ def commands(
             assert found is not None
             # Its options are the converter's, which has a section of its own.
             if part != "convert":
-                yield from commands(found, f"{name} {part}")
+                yield from commands(found, f"{name} {part}", context)
 
 
 def options_of(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
