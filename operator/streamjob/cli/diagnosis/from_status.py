@@ -218,7 +218,7 @@ def warnings(f: Facts) -> Iterator[Finding]:
             warning.reason,
             _first_sentence(warning.message),
             (Evidence("status.warnings", warning.message),),
-            knowledge.remedy(warning.reason),
+            knowledge.of_warning(warning.reason),
             Mover.YOU,
         )
     ui = f.job.conditions.get("UIAvailable")
