@@ -34,10 +34,10 @@ def commands(
 
 
 def options_of(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Arguments and options that the help shows, with their texts."""
+    """Options that the help shows, with their texts. That each command has --help is said once."""
     found = []
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and (parameter.name != "help" or command is top):
             record = parameter.get_help_record(context)
             if record is not None:
                 found.append((record[0], record[1]))
