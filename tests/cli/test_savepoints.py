@@ -59,7 +59,7 @@ def test_an_earlier_request_is_not_ours() -> None:
     found = look(5, running(savepointRequest=request(checkpoint=8)), NOW)
     assert found.outcome is Outcome.GOING
     pending = look(5, running(savepointRequest=request()), NOW)
-    assert "which is taken first" in pending.waits_for
+    assert "is taken first" in pending.waits_for
     schedule = look(4, running(savepointRequest=request(requestId="savepoint-schedule-x", checkpoint=3)), NOW)
     assert schedule.outcome is Outcome.GOING
 

@@ -73,10 +73,13 @@ class Terminal:
         assert process.returncode is not None
         text = self.public(out.decode())
         if name:
-            shown = " ".join(["kubectl", "streamjob", *words])
-            code = f"[exit code {process.returncode}]\n" if process.returncode else ""
-            keep(name, f"$ {shown}\n{text}{code}")
+            self.keep(name, " ".join(words), text, process.returncode)
         return Ran(process.returncode, text)
+
+    def keep(self, name: str, words: str, text: str, code: int) -> None:
+        """Compare the block of this name with the page, or write it."""
+        exit_code = f"[exit code {code}]\n" if code else ""
+        keep(name, f"$ kubectl streamjob {words}\n{self.public(text)}{exit_code}")
 
     def public(self, text: str) -> str:
         """Without what only this run has: the namespace and the job's identity."""

@@ -152,7 +152,7 @@ def _now(goal: Goal, job: Job, at: datetime) -> tuple[str, tuple[str, Mover, str
         return _TERMINATION.get(t.get("step") or "", REACHES) if _ends(job) else REACHES, general
     step: str | None = t.get("step")
     if t.get("finalCheckpoint") is not None:
-        return _TERMINATION["Closed"], ("the driver to exit, and its pod to be gone", Mover.JOB, "")
+        return _TERMINATION["Closed"], ("everything is saved; the process ends", Mover.JOB, "")
     if step is None:
         return REACHES, general
     text: str = t.get("progress") or step
