@@ -219,7 +219,9 @@ def live_pod() -> Obj:
     labels = {names.LABEL_UID: UID, names.LABEL_EPOCH: "1", names.LABEL_COMPONENT: names.DRIVER}
     meta = {"name": "orders-driver-1", "namespace": NAMESPACE, "labels": labels}
     container = {"name": "driver", "state": {"running": {"startedAt": "2026-01-02T03:03:05Z"}}}
-    return today({"metadata": meta, "status": {"phase": "Running", "containerStatuses": [container]}})
+    spec = {"containers": [{"name": "driver"}]}
+    status = {"phase": "Running", "containerStatuses": [container]}
+    return today({"metadata": meta, "spec": spec, "status": status})
 
 
 async def test_what_is_wrong(server: ApiServer) -> None:
