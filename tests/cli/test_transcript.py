@@ -343,8 +343,17 @@ async def test_what_has_happened(server: ApiServer) -> None:
         ending(Mode.DRAIN, TerminationStep.BOUNDARY, "the batch runs"),
         ended(DRAINED, state="Drained"),
     ]
+    status = states[-1]["status"]
+    status["driver"] = today(
+        {"pod": "orders-driver-1", "phase": "Succeeded", "startedAt": "2026-01-02T02:00:00Z"}
+    )
+    status["lastExit"] |= today({"time": "2026-01-02T03:04:02Z"})
+    status["termination"] = today(
+        {"requestId": DRAINED.request_id, "requestedAt": "2026-01-02T03:03:14Z", "finalCheckpoint": 2}
+    )
     server.put("streamjobs", states[-1])
-    server.put("configmaps", config_map(LIVE, DRAINED))
+    live = replace(LIVE, completed_at="2026-01-02T02:40:00Z")
+    server.put("configmaps", config_map(live, replace(DRAINED, completed_at="2026-01-02T03:04:00Z")))
     server.put("events", *told(states))
     assert "Draining" in (await terminal.run("events", "events", "orders")).out
     assert "drained with checkpoint" in (await terminal.run("timeline", "timeline", "orders")).out

@@ -65,7 +65,9 @@ def logs(
     pod = there.get(number)
     if pod is None:
         raise NoLog(
-            f"the pod of epoch {number} of {name} is not there any more. {_known(found, number)}".rstrip(),
+            f"the pod of epoch {number} of {name} is not there any more. {_known(found, number)}".rstrip(
+                ". "
+            ),
             remedy="Logs of epochs that are there: "
             + (", ".join(str(e) for e in there) or "none")
             + ". Raise spec.restart.failedDriversHistoryLimit, or collect the cluster's logs",
