@@ -45,6 +45,7 @@ from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
 from ..controller.factories import (
     DRAINED,
     NOW,
+    SECOND,
     UID,
     driver,
     exited,
@@ -348,9 +349,7 @@ async def test_what_has_happened(server: ApiServer) -> None:
         {"pod": "orders-driver-1", "phase": "Succeeded", "startedAt": "2026-01-02T02:00:00Z"}
     )
     status["lastExit"] |= today({"time": "2026-01-02T03:04:02Z"})
-    status["termination"] = today(
-        {"requestId": DRAINED.request_id, "requestedAt": "2026-01-02T03:03:14Z", "finalCheckpoint": 2}
-    )
+    status["termination"] = today(requested("Drain", ago=51 * SECOND) | {"finalCheckpoint": 2})
     server.put("streamjobs", states[-1])
     live = replace(LIVE, completed_at="2026-01-02T02:40:00Z")
     server.put("configmaps", config_map(live, replace(DRAINED, completed_at="2026-01-02T03:04:00Z")))
