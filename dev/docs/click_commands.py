@@ -37,7 +37,7 @@ def options_of(command: click.Command, context: click.Context) -> list[tuple[str
     """Options that the help shows, with their texts. That each command has --help is said once."""
     found = []
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and (parameter.name != "help" or command is top):
+        if isinstance(parameter, click.Option) and ("--help" not in parameter.opts or command is top):
             record = parameter.get_help_record(context)
             if record is not None:
                 found.append((record[0], record[1]))
