@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "transcript.md"
-BLOCK = "<!-- transcript: {name} -->\n```console\n{text}```\n<!-- /transcript -->"
-FOUND = r"<!-- transcript: {name} -->\n```console\n(.*?)```\n<!-- /transcript -->"
+BLOCK = "<!-- transcript: {name} -->\n```text\n{text}```\n<!-- /transcript -->"
+FOUND = r"<!-- transcript: {name} -->\n```text\n(.*?)```\n<!-- /transcript -->"
 CHANGES = (
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?", "TIME"),
     (r"\b\d\d-\d\d \d\d:\d\d:\d\d\b", "TIME"),

@@ -304,10 +304,23 @@ def test_streamjobs_of_the_examples_are_valid(path: Path) -> None:
 
 
 LANGUAGES = {*SHELL, "yaml", "python", "json", "text", "mermaid"}
-PROGRAMS = {"kubectl", "helm", "streamjob", "docker", "make", "python", "pip", "cat", "echo", "sh", "."}
+PROGRAMS = {
+    "kubectl",
+    "helm",
+    "streamjob",
+    "docker",
+    "make",
+    "python",
+    "pip",
+    "pipx",
+    "cat",
+    "echo",
+    "sh",
+    ".",
+}
 VERBS = {
     *("apply", "config", "create", "delete", "describe", "drain"),
-    *("exec", "get", "logs", "patch", "rollout", "wait"),
+    *("exec", "get", "logs", "patch", "rollout", "streamjob", "wait"),
 }
 
 
