@@ -1,0 +1,1 @@
+"""The commands: each reads what it needs, asks a view, and prints."""

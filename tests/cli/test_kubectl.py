@@ -1,0 +1,79 @@
+"""What is passed to kubectl, and what is made of its answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamjob.cli import kubectl
+from streamjob.cli.kubectl import Forbidden, Kubectl, KubectlError, NotFound, Refused
+
+
+def test_the_users_program_options_and_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = Kubectl(("--context", "prod", "--as", "jane"), "streams")
+    monkeypatch.delenv("KUBECTL", raising=False)
+    choice = ["--context", "prod", "--as", "jane", "--namespace", "streams"]
+    assert k.command("get", "x") == ["kubectl", *choice, "get", "x"]
+    monkeypatch.setenv("KUBECTL", "microk8s kubectl")
+    assert k.command("get", "x") == ["microk8s", "kubectl", *choice, "get", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "remedy"),
+    [
+        (
+            'Error from server (NotFound): streamjobs.streamjob.dev "orders" not found',
+            NotFound,
+            "status -A",
+        ),
+        (
+            'Error from server (Forbidden): streamjobs.streamjob.dev is forbidden: User "jane" cannot list',
+            Forbidden,
+            "permission",
+        ),
+        (
+            'error: the server doesn\'t have a resource type "streamjobs"',
+            KubectlError,
+            "install the operator's chart",
+        ),
+        (
+            'The StreamJob "orders" is invalid: spec.state: Invalid value: a drain is an end',
+            Refused,
+            "",
+        ),
+        ("error: You must be logged in to the server (Unauthorized)", KubectlError, "Log in"),
+        (
+            "The connection to the server localhost:8080 was refused - did you specify the right host?",
+            KubectlError,
+            "kubectl version",
+        ),
+        ('error: context "prod" does not exist', KubectlError, "get-contexts"),
+        ("error: something new", KubectlError, ""),
+    ],
+)
+def test_errors_keep_kubectls_words_and_say_what_to_do(
+    text: str, kind: type[KubectlError], remedy: str
+) -> None:
+    found = kubectl.error(text)
+    assert type(found) is kind
+    assert found.message == text
+    assert remedy in found.remedy
+    assert bool(found.remedy) == bool(remedy)
+
+
+def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECTL", "/nowhere/kubectl")
+    with pytest.raises(KubectlError, match="/nowhere/kubectl") as e:
+        Kubectl().get("pods", "x")
+    assert "variable KUBECTL" in e.value.remedy
+    with pytest.raises(KubectlError):
+        Kubectl().watch("pods")
+
+
+def test_documents_of_a_watch_come_one_by_one() -> None:
+    first = {"type": "ADDED", "object": {"text": "a\n}\nb", "inner": {"x": 1}}}
+    lines = [*json.dumps(first, indent=4).splitlines(keepends=True), "\n"]
+    found = kubectl.documents(iter(lines))
+    assert next(found) == first
+    assert list(found) == []
