@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from .. import __version__
 from . import options
 
 
@@ -20,12 +21,13 @@ class Entry(NamedTuple):
 class Group(click.Group):
     """A group whose commands are imported when they are used.
 
-    :param entries: by name, in the order of the help. The attribute has the name of the command.
+    :param entries: by name, in the order of the help.
+    :param prefix: the attribute of a command has its name, with this before it.
     """
 
-    def __init__(self, *args: Any, entries: dict[str, Entry], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entries: dict[str, Entry], prefix: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.entries = entries
+        self.entries, self.prefix = entries, prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
@@ -35,7 +37,7 @@ class Group(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f".commands.{entry.module}", __package__)
-        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        found: click.Command = getattr(module, f"{self.prefix}{cmd_name}".replace("-", "_"))
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -45,6 +47,14 @@ class Group(click.Group):
 
 COMMANDS = {
     "status": Entry("status", "Show what jobs are doing"),
+    "stop": Entry("endings", "Stop a job with a savepoint"),
+    "drain": Entry("endings", "Emit every open window and end a job for good"),
+    "resume": Entry("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
+    "cancel": Entry("endings", "Kill a job's driver without a savepoint"),
+    "suspend": Entry(
+        "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
+    ),
+    "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 
@@ -57,5 +67,7 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @options.cluster
-@click.version_option(package_name="streamjob", message="%(version)s")
-def main() -> None: ...
+@click.version_option(__version__, message="%(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    context.ensure_object(options.Options)

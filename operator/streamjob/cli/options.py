@@ -1,30 +1,30 @@
-"""The options that every command has: which cluster, which namespace, and how to print."""
+"""What every command has: its examples, and the options that choose a cluster, a namespace and the output."""
 
 from __future__ import annotations
 
-import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from .kubectl import Kubectl
 
-F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
 
-# As in kubectl, which gets them as they are: name, placeholder, help.
+# As in kubectl, which gets them as they are: name, placeholder, help. Those without help are not listed.
 PASSED_ON = (
     ("--context", "NAME", "the context of the kubeconfig"),
     ("--kubeconfig", "FILE", "the kubeconfig"),
-    ("--cluster", "NAME", "the cluster of the kubeconfig"),
-    ("--user", "NAME", "the user of the kubeconfig"),
     ("--as", "USER", "act as another user"),
-    ("--as-group", "GROUP", "act as a member of another group"),
-    ("--server", "URL", "the address of the API server"),
-    ("--request-timeout", "TIME", "how long to wait for one answer of the API server"),
+    ("--as-group", "GROUP", ""),
+    ("--cluster", "NAME", ""),
+    ("--user", "NAME", ""),
+    ("--server", "URL", ""),
+    ("--request-timeout", "TIME", ""),
 )
 
 
@@ -46,89 +46,124 @@ class Options:
         return Kubectl(tuple(word for option in self.passed_on.items() for word in option), self.namespace)
 
     @property
-    def command_line(self) -> str:
-        """The options that lead to the same cluster and namespace, for commands that we suggest."""
+    def suffix(self) -> str:
+        """The options that lead to the same job, for commands that are suggested."""
         words = [word for option in self.passed_on.items() for word in option]
         words += ["-n", self.namespace] if self.namespace else []
         words += ["--local", str(self.local)] if self.local else []
-        return " ".join(["", *words])
-
-    @property
-    def plain(self) -> bool:
-        """Whether standard output is no terminal: a file, or another program."""
-        return not sys.stdout.isatty()
+        return "".join(f" {word}" for word in words)
 
 
-def of(context: click.Context) -> Options:
-    """The options of the command line, which its commands share."""
-    root = context.find_root()
-    if root.obj is None:
-        root.obj = Options()
-    found: Options = root.obj
-    return found
+def command(*, examples: str, json: bool = True, local: bool = False, **settings: Any) -> Decorator:
+    """A decorator: a command with its examples, and with the options that all commands have.
+
+    The first sentence of the docstring is its help in lists.
+
+    :param json: it writes JSON on request.
+    :param local: it works on a job without Kubernetes, too.
+    """
+
+    def decorate(function: Any) -> click.Command:
+        for option in reversed([*_cluster(), *([_LOCAL] if local else []), *([_JSON] if json else [])]):
+            function = option(function)
+        text = textwrap.dedent(examples).strip("\n")
+        # A line with \b keeps the lines that follow it as they are.
+        epilog = "Examples:\n\n\b\n" + textwrap.indent(text, "  ")
+        first = (function.__doc__ or "").partition(".")[0].replace("\n", " ").strip()
+        made: click.Command = click.command(None, click.Command, epilog=epilog, short_help=first, **settings)(
+            function
+        )
+        return made
+
+    return decorate
 
 
-def cluster(function: F) -> F:
-    """A decorator: the command has the options that choose cluster and namespace."""
-    for name, placeholder, text in reversed(PASSED_ON):
-        function = click.option(
-            name,
-            metavar=placeholder,
-            help=text,
+def job_name(*, required: bool = True) -> Decorator:
+    """A decorator: the command has the name of a job as its argument. The shell completes it.
+
+    With --local there is none.
+    """
+    from . import completion  # noqa: PLC0415  it uses these options
+
+    return click.argument(
+        "name",
+        metavar="NAME" if required else "[NAME]",
+        required=False,
+        shell_complete=completion.jobs,
+        callback=_required if required else None,
+    )
+
+
+def _required(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    if (
+        value is None
+        and not context.resilient_parsing
+        and context.find_root().ensure_object(Options).local is None
+    ):
+        raise click.MissingParameter(ctx=context, param=parameter, param_hint="'NAME'")
+    return value or ""
+
+
+def cluster(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator: the group has the options that choose cluster and namespace, too."""
+    for option in reversed(_cluster()):
+        function = option(function)
+    return function
+
+
+def _cluster() -> list[Decorator]:
+    return [
+        click.option(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="the namespace",
             expose_value=False,
-            callback=_pass_on,
             is_eager=True,
-            hidden=name not in _SHOWN,
-        )(function)
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        help="the namespace",
-        expose_value=False,
-        callback=_namespace,
-        is_eager=True,
-    )(function)
+            callback=_take("namespace"),
+        ),
+        *(
+            click.option(
+                name,
+                metavar=placeholder,
+                help=text,
+                hidden=not text,
+                expose_value=False,
+                is_eager=True,
+                callback=_pass_on,
+            )
+            for name, placeholder, text in PASSED_ON
+        ),
+    ]
 
 
-def local(function: F) -> F:
-    """A decorator: the command works on a job without Kubernetes, too."""
-    return click.option(
-        "--local",
-        metavar="DIR",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="a job that runs without Kubernetes: its folder (.streamjob/SCRIPT)",
-        expose_value=False,
-        callback=_local,
-        is_eager=True,
-    )(function)
+def _take(attribute: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def take(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(context.find_root().ensure_object(Options), attribute, value)
 
-
-def as_json(function: F) -> F:
-    """A decorator: the command writes JSON on request."""
-    return click.option(
-        "--json", is_flag=True, help="write JSON to standard output", expose_value=False, callback=_json
-    )(function)
-
-
-_SHOWN = ("--context", "--kubeconfig", "--as")
+    return take
 
 
 def _pass_on(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        of(context).passed_on[parameter.opts[0]] = value
+        context.find_root().ensure_object(Options).passed_on[parameter.opts[0]] = value
 
 
-def _namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        of(context).namespace = value
-
-
-def _local(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
-    if value is not None:
-        of(context).local = value
-
-
-def _json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        of(context).json = True
+_LOCAL = click.option(
+    "--local",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="a job without Kubernetes: its folder, .streamjob/SCRIPT",
+    expose_value=False,
+    is_eager=True,
+    callback=_take("local"),
+)
+_JSON = click.option(
+    "--json",
+    is_flag=True,
+    help="write JSON to standard output",
+    expose_value=False,
+    is_eager=True,
+    callback=_take("json"),
+)

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Starts the StreamJob runtime beside this script with the Python and the Spark of the image. The controller mounts both.
+# Arguments (savepoint list …) are the runtime's; a driver has none.
 # An image that cannot run it is refused before anything is written: the reason goes to the pod's termination message.
 here=$(dirname "$0")
 
@@ -90,6 +91,6 @@ fi
 
 # As the first process of the container, Python would not reap the workers that outlive their parent.
 if [ $$ = 1 ] && command -v tini >/dev/null 2>&1; then
-    exec tini -s -- "$found" -m streamjob.runtime
+    exec tini -s -- "$found" -m streamjob.runtime "$@"
 fi
-exec "$found" -m streamjob.runtime
+exec "$found" -m streamjob.runtime "$@"

@@ -18,7 +18,7 @@ from . import Obj, names
 
 ARCHIVE, LAUNCHER = "streamjob.zip", "driver.sh"
 # What a driver has no use for. It needs packages that users' images do not have.
-LEFT_OUT = ("api", "controller", "convert")
+LEFT_OUT = ("api", "cli", "controller", "convert")
 LIMIT = 1 << 20  # bytes that a ConfigMap may hold
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same modules are the same archive, whenever they were installed
 

@@ -7,7 +7,10 @@ runtime's eviction, local mode and `savepoint adopt`), so the table below must l
 
 from __future__ import annotations
 
-from .records import CheckpointRecord
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .records import CheckpointRecord
 
 ADOPTION = "adopt"
 _ASKED = (  # prefix of the request id, cause, requested by
@@ -23,13 +26,18 @@ _ASKED = (  # prefix of the request id, cause, requested by
 
 
 def why(record: CheckpointRecord) -> str:
+    """The cause in one word; see `cause`."""
+    return cause(record.request_id, record.scenario.value if record.scenario else None)
+
+
+def cause(request_id: str | None, scenario: str | None) -> str:
     """The cause in one word, such as `Upgrade`. Without a known prefix: what the checkpoint ended (such as
     `EndOfInput`), or `Running`.
     """
     for start, word, _ in _ASKED:
-        if (record.request_id or "").startswith(start):
+        if (request_id or "").startswith(start):
             return word
-    return record.scenario.value if record.scenario else "Running"
+    return scenario or "Running"
 
 
 def by_whom(record: CheckpointRecord) -> str | None:

@@ -4,7 +4,8 @@ DIR/checkpoints     the queries' checkpoint directories
 DIR/savepoints      one folder per stop and per drain
 DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is recorded here
 DIR/epoch           the number of the last epoch in which a query was admitted
-DIR/lock            locked while a process runs the job
+DIR/lock            locked while a process runs the job; the number of that process
+DIR/status.json     the driver's status, as it was last; `streamjob status --local DIR` shows it
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from ...protocol.errors import StreamJobError
+from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import JobRef
@@ -41,6 +43,7 @@ from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
+STATUS_SECONDS = 2.0  # between two looks at figures that change all the time
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
 # Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
 OPTIONS = {
@@ -109,13 +112,23 @@ class JobFolder:
         :raises StateInUse: another process has locked it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.folder / "lock").open("w")
+        self._lock = (self.folder / "lock").open("a+")  # what the holder has written stays
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StateInUse(
                 f"another process runs the job in {self.folder}", remedy="End it, or choose another --state"
             ) from None
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
+
+    def write_status(self, status: DriverStatus) -> None:
+        """For people to see. Readers find the old status or the new one; a crash may lose it."""
+        temporary = self.folder / ".status.json.tmp"
+        with suppress(OSError):
+            temporary.write_text(codec.dumps(status))
+            temporary.replace(self.folder / "status.json")
 
     def _write(self, name: str, text: str) -> None:
         """Write a file atomically and durably: a checkpoint in the index must survive a crash."""
@@ -221,8 +234,9 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
     """
     version, said = 0, ""
     while True:
-        status = board.wait(version, 60.0)
+        status = board.wait(version, STATUS_SECONDS)
         version = status.version
+        place.write_status(status)
         line = describe(status)
         if line and line != said:
             said = line

@@ -1,0 +1,110 @@
+"""Reads a job and what belongs to it, from the cluster or from a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from .errors import CommandError
+from .kubectl import JOBS, Forbidden, Kubectl, KubectlError, Objects
+from .options import Options
+from .views import local
+from .views.checkpoints import Index, index, parsed
+from .views.job import Job, job
+
+T = TypeVar("T")
+
+DRIVERS = "streamjob.dev/component=driver"
+
+
+class NoSuchFolder(CommandError):
+    """The folder holds no job."""
+
+    reason = "NoJobHere"
+
+
+def read_job(chosen: Options, name: str) -> Job:
+    """The job.
+
+    :raises NotFound: it does not exist.
+    """
+    if chosen.local:
+        return job(local.resource(read_folder(chosen)))
+    return job(chosen.kubectl.get(JOBS, name))
+
+
+def read_index(chosen: Options, found: Job) -> Index:
+    """The index of the job. One that may not be read has a `problem`."""
+    if chosen.local:
+        text = read_folder(chosen).index
+        return parsed(text) if text else index(None)
+    try:
+        return index(chosen.kubectl.find("configmap", found.index))
+    except Forbidden as e:
+        return Index(problem=e.message)
+
+
+def read_folder(chosen: Options) -> local.Folder:
+    """The folder of a local job.
+
+    :raises NoSuchFolder: it holds none.
+    """
+    assert chosen.local is not None
+    found = local.read(chosen.local)
+    if found is None:
+        raise NoSuchFolder(
+            f"{chosen.local} holds no job",
+            remedy="Name the folder that `python -m streamjob.runtime --local` prints when it starts, by "
+            "default .streamjob/SCRIPT",
+        )
+    return found
+
+
+def pods(kubectl: Kubectl, found: Job) -> Objects:
+    """The pods of the job's drivers and executors."""
+    return kubectl.list("pods", selector=f"streamjob.dev/uid={found.uid}")
+
+
+def events(kubectl: Kubectl, found: Job) -> Objects:
+    """The Events of the job and of its pods, oldest first."""
+    ours, of_pods = together(
+        lambda: kubectl.list("events", fields=f"involvedObject.uid={found.uid}"),
+        lambda: kubectl.list("events", fields="involvedObject.kind=Pod"),
+    )
+    names = (f"{found.name}-driver-", f"{found.name}-{found.uid[:8]}-")
+    mine = [e for e in of_pods if (e.get("involvedObject") or {}).get("name", "").startswith(names)]
+    return sorted([*ours, *mine], key=event_time)
+
+
+def event_time(event: dict[str, Any]) -> str:
+    """When an Event last happened (RFC 3339)."""
+    series = event.get("series") or {}
+    found = (
+        series.get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+        or (event.get("metadata") or {}).get("creationTimestamp")
+    )
+    return found or ""
+
+
+def together(*calls: Callable[[], T]) -> list[T]:
+    """What each call returns. They run at the same time: each is a kubectl of its own.
+
+    :raises KubectlError: the first that has failed.
+    """
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def unless_forbidden(call: Callable[[], T], otherwise: T, notes: list[str]) -> T:
+    """What the call returns. If it may not be asked, `otherwise`, and a note says what is missing."""
+    try:
+        return call()
+    except Forbidden as e:
+        notes.append(e.message.splitlines()[0])
+        return otherwise
+    except KubectlError as e:
+        notes.append(e.message.splitlines()[0])
+        return otherwise

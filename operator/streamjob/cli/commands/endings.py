@@ -1,0 +1,200 @@
+"""`stop`, `drain`, `resume`, `cancel` and `suspend`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from .. import options
+from ..access import read_job
+from ..asking import confirm
+from ..errors import CommandError, ExitCode
+from ..following import follow
+from ..kubectl import JOBS
+from ..printing import screen
+from ..views import times
+from ..views.ending import GOALS, Goal, look
+from ..views.job import Job
+from ..views.progress import Outcome
+
+
+class NotPossible(CommandError):
+    """The job is in a state from which this does not lead anywhere."""
+
+    reason = "NotPossible"
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # older clicks have no argument
+    """A duration, such as 90s or 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = value if isinstance(value, float) else times.seconds(value)
+        if found is None:
+            self.fail(f"{value!r} is no duration, such as 90s, 10m or 1h30m", param, ctx)
+        return found
+
+
+def waiting(function: Any) -> Any:
+    """A decorator: the options --wait and --timeout."""
+    function = click.option(
+        "--timeout",
+        metavar="TIME",
+        type=Duration(),
+        help="with --wait: no longer than this, such as 10m (exit code 4)",
+    )(function)
+    return click.option("-w", "--wait", is_flag=True, help="show the progress until it is done")(function)
+
+
+def _ending(verb: str, text: str, examples: str) -> Any:
+    def run(chosen: options.Options, name: str, wait: bool, timeout: float | None, yes: bool = False) -> int:
+        return request(chosen, name, GOALS[verb], wait=wait or timeout is not None, timeout=timeout, yes=yes)
+
+    run.__doc__ = text
+    function: Any = waiting(click.pass_obj(run))
+    if GOALS[verb].final:
+        function = click.option("-y", "--yes", is_flag=True, help="do not ask")(function)
+    return options.command(examples=examples, local=verb != "resume", name=verb)(options.job_name()(function))
+
+
+stop = _ending(
+    "stop",
+    """Stop a job with a savepoint.
+
+    The running batch ends, a savepoint is written, the driver exits. `resume` continues from there.
+    """,
+    """
+    kubectl streamjob stop orders --wait
+    kubectl streamjob stop orders --timeout 10m && kubectl delete streamjob orders
+    streamjob stop --local .streamjob/orders
+    """,
+)
+drain = _ending(
+    "drain",
+    """Emit every open window and end a job for good.
+
+    No new input is read, timers fire up to the end of time, a savepoint is written, the driver exits. A
+    drained job does not run again.
+    """,
+    """
+    kubectl streamjob drain orders --wait
+    kubectl streamjob drain orders --yes --timeout 30m
+    """,
+)
+resume = _ending(
+    "resume",
+    """Run a job again that was stopped, suspended, cancelled, or has failed.
+
+    It continues from its latest checkpoint. A job that has failed gets another restart.nonce.
+    """,
+    """
+    kubectl streamjob resume orders --wait
+    """,
+)
+cancel = _ending(
+    "cancel",
+    """Kill a job's driver without a savepoint.
+
+    Works at any time, also in the middle of a stop or drain.
+    """,
+    """
+    kubectl streamjob cancel orders
+    kubectl streamjob cancel orders --yes --wait
+    """,
+)
+suspend = _ending(
+    "suspend",
+    """Stop a job with a savepoint until it is resumed, without changing its state.
+
+    As in a Kubernetes Job: spec.suspend becomes true. Queue controllers use the same field.
+    """,
+    """
+    kubectl streamjob suspend orders --wait
+    kubectl streamjob resume orders
+    """,
+)
+
+
+def request(
+    chosen: options.Options, name: str, goal: Goal, *, wait: bool, timeout: float | None, yes: bool
+) -> int:
+    """Ask for it, and follow it if somebody waits.
+
+    :returns: the exit code.
+    """
+    if chosen.local:
+        from ..local import end  # noqa: PLC0415
+
+        return end(chosen, goal, wait=wait, timeout=timeout, yes=yes)
+    before = read_job(chosen, name)
+    now = look(goal, before, times.now())
+    if before.wanted == goal.wanted and now.outcome is Outcome.REACHED:
+        return _nothing_to_do(chosen, before, goal, now.waits_for)
+    _refuse(before, goal)
+    if before.wanted != goal.wanted or goal.verb == "resume":
+        if goal.final and not confirm(f"{goal.verb} {before.namespace}/{before.name}", goal.final, yes=yes):
+            return ExitCode.PROBLEM
+        chosen.kubectl.patch(JOBS, name, {"spec": _change(before, goal)})
+    if not wait:
+        return _requested(chosen, before, goal)
+    stays = (
+        f"{name} stays requested to {goal.verb}. See `kubectl streamjob status {name}{chosen.suffix}`"
+        + _undo(goal, name, chosen)
+    )
+    return follow(chosen, name, partial(look, goal), timeout=timeout, stays=stays)
+
+
+def _nothing_to_do(chosen: options.Options, before: Job, goal: Goal, text: str) -> int:
+    if chosen.json:
+        screen.document({"name": before.name, "requested": False, "phase": before.phase, "message": text})
+    else:
+        screen.put([f"Nothing to do: {text}"])
+    return ExitCode.DONE
+
+
+def _requested(chosen: options.Options, before: Job, goal: Goal) -> int:
+    if chosen.json:
+        screen.document({"name": before.name, "requested": True, "wanted": goal.wanted})
+        return ExitCode.DONE
+    screen.put([f"{before.name}: {goal.verb} is requested"])
+    screen.note(f"See it with `kubectl streamjob status {before.name}{chosen.suffix} --watch`, or use --wait")
+    return ExitCode.DONE
+
+
+def _refuse(before: Job, goal: Goal) -> None:
+    """:raises NotPossible: it would lead nowhere, and why."""
+    if before.deleting:
+        raise NotPossible(
+            f"{before.name} is being deleted",
+            remedy="It ends as spec.termination.onDelete says; see it with status --watch",
+        )
+    if before.phase in ("Drained", "Finished") and goal.verb in ("resume", "suspend"):
+        raise NotPossible(
+            f"{before.name} is {before.phase}, which is an end",
+            remedy="Make a new StreamJob with restoreFrom.savepoint"
+            + (" and restoreFrom.allowDrained: true" if before.phase == "Drained" else ""),
+        )
+    if goal.verb == "suspend" and before.spec.get("state", "Running") != "Running":
+        raise NotPossible(
+            f"spec.state of {before.name} is {before.spec['state']}, and suspend applies to Running only",
+            remedy="Resume the job first, if it shall wait in a queue",
+        )
+
+
+def _change(before: Job, goal: Goal) -> dict[str, object]:
+    change = dict(goal.change)
+    if goal.verb == "resume" and before.phase == "Failed":
+        restart = before.spec.get("restart") or {}
+        change["restart"] = {"nonce": (restart.get("nonce") or 0) + 1}
+    return change
+
+
+def _undo(goal: Goal, name: str, chosen: options.Options) -> str:
+    undo = {"stop": "resume", "suspend": "resume", "cancel": "resume", "resume": "stop", "drain": "cancel"}[
+        goal.verb
+    ]
+    how = "breaks it off" if goal.verb == "drain" else "takes it back"
+    return f"; `kubectl streamjob {undo} {name}{chosen.suffix}` {how}"

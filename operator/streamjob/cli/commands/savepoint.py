@@ -1,0 +1,248 @@
+"""`savepoint`: take, list, describe, verify, export, delete."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+import click
+
+from .. import completion, options
+from ..access import read_index, read_job
+from ..asking import confirm
+from ..errors import CommandError, ExitCode
+from ..following import follow
+from ..group import Entry, Group
+from ..kubectl import JOBS, Conflict
+from ..printing import screen
+from ..views import times
+from ..views.job import Job
+from ..views.savepoint import document, folder, location, look, table
+from .endings import waiting
+
+ATTEMPTS = 5
+
+ENTRIES = {
+    "take": Entry("savepoint", "Take a savepoint of a running job, which continues"),
+    "list": Entry("savepoint", "List the savepoints of a job, newest first"),
+    "describe": Entry("savepoint", "Show what a savepoint holds: stages, operators, positions, sizes"),
+    "verify": Entry("savepoint", "Compare every file of a savepoint with its hash"),
+    "export": Entry("savepoint", "Write a self-contained copy of a savepoint"),
+    "delete": Entry("savepoint", "Delete a savepoint and the files that no other one shares"),
+}
+
+
+class NoSavepoint(CommandError):
+    """The job has no such savepoint, or none at all."""
+
+    reason = "NoSavepoint"
+
+
+@click.group(
+    cls=Group, entries=ENTRIES, prefix="savepoint_", short_help="Take, list, check and delete savepoints"
+)
+@options.cluster
+def savepoint() -> None:
+    """Take, list, check and delete savepoints.
+
+    `take` and `list` need the API server only. The others read the storage: in the running driver's pod if
+    that has 400 MiB of memory left, else in a pod of their own, with the driver's image, volumes and variables.
+    """
+
+
+@options.command(
+    name="take",
+    examples="""
+    kubectl streamjob savepoint take orders
+    kubectl streamjob savepoint take orders --wait --timeout 10m
+    """,
+)
+@options.job_name()
+@waiting
+@click.pass_obj
+def savepoint_take(chosen: options.Options, name: str, wait: bool, timeout: float | None) -> int:
+    """Take a savepoint of a running job, which continues.
+
+    With --wait the progress is shown until it is in the index.
+    """
+    for attempt in range(ATTEMPTS):
+        before = read_job(chosen, name)
+        if before.wanted != "Running" or before.phase in ("Drained", "Finished", "Failed"):
+            raise NoSavepoint(
+                f"{name} is {before.phase}, and a savepoint is taken of a job that runs",
+                remedy=f"Resume it, or see the savepoints that there are: savepoint list {name}",
+            )
+        nonce = (before.spec.get("savepoint") or {}).get("nonce") or 0
+        meta = before.obj.get("metadata") or {}
+        change = {
+            "metadata": {"resourceVersion": meta.get("resourceVersion")},
+            "spec": {"savepoint": {"nonce": nonce + 1}},
+        }
+        try:
+            after = chosen.kubectl.patch(JOBS, name, change)
+            break
+        except Conflict:  # the status changes all the time; two people must not get one savepoint
+            if attempt == ATTEMPTS - 1:
+                raise
+    generation = after["metadata"]["generation"]
+    if not (wait or timeout is not None):
+        if chosen.json:
+            screen.document({"name": name, "requested": True, "generation": generation})
+        else:
+            screen.put([f"{name}: a savepoint is requested"])
+            screen.note(
+                f"See it with `kubectl streamjob status {name}{chosen.suffix} --watch`, or use --wait"
+            )
+        return ExitCode.DONE
+    stays = f"The savepoint stays requested; see `kubectl streamjob status {name}{chosen.suffix}`"
+    return follow(chosen, name, partial(look, generation), timeout=timeout, stays=stays)
+
+
+@options.command(
+    name="list",
+    local=True,
+    examples="""
+    kubectl streamjob savepoint list orders
+    kubectl streamjob savepoint list orders --storage
+    """,
+)
+@options.job_name()
+@click.option("--deleted", is_flag=True, help="also those that were deleted because they had expired")
+@click.option("--storage", is_flag=True, help="what the storage has: also incomplete ones, and sizes")
+@click.pass_obj
+def savepoint_list(chosen: options.Options, name: str, deleted: bool, storage: bool) -> int:
+    """List the savepoints of a job, newest first.
+
+    They come from the job's index. Those that a full index has dropped are on the storage all the same:
+    --storage finds them.
+    """
+    found = read_job(chosen, name)
+    if storage:
+        root = f"{chosen.local}/savepoints" if chosen.local else folder(found)
+        if root is None:
+            raise NoSavepoint(f"{name} has no storage of savepoints")
+        return _run(chosen, found, "list", root)
+    index = read_index(chosen, found)
+    if index.problem and not index.checkpoints:
+        screen.note(f"The index of {found.name}: {index.problem}")
+    if chosen.json:
+        screen.document([document(c) for c in index.savepoints])
+    elif index.savepoints or (deleted and index.deleted):
+        screen.table(table(index, times.now(), deleted=deleted))
+    else:
+        screen.note(f"{found.name} has no savepoints")
+    return ExitCode.DONE
+
+
+_SAVEPOINT = click.argument(
+    "which", metavar="[SAVEPOINT]", default="latest", shell_complete=completion.savepoints
+)
+
+
+@options.command(
+    name="describe",
+    local=True,
+    examples="""
+    kubectl streamjob savepoint describe orders
+    kubectl streamjob savepoint describe orders stop-3-7
+    """,
+)
+@options.job_name()
+@_SAVEPOINT
+@click.pass_obj
+def savepoint_describe(chosen: options.Options, name: str, which: str) -> int:
+    """Show what a savepoint holds: stages, operators, positions, sizes.
+
+    SAVEPOINT is a name as `savepoint list` shows it, a location, or nothing for the newest.
+    """
+    return _one(chosen, name, which, "describe")
+
+
+@options.command(
+    name="verify",
+    local=True,
+    examples="""
+    kubectl streamjob savepoint verify orders latest
+    """,
+)
+@options.job_name()
+@_SAVEPOINT
+@click.pass_obj
+def savepoint_verify(chosen: options.Options, name: str, which: str) -> int:
+    """Compare every file of a savepoint with its hash.
+
+    Exit code 1: it cannot be restored; the broken files are named.
+    """
+    return _one(chosen, name, which, "verify")
+
+
+@options.command(
+    name="export",
+    local=True,
+    examples="""
+    kubectl streamjob savepoint export orders latest s3a://backup/orders
+    """,
+)
+@options.job_name()
+@click.argument("which", metavar="SAVEPOINT", shell_complete=completion.savepoints)
+@click.argument("target", metavar="TARGET")
+@click.pass_obj
+def savepoint_export(chosen: options.Options, name: str, which: str, target: str) -> int:
+    """Write a self-contained copy of a savepoint, and verify it meanwhile.
+
+    TARGET is a location that the job's pods can write to.
+    """
+    return _one(chosen, name, which, "export", target)
+
+
+@options.command(
+    name="delete",
+    local=True,
+    examples="""
+    kubectl streamjob savepoint delete orders savepoint-manual-4
+    """,
+)
+@options.job_name()
+@click.argument("which", metavar="SAVEPOINT", shell_complete=completion.savepoints)
+@click.option("-y", "--yes", is_flag=True, help="do not ask")
+@click.pass_obj
+def savepoint_delete(chosen: options.Options, name: str, which: str, yes: bool) -> int:
+    """Delete a savepoint and the files that no other one shares.
+
+    Remove savepoints in no other way: what they share is counted.
+    """
+    found = read_job(chosen, name)
+    uri = _location(chosen, found, which)
+    newest = found.part("savepoint").get("latest") == uri
+    why = "A deleted savepoint cannot be restored." + (
+        f" It is the newest of {found.name}." if newest else ""
+    )
+    if not confirm(f"delete {uri}", why, yes=yes):
+        return ExitCode.PROBLEM
+    return _run(chosen, found, "delete", uri)
+
+
+def _one(chosen: options.Options, name: str, which: str, command: str, *more: str) -> int:
+    found = read_job(chosen, name)
+    return _run(chosen, found, command, _location(chosen, found, which), *more)
+
+
+def _location(chosen: options.Options, found: Job, which: str) -> str:
+    uri = location(found, read_index(chosen, found), which)
+    if uri is None:
+        raise NoSavepoint(
+            f"{found.name} has no savepoint yet",
+            remedy=f"Take one: savepoint take {found.name}, or stop the job",
+        )
+    return uri
+
+
+def _run(chosen: options.Options, found: Job, command: str, *words: str) -> int:
+    if chosen.local:
+        arguments = [sys.executable, "-m", "streamjob.runtime", "savepoint", command, *words]
+        sys.stdout.flush()
+        os.execv(sys.executable, [*arguments, *(["--json"] if chosen.json else [])])  # noqa: S606
+    from ..tools import run  # noqa: PLC0415
+
+    return run(chosen, found, ["savepoint", command, *words])

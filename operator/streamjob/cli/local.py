@@ -1,0 +1,98 @@
+"""Ends a job that runs without Kubernetes: by signals to its process, as Ctrl-C does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from .access import read_folder
+from .asking import confirm
+from .errors import CommandError, ExitCode
+from .options import Options
+from .printing import screen
+from .views.checkpoints import parsed
+from .views.ending import Goal
+from .views.local import Folder
+
+LOOK_EVERY = 0.2  # seconds
+
+
+class NotRunning(CommandError):
+    """No process runs the job, so none can be asked."""
+
+    reason = "NotRunning"
+
+
+class OnlyAtStart(CommandError):
+    """A local job is asked for this when it starts."""
+
+    reason = "OnlyAtStart"
+
+
+def end(chosen: Options, goal: Goal, *, wait: bool, timeout: float | None, yes: bool) -> int:
+    """Ask the process for it.
+
+    :returns: the exit code.
+    :raises NotRunning: there is none.
+    :raises OnlyAtStart: this cannot be asked of a process that runs.
+    """
+    folder = read_folder(chosen)
+    if goal.verb not in ("stop", "cancel"):
+        raise OnlyAtStart(
+            f"a local job is asked to {goal.verb} when it starts",
+            remedy=f"Stop it, then run `python -m streamjob.runtime --local --{goal.verb} SCRIPT`"
+            if goal.verb == "drain"
+            else "Stop it; start the script to continue",
+        )
+    if not folder.process:
+        raise NotRunning(
+            f"no process runs the job in {folder.path}"
+            if folder.process is None
+            else f"a process runs the job in {folder.path}, but does not say which: press Ctrl-C there",
+            remedy="Start the script, to continue from its latest checkpoint"
+            if folder.process is None
+            else "",
+        )
+    if goal.final and not confirm(f"{goal.verb} process {folder.process}", goal.final, yes=yes):
+        return ExitCode.PROBLEM
+    os.kill(folder.process, signal.SIGKILL if goal.verb == "cancel" else signal.SIGTERM)
+    screen.note(f"Process {folder.process} was asked to {goal.verb}")
+    return _watch(chosen, timeout) if wait else ExitCode.DONE
+
+
+def _watch(chosen: Options, timeout: float | None) -> int:
+    ends = None if timeout is None else time.monotonic() + timeout
+    said = ""
+    try:
+        while True:
+            folder = read_folder(chosen)
+            if folder.process is None:
+                screen.put([_outcome(folder)])
+                return ExitCode.DONE
+            text = _progress(folder)
+            if text and text != said:
+                screen.put([text])
+                said = text
+            if ends is not None and time.monotonic() > ends:
+                screen.note("The timeout has passed; the process continues to end")
+                return ExitCode.TIMEOUT
+            time.sleep(LOOK_EVERY)  # a file lock cannot be waited for without taking it
+    except KeyboardInterrupt:
+        screen.note("\nThe process continues to end")
+        return ExitCode.INTERRUPTED
+
+
+def _progress(folder: Folder) -> str:
+    found = folder.status.get("termination") or {}
+    return ": ".join(part for part in (found.get("step"), found.get("progress")) if part)
+
+
+def _outcome(folder: Folder) -> str:
+    with suppress(IndexError):
+        latest = (parsed(folder.index) if folder.index else parsed("")).checkpoints[-1]
+        where = f", savepoint {latest.savepoint}" if latest.savepoint else ""
+        if latest.scenario and latest.epoch == folder.epoch:
+            return f"It has ended with checkpoint {latest.number}{where}"
+    return "The process is gone, without a savepoint"

@@ -1,0 +1,116 @@
+"""Runs the runtime's commands where the storage is: in the running driver's pod, or in a pod of their own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from .errors import CommandError
+from .kubectl import KubectlError
+from .options import Options
+from .printing import screen
+from .views import tool_pod
+from .views.job import Job
+
+ROOM = 400 << 20  # bytes that Java needs beside the driver
+START = 180.0  # seconds for which a pod may start
+MEMORY_FILES = [f"/sys/fs/cgroup/memory.{name}" for name in ("max", "current", "stat")]
+
+
+class ToolPodFailed(CommandError):
+    """The pod in which a command should run does not start."""
+
+    reason = "ToolPodFailed"
+
+
+def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_pod.MEMORY) -> int:
+    """Run `python -m streamjob.runtime WORDS` with the job's storage. What it writes goes to our output.
+
+    :param memory: what it needs, if it gets a pod of its own.
+    :returns: its exit code.
+    :raises ToolPodFailed: the pod does not start.
+    """
+    with _place(chosen, job, memory) as pod:
+        command = tool_pod.command(job, [*words, *(["--json"] if chosen.json else [])])
+        return chosen.kubectl.call("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
+
+
+@contextmanager
+def _place(chosen: Options, job: Job, memory: str) -> Iterator[str]:
+    if memory == tool_pod.MEMORY and _driver_has_room(chosen, job):
+        assert job.driver is not None
+        yield job.driver
+        return
+    kubectl, name = chosen.kubectl, f"{job.name[:40]}-tool-{uuid.uuid4().hex[:6]}"
+    made = kubectl.create(tool_pod.pod(job, name, _runtime(chosen, job), memory=memory))
+    try:
+        screen.note(f"The pod {name} is made from the driver's template; it is deleted afterwards")
+        _started(chosen, name)
+        yield str(made["metadata"]["name"])
+    finally:
+        kubectl.delete("pod", name, "--wait=false", "--grace-period=0", "--force")
+
+
+def _driver_has_room(chosen: Options, job: Job) -> bool:
+    """Whether the driver runs and its pod has memory for another Java. It must not be killed for our sake."""
+    if job.phase != "Running" or job.driver is None or job.part("driver").get("phase") != "Running":
+        return False
+    try:
+        text = chosen.kubectl.run("exec", job.driver, "-c", tool_pod.CONTAINER, "--", "cat", *MEMORY_FILES)
+    except KubectlError:
+        return False  # another version of cgroups, or no permission
+    return free_memory(text) >= ROOM
+
+
+def free_memory(text: str) -> int:
+    """Bytes that a container may still take.
+
+    :param text: the files memory.max, memory.current and memory.stat of its cgroup. What it has of files is
+        given up when memory is needed.
+    """
+    limit, current, *stat = text.split("\n")
+    if limit == "max":
+        return ROOM
+    cached = next((int(row.split()[1]) for row in stat if row.startswith("inactive_file ")), 0)
+    return int(limit) - int(current) + cached
+
+
+def _runtime(chosen: Options, job: Job) -> str | None:
+    if not tool_pod.needs_runtime(job):
+        return None
+    found = tool_pod.newest(chosen.kubectl.list("configmaps", selector=tool_pod.RUNTIMES))
+    if found is None:
+        raise ToolPodFailed(
+            "the namespace has no ConfigMap with StreamJob's runtime",
+            remedy="The operator makes it with the first driver of the namespace: start a job, or use "
+            "`python -m streamjob.runtime savepoint` where pyspark is",
+        )
+    return found
+
+
+def _started(chosen: Options, name: str) -> None:
+    """Wait until the pod runs.
+
+    :raises ToolPodFailed: it does not, and why.
+    """
+    ends, said = time.monotonic() + START, ""
+    with chosen.kubectl.watch("pods", name) as watch:
+        while (left := ends - time.monotonic()) > 0:
+            try:
+                event = watch.next(left)
+            except EOFError:
+                break
+            if event is None:
+                break
+            phase = (event.object.get("status") or {}).get("phase")
+            if phase == "Running":
+                return
+            said = tool_pod.waits_for(event.object)
+            if phase in ("Failed", "Succeeded") or event.kind == "DELETED":
+                break
+    raise ToolPodFailed(
+        f"the pod {name} does not start; it waits for {said}" if said else f"the pod {name} does not start",
+        remedy="See whether the job's own driver would start: its image, volumes and node selector are used",
+    )

@@ -1,0 +1,181 @@
+"""How far a stop, drain, resume, cancel or suspension has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from .job import TERMINAL, Job
+from .progress import (
+    Mover,
+    Outcome,
+    Progress,
+    running_batches,
+    stalled_since,
+    steps,
+    unseen,
+    waiting,
+)
+from .times import moment
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a command asks for.
+
+    :param wanted: the state that the spec has then.
+    :param reached: the phase in which it is there.
+    :param change: the patch of the spec.
+    :param final: why this cannot be undone; empty if it can.
+    """
+
+    verb: str
+    wanted: str
+    reached: str
+    change: dict[str, object]
+    final: str = ""
+
+
+GOALS = {
+    goal.verb: goal
+    for goal in (
+        Goal("stop", "Stopped", "Stopped", {"state": "Stopped"}),
+        Goal(
+            "drain",
+            "Drained",
+            "Drained",
+            {"state": "Drained"},
+            "A drain is an end: every window is emitted, and the job does not run again.",
+        ),
+        Goal("resume", "Running", "Running", {"state": "Running", "suspend": False}),
+        Goal(
+            "cancel",
+            "Cancelled",
+            "Cancelled",
+            {"state": "Cancelled"},
+            "A cancel kills the driver without a savepoint. `resume` continues from Spark's checkpoint; "
+            "sinks that are not transactional may get rows of the last batch twice.",
+        ),
+        Goal("suspend", "Suspended", "Suspended", {"suspend": True}),
+    )
+}
+# Steps of a termination, by status.termination.step; a stop fires no timers.
+_TERMINATION = {
+    "WaitingForBoundary": "the running batch ends",
+    "FiringTimers": "timers fire: every window is emitted",
+    "WritingSavepoint": "the savepoint is written",
+    "WaitingForIndex": "the checkpoint is recorded in the index",
+    "Closed": "the driver exits",
+}
+_STORAGE = ("Storage", "File", "Sink", "NotADirectory", "Connector", "Link")
+
+
+def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
+    """How far the job is on its way to the goal.
+
+    :param job: None: it has been deleted.
+    """
+    if job is None:
+        return Progress(goal.verb, Outcome.SUPERSEDED, "the StreamJob has been deleted")
+    what = f"{goal.verb} of {job.name}"
+    if job.wanted != goal.wanted and not (goal.verb == "resume" and job.wanted == "Running"):
+        text = f"the spec asks for {job.wanted} now: somebody has changed it"
+        return Progress(what, Outcome.SUPERSEDED, text)
+    why = job.reason
+    message = why.message if why is not None else job.phase
+    if job.ready and (job.phase == goal.reached or job.phase in ("Drained", "Finished")):
+        names = _steps(goal, job)
+        return Progress(
+            what, Outcome.REACHED, f"{job.name} is {job.phase}. {message}", steps=steps(names, len(names))
+        )
+    if job.seen and job.is_true("Stalled") and job.phase in TERMINAL:
+        return Progress(what, Outcome.FAILED, message, Mover.YOU, _remedy(job))
+    return _going(goal, job, what, at)
+
+
+def _remedy(job: Job) -> str:
+    error, why = job.last_error, job.reason
+    return error.remedy if error is not None and why is not None and error.reason == why.reason else ""
+
+
+def _going(goal: Goal, job: Job, what: str, at: datetime) -> Progress:
+    names, current, (text, mover, move) = _steps(goal, job), *_now(goal, job, at)
+    deadline = moment(job.part("termination").get("deadline"))
+    return Progress(
+        what,
+        Outcome.GOING,
+        text,
+        mover,
+        move,
+        steps(names, names.index(current) if current in names else 0),
+        running_batches(job, at) if current == _TERMINATION["WaitingForBoundary"] else (),
+        (deadline - at).total_seconds() if deadline is not None and _ends(job) else None,
+        stalled_since(job),
+    )
+
+
+REQUESTED = "the operator sees the request"
+REACHES = "the driver gets it"
+CREATED, STARTS, RUNS = (
+    "the driver's pod is created",
+    "a node starts the pod",
+    "the script starts its queries",
+)
+KILLED = "the driver is killed"
+
+
+def _steps(goal: Goal, job: Job) -> list[str]:
+    if goal.verb == "resume":
+        return [REQUESTED, CREATED, STARTS, RUNS]
+    if goal.verb == "cancel":
+        return [REQUESTED, KILLED]
+    drains = goal.verb == "drain"
+    ending = [text for step, text in _TERMINATION.items() if drains or step != "FiringTimers"]
+    return [REQUESTED, REACHES, *ending]
+
+
+def _ends(job: Job) -> bool:
+    return job.phase in ("Stopping", "Draining")
+
+
+def _now(goal: Goal, job: Job, at: datetime) -> tuple[str, tuple[str, Mover, str]]:
+    """The current step; what it waits for, whose move it is, and what to do."""
+    if (not_seen := unseen(job, at)) is not None:
+        return REQUESTED, not_seen
+    general = waiting(job, at)
+    if goal.verb == "cancel":
+        return KILLED, general
+    if goal.verb == "resume":
+        return _of_start(job), general
+    t = job.part("termination")
+    if not _ends(job) or job.is_true("Stalled"):
+        return _TERMINATION.get(t.get("step") or "", REACHES) if _ends(job) else REACHES, general
+    step: str | None = t.get("step")
+    if t.get("finalCheckpoint") is not None:
+        return _TERMINATION["Closed"], ("the driver to exit, and its pod to be gone", Mover.JOB, "")
+    if step is None:
+        return REACHES, general
+    text: str = t.get("progress") or step
+    problem = _problem(job)
+    if problem is not None:
+        return _TERMINATION.get(step, step), (f"{text}. {problem[0]}", Mover.YOU, problem[1])
+    movers = {"WaitingForIndex": Mover.OPERATOR}
+    move = ""
+    if job.reason is not None and job.reason.reason == "TerminationTimedOut":
+        move = "it is late and continues; `kubectl streamjob cancel` ends it without a savepoint"
+    return _TERMINATION.get(step, step), (text, movers.get(step, Mover.JOB), move)
+
+
+def _of_start(job: Job) -> str:
+    driver = job.part("driver")
+    if _ends(job) or not driver.get("uid"):
+        return CREATED
+    return STARTS if driver.get("phase") in (None, "Pending") else RUNS
+
+
+def _problem(job: Job) -> tuple[str, str] | None:
+    """Why the step is stuck, and the remedy. The driver tries again."""
+    error, why = job.last_error, job.conditions.get("Reconciling")
+    if error is None or why is None or error.message.rstrip(". \n") not in why.message:
+        return None
+    return f"{error.reason}: {error.message}", error.remedy

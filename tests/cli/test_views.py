@@ -1,0 +1,178 @@
+"""What is made of resources: of each situation, of every state of simulated lives, and of odd ones."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from streamjob.cli.printing.text import Node, plain
+from streamjob.cli.views import times
+from streamjob.cli.views.checkpoints import index
+from streamjob.cli.views.job import job
+from streamjob.cli.views.tree import table, tree
+from streamjob.controller.objects import names
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.lifecycle import Scenario
+
+from ..controller.factories import NOW, record
+from ..controller.factories import job as a_job
+from .recorded import situations, states
+
+EMPTY = index(None)
+
+
+def text(node: Node) -> str:
+    return "\n".join(node.lines())
+
+
+def config_map(*records: CheckpointRecord, deleted: bool = False) -> dict[str, Any]:
+    found = indices.empty("uid")
+    for one in records:
+        found = indices.add(found, one)
+    return {"data": {indices.KEY: indices.dumps(found)}}
+
+
+def test_every_state_of_a_life_can_be_shown() -> None:
+    for obj in states():
+        view = job(obj)
+        shown = text(tree(view, EMPTY, NOW))
+        assert view.phase in shown
+        for kind in ("Stalled", "Degraded"):
+            if view.is_true(kind):
+                assert f"{kind}: {view.conditions[kind].reason}" in shown
+        for stage in view.stages:
+            assert stage.uid in shown
+            assert all(task.state in shown for task in stage.tasks)
+
+
+@pytest.mark.parametrize("obj", [{}, {"metadata": {}}, {"status": {"stages": [{}], "conditions": [{}]}}])
+def test_what_a_resource_lacks_is_no_error(obj: dict[str, Any]) -> None:
+    assert text(tree(job(obj), EMPTY, NOW))
+    assert list(table([job(obj)], NOW, all_namespaces=True).lines())
+
+
+def test_a_stage_with_all_its_figures() -> None:
+    stage = {
+        "uid": "windows",
+        "tasks": [{"index": 0, "state": "WaitingForFinalCheckpoint", "batch": 41}],
+        "operators": [
+            {"uid": "source-0", "kind": "Source", "name": "Kafka[orders]", "finished": True},
+            {"uid": "sink", "kind": "Sink", "name": "sink", "finished": False},
+        ],
+        "upstream": ["events"],
+        "watermark": "2026-01-02T03:00:00.123Z",
+        "watermarkDelaySeconds": 245.0,
+        "batch": 41,
+        "inputRowsPerSecond": 1250.0,
+        "batchSeconds": {"triggerExecution": 2.25, "addBatch": 2.0},
+        "stateRows": 12345,
+        "stateBytes": 5 << 20,
+        "lastCommitAt": "2026-01-02T03:04:00Z",
+        "sources": [{"uid": "source-0", "lagRows": 120, "lagSeconds": 700.0}],
+    }
+    obj = {
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "status": {"epoch": 1, "stages": [stage], "driver": {"pod": "p", "phase": "Running"}},
+    }
+    assert text(tree(job(obj), EMPTY, NOW)).splitlines()[3:] == [
+        "    stage windows batch 41 1250 rows/s in 2.2s committed 5s ago 11m40s behind",
+        "      reads from events",
+        "      watermark 2026-01-02 03:00:00 (4m5s behind the clock)",
+        "      state 12.3k rows, 5.0 MiB",
+        "      task 0 WaitingForFinalCheckpoint batch 41",
+        "      Source source-0 Kafka[orders] finished left: 120 rows, the oldest from 11m40s ago",
+        "      Sink sink",
+    ]
+
+
+def test_epochs_that_ended_are_below_the_current_one() -> None:
+    status = {
+        "epoch": 3,
+        "driver": {"pod": "orders-driver-3", "phase": "Running"},
+        "lastExit": {"epoch": 2, "code": 1, "reason": "ValueError: no"},
+    }
+    view = job({"metadata": {"name": "orders"}, "status": status})
+    found = index(config_map(record(1, 1, Scenario.STOP), record(2, 2, None), record(3, 3, None)))
+    shown = text(tree(view, found, NOW))
+    assert "    epoch 2 last with checkpoint 2" in shown
+    assert "exit code 1: ValueError: no" in shown
+    assert "    epoch 1 stopped with checkpoint 1" in shown
+
+
+def test_a_line_for_each_job() -> None:
+    running = job(situations()["healthy_running"])
+    failed = job(situations()["degraded_failed"])
+    lines = list(table([running, failed], NOW, all_namespaces=True).lines())
+    assert lines[0].split()[:4] == ["NAMESPACE", "NAME", "READY", "STATE"]
+    assert lines[1].split()[:5] == ["shop", "orders", "True", "Running", "Running"]
+    assert lines[2].split()[:5] == ["shop", "orders", "False", "Running", "Failed"]
+    assert "ScriptFailed: syntax error in line 3" in lines[2]
+
+
+def test_the_index_of_the_product_is_read() -> None:
+    found = index(config_map(record(1, 1, Scenario.STOP), record(2, 2, Scenario.DRAIN)))
+    assert [(c.number, c.epoch, c.scenario, c.why) for c in found.checkpoints] == [
+        (1, 1, "Stop", "Stop"),
+        (2, 2, "Drain", "Stop"),  # a record of the factory: its request is a stop
+    ]
+    assert found.latest is not None
+    assert found.latest.completed is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoints": [{}]}'])
+def test_an_index_that_cannot_be_read_says_why(text: str) -> None:
+    assert index({"data": {"index.json": text}}).problem
+
+
+def test_names_are_those_of_the_product() -> None:
+    view = job({"metadata": {"name": "orders"}})
+    assert view.index == names.index_config_map(a_job().metadata.name)
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [
+        (0, "0s"),
+        (1.25, "1.2s"),
+        (59.6, "1m"),
+        (61, "1m1s"),
+        (3600, "1h"),
+        (3725, "1h2m"),
+        (90000, "1d1h"),
+        (timedelta(days=400), "400d"),
+        (-5, "-5s"),
+    ],
+)
+def test_spans(length: float | timedelta, shown: str) -> None:
+    assert times.span(length) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("10m", 600), ("", None), ("10", None), ("m", None)]
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    assert times.seconds(text) == seconds
+
+
+def test_moments() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    assert times.moment("2026-01-02T03:04:05Z") == at
+    assert times.moment("2026-01-02T04:04:05.123456789+01:00") == at.replace(microsecond=123456)
+    assert times.moment("soon") is None
+    assert times.written(at) == "2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0"), (12.34, "12.3"), (950, "950"), (12400, "12.4k"), (3.1e6, "3.1M")]
+)
+def test_amounts(number: float, shown: str) -> None:
+    assert times.amount(number) == shown
+
+
+def test_plain_text_has_no_escape_sequences() -> None:
+    shown = text(tree(job(situations()["progressing_stopping"]), EMPTY, NOW))
+    assert "\x1b" not in shown
+    assert plain(tree(job(situations()["suspended"]), EMPTY, NOW).label) == "orders in shop Suspended ready"
