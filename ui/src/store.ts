@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { Refused, call, read } from "./session";
 import { follow } from "./stream";
-import type { Change, Details, Job, Problem, Samples } from "./types";
+import type { Change, Details, Job, May, Part, Problem, Samples } from "./types";
 
 export type Connection = "connecting" | "live" | "lost" | "denied";
 
@@ -15,6 +15,8 @@ export const problem = signal<Problem | null>(null);
 export const now = signal(Date.now());
 export const route = signal(parse(location.hash));
 export const details = signal<Details | null>(null);
+/** What the user may do with the selected job: asked apart, because the buttons wait for it. */
+export const may = signal<Part<May> | null>(null);
 export const samples = signal<Samples>({});
 
 export interface Route {
@@ -107,6 +109,11 @@ export async function readDetails(job: Job): Promise<void> {
   if (found !== null && selected.peek()?.metadata.uid === job.metadata.uid) details.value = found;
 }
 
+export async function readMay(job: Job): Promise<void> {
+  const found = await read<May>(`${PATH(job)}/permissions`).catch((error: Error) => ({ problem: error.message }));
+  if (selected.peek()?.metadata.uid === job.metadata.uid) may.value = found;
+}
+
 /** Read the samples since the last ones. */
 export async function readSamples(job: Job): Promise<void> {
   const before = samples.peek();
@@ -123,6 +130,7 @@ export async function readSamples(job: Job): Promise<void> {
 
 export function forgetDetails(): void {
   details.value = null;
+  may.value = null;
   samples.value = {};
 }
 

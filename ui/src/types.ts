@@ -67,6 +67,8 @@ export interface Event {
   type: string;
   reason: string;
   message: string;
+  /** The pod, empty if it is about the job. */
+  about: string;
   time: string | null;
   count: number;
 }
@@ -74,12 +76,13 @@ export interface Event {
 export interface Pod {
   name: string;
   component: string;
-  epoch: string | null;
+  epoch: number | null;
   phase: string;
   reason: string;
   node: string;
   startedAt: string | null;
-  restarts: number;
+  endedAt: string | null;
+  code: number | null;
 }
 
 export interface Difference {
@@ -88,26 +91,29 @@ export interface Difference {
   wanted: string | null;
 }
 
-/** Something that took time, or happened at one moment (`until` is null and `open` false). */
-export interface Span {
-  kind: "Epoch" | "Termination" | "Savepoint" | "Upgrade" | "Failure";
+/** Something that happened. A time that nobody knows any more is null; `going`: it has no end yet. */
+export interface Entry {
+  kind: string;
   title: string;
   text: string;
-  from: string;
+  outcome: "ok" | "failed" | "going" | "";
+  from: string | null;
   until: string | null;
-  open: boolean;
-  tone: "plain" | "good" | "bad" | "busy";
+  epoch: number | null;
 }
 
 /** A part that could not be read is its problem. */
 export type Part<T> = T | { problem: string };
 
+export interface May {
+  change: boolean;
+}
+
 export interface Details {
   index: Part<Index>;
   events: Part<Event[]>;
-  pods: Part<{ pods: Pod[]; upgrade: Difference[] | null }>;
-  may: Part<{ change: boolean }>;
-  timeline: Part<Span[]>;
+  pods: Part<{ pods: Pod[]; upgrade: Part<Difference[] | null> }>;
+  timeline: Part<Entry[]>;
 }
 
 export type Figures = Partial<Record<FigureName, number>> & { batchSeconds?: Record<string, number> };

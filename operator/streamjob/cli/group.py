@@ -55,6 +55,7 @@ COMMANDS = {
         "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
     ),
     "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
+    "ui": Entry("ui", "Open a page with all jobs, on this machine"),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 

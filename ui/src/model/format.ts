@@ -11,7 +11,7 @@ export function count(value: number | null | undefined): string {
     power += 1;
   }
   const text = power === 0 && Number.isInteger(scaled) ? String(scaled) : scaled.toFixed(scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0);
-  return `${value < 0 ? "−" : ""}${text.replace(/\.0+$/, "")}${PREFIXES[power]}`;
+  return `${value < 0 ? "−" : ""}${text.includes(".") ? text.replace(/\.?0+$/, "") : text}${PREFIXES[power]}`;
 }
 
 export function bytes(value: number | null | undefined): string {
@@ -37,6 +37,18 @@ export function duration(seconds: number | null | undefined): string {
   if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
   const hours = Math.round(minutes / 60);
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** Seconds in one unit, for the axis of a chart. */
+export function short(seconds: number): string {
+  const units: [number, string][] = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ];
+  const [size, unit] = units.find(([size]) => seconds >= size) ?? [1, "s"];
+  return `${Number((seconds / size).toFixed(2))} ${unit}`;
 }
 
 /** Seconds from `from` to `until`, null if one is unknown. */

@@ -11,6 +11,7 @@ const TONES: Record<string, Tone> = {
   Stopping: "busy",
   Draining: "busy",
   Cancelling: "busy",
+  Deleting: "busy",
   Restarting: "warn",
   Failed: "bad",
 };
@@ -22,9 +23,13 @@ export function phase(job: Job): string {
 }
 
 export function tone(job: Job): Tone {
-  const known = TONES[phase(job)] ?? (phase(job) === "Deleting" ? "busy" : "rest");
+  const known = toneOf(phase(job));
   if (known === "bad" || condition(job, "Stalled")?.status === "True") return "bad";
   return condition(job, "Degraded")?.status === "True" ? "warn" : known;
+}
+
+export function toneOf(phase: string): Tone {
+  return TONES[phase] ?? "rest";
 }
 
 /** The state that the spec asks for. */

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { type Request, requests } from "../model/requests";
 import { Refused } from "../session";
-import { details, send } from "../store";
+import { may, send } from "../store";
 import { type Job, type Problem, isProblem } from "../types";
 import { Dialog } from "./Dialog";
 
@@ -9,8 +9,7 @@ export function Actions({ job }: { job: Job }) {
   const asked = useSignal<Request | null>(null);
   const pending = useSignal("");
   const refused = useSignal<Problem | null>(null);
-  const may = details.value?.may;
-  const allowed = may === undefined ? null : isProblem(may) ? true : may.change; // if nobody can say, the API server does
+  const allowed = may.value === null ? null : isProblem(may.value) ? true : may.value.change; // or the API server says it
   const carryOut = async (request: Request) => {
     asked.value = null;
     refused.value = null;

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { bytes, count, duration } from "../model/format";
+import { bytes, count, duration, short } from "../model/format";
 import { type Columns, PARTS, byStage, figure, stacked } from "../model/series";
 import { stages } from "../model/job";
 import { samples } from "../store";
@@ -84,10 +84,11 @@ function Chart({ title, names, columns, unit, areas = false }: { title: string; 
   const at = useSignal<number | null>(null);
   const scheme = useScheme();
   useEffect(() => {
-    const made = new uPlot(options(names, unit, areas, box.current!, at), drawing(columns, areas), box.current!);
+    const around = box.current!;
+    const made = new uPlot(options(names, unit, areas, around, at), drawing(columns, areas), around);
     plot.current = made;
-    const observer = new ResizeObserver(() => made.setSize({ width: box.current!.clientWidth, height: HEIGHT }));
-    observer.observe(box.current!);
+    const observer = new ResizeObserver(() => made.setSize({ width: around.clientWidth, height: HEIGHT }));
+    observer.observe(around);
     return () => {
       observer.disconnect();
       made.destroy();
@@ -144,7 +145,7 @@ function options(names: string[], unit: Kind["unit"], areas: boolean, box: HTMLE
     scales: { y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, size: 22, space: 90, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
-      { ...axis, size: 58, space: 28, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : unit(t))) },
+      { ...axis, size: 58, space: 28, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : unit === duration ? short(t) : unit(t))) },
     ],
     series: [
       {},

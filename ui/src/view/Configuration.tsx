@@ -29,6 +29,8 @@ function Upgrade({ job }: { job: Job }) {
         <Empty>Reading…</Empty>
       ) : isProblem(pods) ? (
         <Empty>{pods.problem}</Empty>
+      ) : isProblem(pods.upgrade) ? (
+        <Empty>{pods.upgrade.problem}</Empty>
       ) : pods.upgrade === null ? (
         <Empty>No driver runs. The next one begins with the configuration below.</Empty>
       ) : pods.upgrade.length === 0 ? (
@@ -118,7 +120,7 @@ export function yaml(value: unknown, indent = ""): string {
     });
     return lines.join("");
   }
-  return `${typeof value === "string" && !/^[A-Za-z/][\w./:@+-]*$/.test(value) ? JSON.stringify(value) : String(value)}\n`;
+  return `${typeof value === "string" && (!/^[A-Za-z/][\w./:@+-]*$/.test(value) || /^(true|false|null|yes|no|on|off)$/i.test(value)) ? JSON.stringify(value) : String(value)}\n`;
 }
 
 function nested(value: unknown): boolean {

@@ -1,4 +1,3 @@
-import { plural } from "../model/format";
 import { details } from "../store";
 import { isProblem } from "../types";
 import { Empty, Panel, Time } from "./parts";
@@ -36,7 +35,8 @@ function Pods() {
                 </th>
                 <th scope="col">Phase</th>
                 <th scope="col">Node</th>
-                <th scope="col">Started</th>
+                <th scope="col">Began</th>
+                <th scope="col">Ended</th>
               </tr>
             </thead>
             <tbody>
@@ -50,11 +50,14 @@ function Pods() {
                   <td>
                     {p.phase}
                     {p.reason && ` (${p.reason})`}
-                    {p.restarts > 0 && `, ${plural(p.restarts, "restart")}`}
+                    {p.code !== null && `, exit code ${p.code}`}
                   </td>
                   <td>{p.node}</td>
                   <td class="nowrap">
                     <Time at={p.startedAt} />
+                  </td>
+                  <td class="nowrap">
+                    <Time at={p.endedAt} />
                   </td>
                 </tr>
               ))}
@@ -88,11 +91,14 @@ function EventTable() {
                 <Time at={e.time} />
               </td>
               <td class="nowrap">
-                <span class={`swatch ${e.type === "Warning" ? "bad" : "plain"}`} aria-hidden="true" /> {e.reason}
+                <span class={`swatch ${e.type === "Warning" ? "bad" : "neutral"}`} aria-hidden="true" /> {e.reason}
                 {e.type === "Warning" && <span class="sr"> (warning)</span>}
                 {e.count > 1 && <span class="faint"> ×{e.count}</span>}
               </td>
-              <td>{e.message}</td>
+              <td>
+                {e.about && <code class="faint">{e.about} </code>}
+                {e.message}
+              </td>
             </tr>
           ))}
         </tbody>

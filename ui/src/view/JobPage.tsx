@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { between, duration } from "../model/format";
 import { condition, message, phase, stages, tone, wanted } from "../model/job";
-import { address, details, forgetDetails, now, readDetails, readSamples, route } from "../store";
+import { address, details, forgetDetails, now, readDetails, readMay, readSamples, route } from "../store";
 import type { Job } from "../types";
 import { Actions } from "./Actions";
 import { Charts } from "./Charts";
@@ -36,9 +36,9 @@ export function JobPage({ job }: { job: Job }) {
         <div>
           <h1 id="job-title">
             {job.metadata.name} <Phase tone={tone(job)}>{phase(job)}</Phase>
+            {wanted(job) !== phase(job) && <span class="to">→ {wanted(job)}</span>}
           </h1>
           <p class="says" aria-live="polite">
-            {wanted(job) !== phase(job) && <span class="to">to be {wanted(job)}. </span>}
             {message(job)}
             {since !== null && <span class="faint"> for {duration(Math.floor(since))}</span>}
           </p>
@@ -49,7 +49,7 @@ export function JobPage({ job }: { job: Job }) {
       <Tabs job={job} tab={tab} />
       <div id={`panel-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`} class="panels">
         {tab === "overview" && <Overview job={job} />}
-        {tab === "timeline" && <Timeline job={job} />}
+        {tab === "timeline" && <Timeline />}
         {tab === "checkpoints" && <Checkpoints job={job} />}
         {tab === "configuration" && <Configuration job={job} />}
         {tab === "events" && <Events />}
@@ -102,6 +102,7 @@ function Tabs({ job, tab }: { job: Job; tab: string }) {
 function useFresh(job: Job) {
   const { uid } = job.metadata;
   useEffect(() => forgetDetails, [uid]);
+  useEffect(() => void readMay(job), [uid]);
   useEffect(() => {
     void readSamples(job);
   }, [uid, job]);

@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { count, duration, between } from "../model/format";
-import { type Column, type Row, arrange, row, tone } from "../model/job";
+import { type Column, type Row, arrange, row, toneOf } from "../model/job";
 import { address, complete, jobs, namespaces, now } from "../store";
 import { Empty, Phase } from "./parts";
 
@@ -91,10 +91,9 @@ function Chip({ phase, n }: { phase: string; n: number }) {
     else next.add(phase);
     phases.value = next;
   };
-  const example = rows.value.find((r) => r.phase === phase);
   return (
     <button class="chip" aria-pressed={on} onClick={toggle}>
-      <Phase tone={example ? tone(example.job) : "rest"}>{phase}</Phase> {n}
+      <Phase tone={toneOf(phase)}>{phase}</Phase> {n}
     </button>
   );
 }
@@ -173,12 +172,19 @@ function Heading({ column }: { column: (typeof COLUMNS)[number] }) {
   return (
     <th scope="col" class={`${column.id}${column.number ? " number" : ""}`} aria-sort={sorted ? (down ? "descending" : "ascending") : "none"}>
       <button title={column.title} onClick={() => (order.value = { column: column.id, down: sorted ? !down : Boolean(column.number) })}>
+        {sorted && column.number && <Arrow down={down} />}
         {column.label}
-        <span aria-hidden="true" class="arrow">
-          {sorted ? (down ? "↓" : "↑") : ""}
-        </span>
+        {sorted && !column.number && <Arrow down={down} />}
       </button>
     </th>
+  );
+}
+
+function Arrow({ down }: { down: boolean }) {
+  return (
+    <span aria-hidden="true" class="arrow">
+      {down ? "↓" : "↑"}
+    </span>
   );
 }
 

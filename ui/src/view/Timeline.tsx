@@ -2,18 +2,20 @@
 
 import { between, duration } from "../model/format";
 import { details, now } from "../store";
-import { type Job, type Span, isProblem } from "../types";
+import { type Entry, isProblem } from "../types";
 import { Empty, Panel, Time } from "./parts";
 
-const LANES: [Span["kind"], string][] = [
-  ["Epoch", "Epochs"],
-  ["Termination", "Stops, drains"],
-  ["Savepoint", "Savepoints"],
-  ["Upgrade", "Upgrades"],
-  ["Failure", "Failures"],
+const LANES: [string[], string][] = [
+  [["epoch"], "Epochs"],
+  [["stop", "drain", "suspension", "escalation"], "Stops, drains"],
+  [["savepoint"], "Savepoints"],
+  [["upgrade"], "Upgrades"],
+  [["failure"], "Failures"],
 ];
+const TONES = { ok: "good", failed: "bad", going: "busy", "": "neutral" };
+const WORDS = { ok: "well", failed: "failed", going: "goes on", "": "" };
 
-export function Timeline({ job }: { job: Job }) {
+export function Timeline() {
   const found = details.value?.timeline;
   return (
     <Panel id="timeline" title="Timeline" aside={<span class="faint">from status, index, Events and pods: what those have forgotten is missing</span>}>
@@ -24,42 +26,26 @@ export function Timeline({ job }: { job: Job }) {
       ) : found.length === 0 ? (
         <Empty>Nothing has happened yet.</Empty>
       ) : (
-        <Drawn spans={found} begin={job.metadata.creationTimestamp} />
+        <Drawn entries={found} />
       )}
     </Panel>
   );
 }
 
-function Drawn({ spans, begin }: { spans: Span[]; begin: string }) {
+function Drawn({ entries }: { entries: Entry[] }) {
   const end = now.value;
-  const from = Math.min(Date.parse(begin), ...spans.map((s) => Date.parse(s.from)));
+  const times = entries.flatMap((e) => [e.from, e.until]).filter((t): t is string => t !== null);
+  const from = Math.min(end - 60_000, ...times.map((t) => Date.parse(t)));
   const whole = Math.max(1, end - from);
   const percent = (time: number) => ((time - from) / whole) * 100;
-  const lanes = LANES.filter(([kind]) => spans.some((s) => s.kind === kind));
+  const lanes = LANES.filter(([kinds]) => entries.some((e) => kinds.includes(e.kind)));
   return (
     <>
       <div class="lanes" aria-hidden="true">
-        {lanes.map(([kind, label]) => (
-          <div class="lane" key={kind}>
+        {lanes.map(([kinds, label]) => (
+          <div class="lane" key={label}>
             <span class="label">{label}</span>
-            <div class="track">
-              {spans
-                .filter((s) => s.kind === kind)
-                .map((s) => {
-                  const left = percent(Date.parse(s.from));
-                  const right = percent(s.open ? end : Date.parse(s.until ?? s.from));
-                  return (
-                    <span
-                      key={`${s.from} ${s.title}`}
-                      class={`span ${s.tone}${right - left < 0.3 ? " point" : ""}`}
-                      style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
-                      title={`${s.title}: ${s.text}`}
-                    >
-                      {right - left > 4 && s.title}
-                    </span>
-                  );
-                })}
-            </div>
+            <div class="track">{entries.filter((e) => kinds.includes(e.kind)).map((e, i) => <Bar key={i} entry={e} percent={percent} end={end} />)}</div>
           </div>
         ))}
         <div class="lane scale">
@@ -77,7 +63,8 @@ function Drawn({ spans, begin }: { spans: Span[]; begin: string }) {
         <table class="plain">
           <thead>
             <tr>
-              <th scope="col">When</th>
+              <th scope="col">Began</th>
+              <th scope="col">Ended</th>
               <th scope="col" class="number">
                 Took
               </th>
@@ -86,21 +73,38 @@ function Drawn({ spans, begin }: { spans: Span[]; begin: string }) {
             </tr>
           </thead>
           <tbody>
-            {[...spans].reverse().map((s) => (
-              <tr key={`${s.from} ${s.kind} ${s.title}`}>
+            {[...entries].reverse().map((e, i) => (
+              <tr key={i}>
                 <td class="nowrap">
-                  <Time at={s.from} />
+                  <Time at={e.from} />
                 </td>
-                <td class="number nowrap">{s.open ? `${duration(between(s.from, end))} so far` : s.until ? duration(between(s.from, s.until)) : ""}</td>
                 <td class="nowrap">
-                  <span class={`swatch ${s.tone}`} aria-hidden="true" /> {s.title}
+                  <Time at={e.until} />
                 </td>
-                <td>{s.text}</td>
+                <td class="number nowrap">{e.outcome === "going" ? `${duration(Math.floor(between(e.from, end) ?? 0))} so far` : e.from && e.until ? duration(between(e.from, e.until)) : ""}</td>
+                <td class="nowrap">
+                  <span class={`swatch ${TONES[e.outcome]}`} aria-hidden="true" /> {e.title}
+                  <span class="sr"> {WORDS[e.outcome]}</span>
+                </td>
+                <td>{e.text}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
     </>
+  );
+}
+
+function Bar({ entry: e, percent, end }: { entry: Entry; percent: (time: number) => number; end: number }) {
+  const first = e.from ?? e.until;
+  if (first === null) return null;
+  const left = percent(Date.parse(first));
+  const right = percent(e.outcome === "going" ? end : Date.parse(e.until ?? first));
+  const point = right - left < 0.4;
+  return (
+    <span class={`span ${TONES[e.outcome]}${point ? " point" : ""}`} style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }} title={`${e.title}: ${e.text}`}>
+      {right - left > 5 && e.title}
+    </span>
   );
 }

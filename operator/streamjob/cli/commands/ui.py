@@ -7,23 +7,24 @@ import click
 from .. import options
 
 
-@click.command(short_help="Open a page with all jobs")
+@options.command(
+    json=False,
+    examples="""
+    kubectl streamjob ui
+    kubectl streamjob ui -A
+    kubectl streamjob ui --no-browser --port 8090
+    """,
+)
 @click.option("-A", "--all-namespaces", is_flag=True, help="jobs of all namespaces")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="the port; 0, the default: a free one")
 @click.option("--no-browser", is_flag=True, help="only print the address")
-@options.cluster
-@click.pass_context
-def ui(context: click.Context, all_namespaces: bool, port: int, no_browser: bool) -> None:
+@click.pass_obj
+def ui(chosen: options.Options, all_namespaces: bool, port: int, no_browser: bool) -> None:
     """Serve a page on this machine: jobs, their graphs, how they end, charts, checkpoints.
 
     It prints its address and opens it. The address has a token: whoever has it has your permissions, as long
     as the command runs. Ctrl-C ends it.
-
-    \b
-    kubectl streamjob ui                    # the jobs of the context's namespace
-    kubectl streamjob ui -A                 # all of them
-    kubectl streamjob ui --no-browser --port 8090
     """
     from ..ui.command import serve  # noqa: PLC0415  the server is imported when it is needed
 
-    serve(options.of(context).kubectl, all_namespaces=all_namespaces, port=port, browser=not no_browser)
+    serve(chosen, all_namespaces=all_namespaces, port=port, browser=not no_browser)

@@ -1,11 +1,11 @@
 """Who may talk to the server: a browser on this machine whose page came from it and which has the token.
 
-Other programs and other users of the machine, and every page that the browser has open, can reach a port of the
+Other programs and users of the machine, and every page that the browser has open, can reach a port of the
 loopback. So the name in `Host` is checked (a foreign name that resolves to 127.0.0.1), and `Origin`; and
 everything but the files of the page takes the token.
 
-The token travels in the fragment of the address, which a browser sends to nobody, and then in a header, which no
-other page can set. The command line of a browser is visible to others, so what is opened there has a code
+The token travels in the fragment of the address, which a browser sends to nobody, and then in a header, which
+no other page can set. The command line of a browser is visible to others, so what is opened there has a code
 instead, which is exchanged for the token once and soon.
 """
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from ..errors import CommandError
-from ..kubectl import Kubectl
+from ..options import Options
 from .details import Details
 from .jobs import Jobs
 from .server import PageServer, page_files
@@ -27,7 +27,7 @@ class PortTaken(CommandError):
     reason = "PortTaken"
 
 
-def serve(kubectl: Kubectl, *, all_namespaces: bool, port: int, browser: bool) -> None:
+def serve(chosen: Options, *, all_namespaces: bool, port: int, browser: bool) -> None:
     """Serve the page, until Ctrl-C.
 
     :raises NoPage: see there.
@@ -37,9 +37,9 @@ def serve(kubectl: Kubectl, *, all_namespaces: bool, port: int, browser: bool) -
         raise NoPage(
             "this package has no page", remedy="Build it with `make ui`, or install a released wheel"
         )
-    jobs = Jobs(kubectl, all_namespaces=all_namespaces)
+    jobs = Jobs(chosen.kubectl, all_namespaces=all_namespaces)
     try:
-        server = PageServer(port, jobs, Details(kubectl))
+        server = PageServer(port, jobs, Details(chosen))
     except OSError as e:
         raise PortTaken(f"port {port} cannot be used: {e}", remedy="Choose another --port") from None
     threading.Thread(target=jobs.run, name="watch", daemon=True).start()

@@ -1,6 +1,6 @@
-"""What is read for one job only, when somebody looks at it: its index, Events, pods, and what the user may do.
+"""What is read for one job only, when somebody looks at it: index, Events, pods, and what the user may do.
 
-Each part is read by a kubectl of its own, all at once. A part that cannot be read says why; the others are shown.
+Each part is read by a kubectl of its own, all at once. A part that cannot be read says why.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
 from ...protocol.errors import StreamJobError
+from .. import access, tools
 from ..kubectl import JOBS, Access, Kubectl
-from .specification import Difference, differences
+from ..options import Options
+from ..views import checkpoints, events, job, pods, savepoint, times
+from ..views.timeline import Entry, timeline
+from .specification import differences
 
 Obj = dict[str, Any]
-INDEX_KEY = "index.json"
 SPECIFICATION = "streamjob.dev/specification"
 COMPONENT, EPOCH = "streamjob.dev/component", "streamjob.dev/epoch"
 PERMISSION_SECONDS = 60.0
@@ -29,42 +33,67 @@ CHANGES = Access("patch", "streamjobs", "streamjob.dev")
 class Details:
     """Reads details with the user's kubectl, and changes jobs with it."""
 
-    def __init__(self, kubectl: Kubectl, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kubectl, self._clock = kubectl, clock
+    def __init__(self, chosen: Options, clock: Callable[[], float] = time.monotonic) -> None:
+        self._chosen, self._clock = chosen, clock
         self._lock = Lock()
         self._may: dict[tuple[str, str], tuple[float, bool]] = {}
 
-    def patch(self, job: Obj, change: Obj) -> Obj:
+    def patch(self, found: Obj, change: Obj) -> Obj:
         """Change a job.
 
         :returns: the job as the API server has it then.
         :raises KubectlError: it is not allowed, not valid, or somebody was faster.
         """
-        return self._of(job).patch(JOBS, job["metadata"]["name"], change)
+        return self._of(found).patch(JOBS, found["metadata"]["name"], change)
 
-    def read(self, job: Obj) -> Obj:
+    def read(self, found: Obj) -> Obj:
         """The details of a job. A part that cannot be read is `{"problem": …}` instead."""
-        kubectl = self._of(job)
+        kubectl, of_job = self._of(found), job.job(found)
         parts: dict[str, Callable[[], Any]] = {
-            "index": lambda: _index(kubectl, job),
-            "events": lambda: _events(kubectl, job),
-            "pods": lambda: _pods(kubectl, job),
-            "may": lambda: self._permissions(kubectl, job),
+            "index": lambda: kubectl.find("configmap", of_job.index),
+            "events": lambda: access.events(kubectl, of_job),
+            "pods": lambda: access.pods(kubectl, of_job),
         }
         with ThreadPoolExecutor(len(parts)) as pool:
             asked = {name: pool.submit(read) for name, read in parts.items()}
-            return {name: _or_problem(future.result) for name, future in asked.items()}
+            read = {name: _or_problem(future.result) for name, future in asked.items()}
+        return {
+            "index": _index(read["index"]),
+            "events": _unless_problem(read["events"], _events),
+            "pods": _unless_problem(read["pods"], lambda pods: _pods(found, pods)),
+            "timeline": _timeline(of_job, read),
+        }
 
-    def _of(self, job: Obj) -> Kubectl:
-        return replace(self._kubectl, namespace=job["metadata"]["namespace"])
+    def savepoints(self, found: Obj) -> list[Obj]:
+        """The savepoints that the storage has, with their sizes and what they do not share.
 
-    def _permissions(self, kubectl: Kubectl, job: Obj) -> Obj:
-        """Whether the user may change this job."""
-        key = (job["metadata"]["namespace"], job["metadata"]["name"])
+        :raises CommandError: they cannot be read.
+        """
+        of_job = job.job(found)
+        root = savepoint.folder(of_job)
+        if root is None:
+            return []
+        listed: list[Obj] = json.loads(
+            tools.output(self._options(found), of_job, ["savepoint", "list", root])
+        )
+        return [{key: s.get(key) for key in ("uri", "problem", "size", "own")} for s in listed]
+
+    def _options(self, found: Obj) -> Options:
+        return replace(self._chosen, namespace=found["metadata"]["namespace"])
+
+    def _of(self, found: Obj) -> Kubectl:
+        return self._options(found).kubectl
+
+    def permissions(self, found: Obj) -> Obj:
+        """Whether the user may change this job. Asked again after a minute.
+
+        :raises KubectlError: nobody can say.
+        """
+        key = (found["metadata"]["namespace"], found["metadata"]["name"])
         with self._lock:
             asked, allowed = self._may.get(key, (None, False))
         if asked is None or self._clock() - asked > PERMISSION_SECONDS:
-            (allowed,) = kubectl.may(replace(CHANGES, name=key[1]))
+            (allowed,) = self._of(found).may(replace(CHANGES, name=key[1]))
             with self._lock:
                 self._may[key] = (self._clock(), allowed)
         return {"change": allowed}
@@ -77,73 +106,95 @@ def _or_problem(read: Callable[[], Any]) -> Any:
         return {"problem": str(e)}
 
 
-def _index(kubectl: Kubectl, job: Obj) -> Obj:
+def _unless_problem(read: Any, then: Callable[[Any], Any]) -> Any:
+    return read if isinstance(read, dict) and "problem" in read else _or_problem(lambda: then(read))
+
+
+def _index(config_map: Obj | None) -> Obj:
     """The index as the controller has written it; empty before the first checkpoint."""
-    found = kubectl.find("configmap", f"{job['metadata']['name']}-checkpoints")
-    text = ((found or {}).get("data") or {}).get(INDEX_KEY)
-    try:
-        plain: Obj = json.loads(text) if text else {}
-        return {"checkpoints": plain.get("checkpoints", []), "deleted": plain.get("deleted", [])}
-    except (ValueError, AttributeError):
-        return {"problem": f"{INDEX_KEY} is not JSON"}
+    if config_map is None or "problem" in config_map:
+        return config_map or {"checkpoints": [], "deleted": []}
+    found = checkpoints.index(config_map)
+    if found.problem:
+        return {"problem": f"The index: {found.problem}"}
+    plain: Obj = json.loads(config_map["data"][checkpoints.KEY])
+    return {"checkpoints": plain["checkpoints"], "deleted": plain.get("deleted", [])}
 
 
-def _events(kubectl: Kubectl, job: Obj) -> list[Obj]:
-    """The newest Events of the job, newest first."""
-    found = kubectl.list("events", fields=f"involvedObject.uid={job['metadata']['uid']}")
-    short = [
+def _events(found: list[Obj]) -> list[Obj]:
+    """The newest Events of the job and its pods, newest first."""
+    return [
         {
-            "type": event.get("type", "Normal"),
-            "reason": event.get("reason", ""),
-            "message": event.get("message", ""),
-            "time": _time(event),
-            "count": (event.get("series") or {}).get("count") or event.get("count") or 1,
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "message": event.message,
+            "about": event.name if event.kind == "Pod" else "",
+            "time": _text(event.time),
+            "count": event.count,
         }
-        for event in found
+        for event in reversed(events.events(found)[-EVENTS:])
     ]
-    return sorted(short, key=lambda e: str(e["time"]), reverse=True)[:EVENTS]
 
 
-def _time(event: Obj) -> str | None:
-    """When it last happened."""
-    return (
-        (event.get("series") or {}).get("lastObservedTime")
-        or event.get("lastTimestamp")
-        or event.get("eventTime")
-        or event["metadata"].get("creationTimestamp")
+def _timeline(of_job: job.Job, read: Obj) -> list[Obj]:
+    """What is known of the job's life, from what could be read."""
+    known = {name: part if isinstance(part, list) else [] for name, part in read.items()}
+    config_map = read["index"]
+    unreadable = isinstance(config_map, dict) and "problem" in config_map
+    found = timeline(
+        of_job,
+        checkpoints.index(None if unreadable else config_map),
+        events.events(known["events"]),
+        pods.pods(known["pods"]),
+        times.now(),
     )
+    return [_entry(entry) for entry in found]
 
 
-def _pods(kubectl: Kubectl, job: Obj) -> Obj:
-    """The job's pods, drivers first; and how the running driver's specification differs from the spec."""
-    found = kubectl.list("pods", selector=f"streamjob.dev/uid={job['metadata']['uid']}")
-    found.sort(key=lambda p: (_labels(p).get(COMPONENT) != "driver", p["metadata"]["name"]))
-    return {"pods": [_pod(pod) for pod in found], "upgrade": _upgrade(job, found)}
-
-
-def _pod(pod: Obj) -> Obj:
-    status, labels = pod.get("status") or {}, _labels(pod)
-    containers = status.get("containerStatuses") or []
-    waiting = [(c.get("state") or {}).get("waiting") or {} for c in containers]
+def _entry(entry: Entry) -> Obj:
     return {
-        "name": pod["metadata"]["name"],
-        "component": labels.get(COMPONENT) or labels.get("spark-role") or "",
-        "epoch": labels.get(EPOCH),
-        "phase": "Terminating"
-        if pod["metadata"].get("deletionTimestamp")
-        else status.get("phase", "Unknown"),
-        "reason": next((w["reason"] for w in waiting if w.get("reason")), status.get("reason") or ""),
-        "node": (pod.get("spec") or {}).get("nodeName") or "",
-        "startedAt": status.get("startTime"),
-        "restarts": sum(c.get("restartCount", 0) for c in containers),
+        "kind": entry.kind,
+        "title": entry.title,
+        "text": entry.detail,
+        "outcome": entry.outcome,
+        "from": _text(entry.begin),
+        "until": _text(entry.end),
+        "epoch": entry.epoch,
     }
 
 
-def _upgrade(job: Obj, pods: list[Obj]) -> list[Obj] | None:
+def _text(time: datetime | None) -> str | None:
+    return time.isoformat() if time else None
+
+
+def _pods(found: Obj, objects: list[Obj]) -> Obj:
+    """The job's pods, drivers first; and how the running driver's specification differs from the spec."""
+    return {
+        "pods": [_pod(pod) for pod in pods.pods(objects)],
+        "upgrade": _or_problem(lambda: _upgrade(found, objects)),
+    }
+
+
+def _pod(pod: pods.Pod) -> Obj:
+    waits = pod.waiting[0] if pod.waiting else "Unschedulable" if pod.unschedulable else ""
+    return {
+        "name": pod.name,
+        "component": pod.role,
+        "epoch": pod.epoch,
+        "phase": "Terminating" if pod.deleting else pod.phase,
+        "reason": waits or pod.killed or pod.reason,
+        "node": pod.node or "",
+        "startedAt": _text(pod.began),
+        "endedAt": _text(pod.ended),
+        "code": pod.code,
+    }
+
+
+def _upgrade(found: Obj, objects: list[Obj]) -> list[Obj] | None:
     """Fields in which the newest running driver differs from the spec. None: no driver runs."""
     runs = [
         pod
-        for pod in pods
+        for pod in objects
         if _labels(pod).get(COMPONENT) == "driver"
         and (pod.get("status") or {}).get("phase") in ("Pending", "Running")
         and SPECIFICATION in (pod["metadata"].get("annotations") or {})
@@ -151,8 +202,8 @@ def _upgrade(job: Obj, pods: list[Obj]) -> list[Obj] | None:
     if not runs:
         return None
     newest = max(runs, key=lambda pod: int(_labels(pod).get(EPOCH) or 0))
-    found: list[Difference] = differences(newest["metadata"]["annotations"][SPECIFICATION], job["spec"])
-    return [{"field": d.field, "runs": d.runs, "wanted": d.wanted} for d in found]
+    differs = differences(newest["metadata"]["annotations"][SPECIFICATION], found["spec"])
+    return [{"field": d.field, "runs": d.runs, "wanted": d.wanted} for d in differs]
 
 
 def _labels(pod: Obj) -> Obj:

@@ -61,6 +61,7 @@ class History:
     def forget(self, uid: str) -> None:
         self._samples.pop(uid, None)
 
-    def of(self, uid: str) -> dict[str, list[tuple[float, Obj]]]:
-        """The samples of a job, by stage, oldest first."""
-        return {stage: list(known) for stage, known in self._samples.get(uid, {}).items()}
+    def of(self, uid: str, after: float = 0.0) -> dict[str, list[tuple[float, Obj]]]:
+        """The samples of a job since a time, by stage, oldest first."""
+        stages = self._samples.get(uid, {})
+        return {stage: [s for s in known if s[0] > after] for stage, known in stages.items()}

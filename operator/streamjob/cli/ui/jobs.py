@@ -78,9 +78,9 @@ class Jobs:
         with self.changed:
             return next((job for job in self.by_uid.values() if _key(job) == (namespace, name)), None)
 
-    def history(self, uid: str) -> dict[str, list[tuple[float, Obj]]]:
+    def history(self, uid: str, after: float = 0.0) -> dict[str, list[tuple[float, Obj]]]:
         with self.changed:
-            return self._history.of(uid)
+            return self._history.of(uid, after)
 
     def subscribe(self) -> Subscriber:
         with self.changed:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from ..errors import CommandError
+from ..views.ending import GOALS
 
 Obj = dict[str, Any]
 
@@ -36,31 +37,15 @@ def named(name: object) -> Request:
 
 def change(request: Request, job: Obj) -> Obj:
     """The merge patch for the job. It names the resourceVersion where it counts on the spec as it is."""
-    spec = job["spec"]
-    match request:
-        case Request.STOP:
-            return _spec(state="Stopped")
-        case Request.DRAIN:
-            return _spec(state="Drained")
-        case Request.CANCEL:
-            return _spec(state="Cancelled")
-        case Request.SUSPEND:
-            return _spec(suspend=True)
-        case Request.RESUME:
-            return _spec(state="Running", suspend=False)
-        case Request.SAVEPOINT:
-            return _spec(savepoint=_next(spec, "savepoint")) | _unchanged(job)
-        case Request.RESTART:
-            return _spec(restart=_next(spec, "restart")) | _unchanged(job)
+    if request is Request.SAVEPOINT:
+        return _once_more(job, "savepoint")
+    if request is Request.RESTART:
+        return _once_more(job, "restart")
+    return {"spec": dict(GOALS[request.value].change)}
 
 
-def _spec(**fields: object) -> Obj:
-    return {"spec": fields}
-
-
-def _next(spec: Obj, part: str) -> Obj:
-    return {"nonce": (spec.get(part, {}).get("nonce") or 0) + 1}
-
-
-def _unchanged(job: Obj) -> Obj:
-    return {"metadata": {"resourceVersion": job["metadata"]["resourceVersion"]}}
+def _once_more(job: Obj, part: str) -> Obj:
+    """Two people who ask at the same time get one each, or one of them an error."""
+    nonce = (job["spec"].get(part) or {}).get("nonce") or 0
+    version = job["metadata"]["resourceVersion"]
+    return {"metadata": {"resourceVersion": version}, "spec": {part: {"nonce": nonce + 1}}}

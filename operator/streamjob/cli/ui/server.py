@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...protocol.errors import StreamJobError
 from ..kubectl import Conflict, Forbidden, NotFound, Refused
@@ -25,12 +26,12 @@ COALESCE_SECONDS = 0.05  # changes that come together are sent together
 HEARTBEAT_SECONDS = 10.0
 CHUNK = 100  # jobs in one message
 BODY_LIMIT = 4 << 10
-CODES = {
-    Forbidden: HTTPStatus.FORBIDDEN,
-    NotFound: HTTPStatus.NOT_FOUND,
-    Conflict: HTTPStatus.CONFLICT,
-    Refused: HTTPStatus.UNPROCESSABLE_ENTITY,
-}
+CODES = (
+    (Forbidden, HTTPStatus.FORBIDDEN),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (Conflict, HTTPStatus.CONFLICT),
+    (Refused, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
 
 
 class PageServer(ThreadingHTTPServer):
@@ -47,6 +48,11 @@ class PageServer(ThreadingHTTPServer):
     @property
     def port(self) -> int:
         return int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that is closed in the middle of an answer is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
     def address(self, fragment: str) -> str:
         return f"http://127.0.0.1:{self.port}/#{fragment}"
@@ -86,6 +92,10 @@ class Handler(BaseHTTPRequestHandler):
                 return self._stream()
             case ["api", "jobs", namespace, name, "history"]:
                 return self._guarded(lambda: self._history(namespace, name))
+            case ["api", "jobs", namespace, name, "savepoints"]:
+                return self._guarded(lambda: self.server.details.savepoints(self._job(namespace, name)))
+            case ["api", "jobs", namespace, name, "permissions"]:
+                return self._guarded(lambda: self.server.details.permissions(self._job(namespace, name)))
             case ["api", "jobs", namespace, name, "details"]:
                 return self._guarded(lambda: self.server.details.read(self._job(namespace, name)))
         return self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
@@ -119,7 +129,9 @@ class Handler(BaseHTTPRequestHandler):
         return job
 
     def _history(self, namespace: str, name: str) -> Any:
-        return {"stages": self.server.jobs.history(self._job(namespace, name)["metadata"]["uid"])}
+        """The samples, those after the second that the query names."""
+        after = float((parse_qs(urlsplit(self.path).query).get("after") or ["0"])[0])
+        return {"stages": self.server.jobs.history(self._job(namespace, name)["metadata"]["uid"], after)}
 
     def _request(self, namespace: str, name: str, body: bytes) -> Any:
         try:
@@ -160,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             found = answer()
         except StreamJobError as e:
-            code = CODES.get(type(e), HTTPStatus.BAD_GATEWAY)  # type: ignore[call-overload]
+            code = next((c for kind, c in CODES if isinstance(e, kind)), HTTPStatus.BAD_GATEWAY)
             return self._json(code, {"reason": e.reason, "message": e.message, "remedy": e.remedy})
         return self._json(HTTPStatus.OK, found)
 

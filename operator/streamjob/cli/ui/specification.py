@@ -36,14 +36,14 @@ def differences(running: str, spec: Obj) -> list[Difference]:
     from ...api import Spec, Specification  # noqa: PLC0415
 
     try:
-        before = Specification.parse(running)
+        before = Specification.model_validate_json(running)
         after = Specification.of(Spec.model_validate(spec))
     except ValidationError as e:
         raise UnknownSpecification(
-            f"this version does not know a field of the job: {e.errors()[0]['loc']}",
+            f"this version does not understand {'.'.join(map(str, e.errors()[0]['loc']))} of the job",
             remedy="Update `streamjob` to the operator's version",
         ) from None
-    if before is None or before == after:
+    if before == after:
         return []
     old, new = dict(_leaves(json.loads(before.identity))), dict(_leaves(json.loads(after.identity)))
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
