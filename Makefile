@@ -102,6 +102,8 @@ lint: venv ## Check style, types, import contracts, and that generated files are
 	.venv/bin/lint-imports
 	$(PYTHON) -m streamjob.api | diff -u crds/streamjobs.yaml -
 	$(PYTHON) -m dev.docs.chart charts/streamjob | diff -u charts/streamjob/README.md -
+	$(PYTHON) -m dev.docs.remedies | diff -u operator/streamjob/cli/diagnosis/remedies.json -
+	$(PYTHON) -m dev.docs.click_commands | diff -u docs/man/kubectl-streamjob.1 -
 	$(PYTHON) -m dev.prose
 
 .PHONY: format
@@ -128,6 +130,12 @@ lock: venv ## Resolve the versions in requirements/*.lock again
 	for name in build docs driver; do \
 		$(PYTHON) -m uv pip compile requirements/$$name.in $(LOCK) -o requirements/$$name.lock || exit; \
 	done
+	$(PYTHON) -m uv pip compile requirements/plugin.in $(LOCK) --no-deps -o requirements/plugin.lock
+
+.PHONY: command
+command: venv ## Generate what the command shows of the manual, and its manual page
+	$(PYTHON) -m dev.docs.remedies > operator/streamjob/cli/diagnosis/remedies.json
+	$(PYTHON) -m dev.docs.click_commands > docs/man/kubectl-streamjob.1
 
 .PHONY: clean
 clean: ## Remove environments and caches (the local cluster: make cluster-down)

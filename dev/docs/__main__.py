@@ -8,17 +8,23 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dev.docs import command_line, life_cycle, resource
+from dev.docs import click_commands, command_line, life_cycle, resource
 from streamjob.convert.cli import parser as convert_parser
 from streamjob.runtime.__main__ import parser as job_parser
 from streamjob.runtime.savepoints.cli import parser as savepoint_parser
+from streamjob.runtime.savepoints.rows.cli import parser as state_parser
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {
         "resource": resource.reference(),
-        "command-line": command_line.reference(job_parser(), savepoint_parser(), convert_parser()),
+        "command-line": "\n".join(
+            (
+                click_commands.reference(),
+                command_line.reference(job_parser(), savepoint_parser(), state_parser(), convert_parser()),
+            )
+        ),
         "life-cycle": life_cycle.table(),
     }
     for name, text in pages.items():

@@ -12,12 +12,17 @@ from typing import Any
 CONTAINERD_NAME, REF_NAME = "io.containerd.image.name", "org.opencontainers.image.ref.name"
 
 
-def write_tar(out: Any, files: Mapping[str, bytes | Path], time: int) -> None:
-    """Write a tar archive of these files, in the order of their names, to a binary stream."""
+def write_tar(
+    out: Any, files: Mapping[str, bytes | Path], time: int, executable: frozenset[str] = frozenset()
+) -> None:
+    """Write a tar archive of these files, in the order of their names, to a binary stream.
+
+    :param executable: names of those that are programs.
+    """
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            entry.mtime, entry.mode = time, 0o644
+            entry.mtime, entry.mode = time, 0o755 if name in executable else 0o644
             if isinstance(content, bytes):
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
@@ -27,9 +32,11 @@ def write_tar(out: Any, files: Mapping[str, bytes | Path], time: int) -> None:
                     archive.addfile(entry, stream)
 
 
-def write_tar_gz(path: Path, files: Mapping[str, bytes | Path], time: int) -> None:
+def write_tar_gz(
+    path: Path, files: Mapping[str, bytes | Path], time: int, executable: frozenset[str] = frozenset()
+) -> None:
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=time) as out:
-        write_tar(out, files, time)
+        write_tar(out, files, time, executable)
 
 
 def repack(path: Path, time: int) -> None:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from streamjob.cli import kubectl
-from streamjob.cli.kubectl import Forbidden, Kubectl, KubectlError, NotFound, Refused
+from streamjob.cli.kubectl import Kubectl
+from streamjob.cli.kubectl_errors import Forbidden, KubectlError, NotFound, Refused, error
+from streamjob.cli.kubectl_output import documents
 
 
 def test_the_users_program_options_and_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_the_users_program_options_and_namespace(monkeypatch: pytest.MonkeyPatch
 def test_errors_keep_kubectls_words_and_say_what_to_do(
     text: str, kind: type[KubectlError], remedy: str
 ) -> None:
-    found = kubectl.error(text)
+    found = error(text)
     assert type(found) is kind
     assert found.message == text
     assert remedy in found.remedy
@@ -74,6 +75,6 @@ def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_documents_of_a_watch_come_one_by_one() -> None:
     first = {"type": "ADDED", "object": {"text": "a\n}\nb", "inner": {"x": 1}}}
     lines = [*json.dumps(first, indent=4).splitlines(keepends=True), "\n"]
-    found = kubectl.documents(iter(lines))
+    found = documents(iter(lines))
     assert next(found) == first
     assert list(found) == []

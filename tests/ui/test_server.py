@@ -69,7 +69,10 @@ def test_it_listens_on_the_loopback_only(served: PageServer) -> None:
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in others - {"127.0.0.1"}:
         if not address.startswith("127."):
-            with pytest.raises(ConnectionRefusedError), socket.create_connection((address, served.port), timeout=2):
+            with (
+                pytest.raises(ConnectionRefusedError),
+                socket.create_connection((address, served.port), timeout=2),
+            ):
                 pass
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-INSTALL = "streamjob: this command needs the packages click and rich: pip install 'streamjob[cli]'"
+from .table import usage
+
+INSTALL = "streamjob: this command needs more packages: pipx install 'streamjob[cli]'"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,12 +16,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     :returns: the exit code.
     """
+    if os.environ.get("STREAMJOB_COMPLETE"):
+        return complete()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["convert"]:  # needs nothing of the other commands
-        from ..convert.cli import convert  # noqa: PLC0415
-
-        return convert(words[1:])
+    if words in ([], ["-h"], ["--help"]):  # click takes longer to import than this to answer
+        sys.stdout.write(usage(program()))
+        return 0
     try:
+        if words[:1] == ["convert"]:  # needs nothing of the other commands
+            from ..convert.cli import convert  # noqa: PLC0415
+
+            return convert(words[1:])
         import click  # noqa: PLC0415
     except ModuleNotFoundError:
         print(INSTALL, file=sys.stderr)
@@ -46,9 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def complete() -> int:
+    """Run `kubectl_complete-streamjob`, which kubectl calls for what comes next in the shell."""
+    from . import completion  # noqa: PLC0415
+
+    return completion.for_kubectl()
+
+
 def program() -> str:
     """What the user has called."""
-    return "kubectl streamjob" if Path(sys.argv[0]).name.startswith("kubectl") else "streamjob"
+    name = sys.argv[0].rpartition("/")[2]
+    return "kubectl streamjob" if name.startswith("kubectl") else "streamjob"
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from .errors import CommandError
-from .kubectl import JOBS, Forbidden, Kubectl, KubectlError, Objects
+from .kubectl import JOBS, Kubectl, Objects
+from .kubectl_errors import Forbidden, KubectlError
+from .local import folder as local
 from .options import Options
-from .views import local
 from .views.checkpoints import Index, index, parsed
 from .views.job import Job, job
 
@@ -94,8 +95,23 @@ def together(*calls: Callable[[], T]) -> list[T]:
 
     :raises KubectlError: the first that has failed.
     """
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+    found: dict[int, T] = {}
+    failed: list[BaseException] = []
+
+    def run(number: int, call: Callable[[], T]) -> None:
+        try:
+            found[number] = call()
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=run, args=item) for item in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return [found[number] for number in range(len(calls))]
 
 
 def unless_forbidden(call: Callable[[], T], otherwise: T, notes: list[str]) -> T:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from .. import __version__
 from . import options
-
-
-class Entry(NamedTuple):
-    """A command of a group: where it is, and what it does, in the words of its own help."""
-
-    module: str
-    text: str
+from .table import COMMANDS, DESCRIPTION, OPTIONS, Entry
 
 
 class Group(click.Group):
@@ -45,30 +39,15 @@ class Group(click.Group):
             formatter.write_dl([(name, entry.text) for name, entry in self.entries.items()])
 
 
-COMMANDS = {
-    "status": Entry("status", "Show what jobs are doing"),
-    "stop": Entry("endings", "Stop a job with a savepoint"),
-    "drain": Entry("endings", "Emit every open window and end a job for good"),
-    "resume": Entry("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
-    "cancel": Entry("endings", "Kill a job's driver without a savepoint"),
-    "suspend": Entry(
-        "endings", "Stop a job with a savepoint until it is resumed, without changing its state"
-    ),
-    "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
-    "ui": Entry("ui", "Open a page with all jobs, on this machine"),
-    "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
-}
-
-
 @click.group(
     cls=Group,
     entries=COMMANDS,
-    help="Look at StreamJobs and end them gracefully.\n\nThe command uses your kubectl: its contexts, its "
-    "login, your permissions. Output is plain text when it is no terminal, and JSON with --json.",
+    help="\n\n".join(DESCRIPTION),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @options.cluster
-@click.version_option(__version__, message="%(version)s")
+@click.version_option(__version__, message="%(version)s", help=dict(OPTIONS)["--version"])
+@click.help_option("-h", "--help", help=dict(OPTIONS)["-h, --help"])
 @click.pass_context
 def main(context: click.Context) -> None:
     context.ensure_object(options.Options)

@@ -8,53 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shlex
 import subprocess
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import IO, Any
 
-from .errors import CommandError, ExitCode
+from .kubectl_errors import Conflict, Forbidden, KubectlError, NotFound, Refused, error
+from .kubectl_output import Event, Gathered, Obj, Watch, documents, end
 
-Obj = dict[str, Any]
+__all__ = [
+    "JOBS", "Access", "Conflict", "Event", "Forbidden", "Kubectl", "KubectlError", "NotFound", "Obj",
+    "Objects", "Refused", "Watch",
+]  # fmt: skip
+
 Objects = list[Obj]
 JOBS = "streamjobs.streamjob.dev"
 REVIEW = "SelfSubjectAccessReview"
-
-
-class KubectlError(CommandError):
-    """kubectl has failed. The message is kubectl's own."""
-
-    reason = "KubectlFailed"
-    exit_code = ExitCode.CLUSTER
-
-
-class NotFound(KubectlError):
-    """The object does not exist."""
-
-    reason = "NotFound"
-
-
-class Forbidden(KubectlError):
-    """The user lacks a permission."""
-
-    reason = "Forbidden"
-
-
-class Refused(KubectlError):
-    """The API server does not accept the object: a rule of the resource, or a webhook."""
-
-    reason = "Invalid"
-
-
-class Conflict(KubectlError):
-    """Somebody else has changed the object first."""
-
-    reason = "Conflict"
 
 
 @dataclass(frozen=True)
@@ -69,17 +39,6 @@ class Access:
     group: str = ""
     subresource: str = ""
     name: str = ""
-
-
-@dataclass(frozen=True)
-class Event:
-    """A change that a watch reports.
-
-    :param kind: ADDED, MODIFIED or DELETED. Every object that exists at the beginning is ADDED.
-    """
-
-    kind: str
-    object: Obj
 
 
 @dataclass(frozen=True)
@@ -270,134 +229,15 @@ class Kubectl:
         """
         process = self.start(*words)
         assert process.stdout is not None
-        said = _Gathered(process.stderr)
+        said = Gathered(process.stderr)
         try:
             for line in process.stdout:
                 yield line.rstrip("\n")
             code = process.wait()
         finally:
-            _end(process)
+            end(process)
         if code:
             raise error(said.text())
-
-
-class Watch:
-    """The changes of objects, as kubectl reports them. To be used in a `with` statement.
-
-    kubectl ends a watch now and then, as the API server does. Then the objects are all reported again by the
-    next one.
-    """
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self._events: queue.Queue[Event | None] = queue.Queue()
-        self._said = _Gathered(process.stderr)
-        assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
-
-    def next(self, timeout: float | None = None) -> Event | None:
-        """The next change; None if there is none within so many seconds.
-
-        :raises EOFError: the watch has ended.
-        :raises KubectlError: kubectl has failed.
-        """
-        try:
-            event = self._events.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        if event is not None:
-            return event
-        self._events.put(None)  # for the next call
-        if self._process.wait() not in (0, None) and self._said.text():
-            raise error(self._said.text())
-        raise EOFError
-
-    def close(self) -> None:
-        """End it. May be called from any thread."""
-        _end(self._process)
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[Event]:
-        """Each change, until the watch ends."""
-        with suppress(EOFError):
-            while event := self.next():
-                yield event
-
-    def _read(self, stream: IO[str]) -> None:
-        with suppress(ValueError):  # closed while it is read
-            for document in documents(stream):
-                self._events.put(Event(document["type"], document["object"]))
-        self._events.put(None)
-
-
-def documents(lines: Iterable[str]) -> Iterator[Obj]:
-    """The JSON objects of kubectl's output. A line that has only a brace ends each of them."""
-    text: list[str] = []
-    for line in lines:
-        text.append(line)
-        if line.rstrip("\r\n") == "}":
-            yield json.loads("".join(text))
-            text = []
-
-
-def error(text: str) -> KubectlError:
-    """The error that kubectl's words mean, with a remedy."""
-    lowered = text.lower()
-    for words, kind, remedy in _KNOWN:
-        if any(word in lowered for word in words):
-            return kind(text, remedy=remedy)
-    return KubectlError(text or "kubectl has failed and does not say why")
-
-
-# Most particular first: what kubectl says, in lower case.
-_KNOWN: Sequence[tuple[tuple[str, ...], type[KubectlError], str]] = (
-    (
-        ('resource type "streamjobs', "could not find the requested resource"),
-        KubectlError,
-        "This cluster does not know StreamJobs: install the operator's chart, or choose another --context",
-    ),
-    (("(forbidden)",), Forbidden, "Ask for this permission, or choose another user: --context, --as"),
-    (
-        ("(notfound)",),
-        NotFound,
-        "See `kubectl streamjob status -A` for all jobs that there are, and choose with -n and --context",
-    ),
-    (("(conflict)",), Conflict, "Do it again"),
-    (("is invalid", "(invalid)", "admission webhook", "denied the request"), Refused, ""),
-    (
-        ("(unauthorized)", "must be logged in", "provide credentials", "getting credentials"),
-        KubectlError,
-        "Log in to the cluster as you do for kubectl",
-    ),
-    (
-        (
-            "connection to the server",
-            "connection refused",
-            "no such host",
-            "i/o timeout",
-            "unable to connect",
-        ),
-        KubectlError,
-        "See whether `kubectl version` reaches the cluster; choose one with --context or KUBECONFIG",
-    ),
-    (
-        (
-            "does not exist",
-            "no context exists",
-            "no configuration has been provided",
-            "invalid configuration",
-        ),
-        KubectlError,
-        "See `kubectl config get-contexts`; choose one with --context, or a file with --kubeconfig",
-    ),
-)
 
 
 @contextmanager
@@ -409,33 +249,6 @@ def _started() -> Iterator[None]:
         raise KubectlError(
             f"kubectl cannot be started: {e}", remedy="Install kubectl, or name it in the variable KUBECTL"
         ) from None
-
-
-class _Gathered:
-    """What a process writes to a pipe, read beside, so that it never waits for us."""
-
-    def __init__(self, stream: IO[str] | None) -> None:
-        self._lines: list[str] = []
-        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
-        self._thread.start()
-
-    def text(self) -> str:
-        self._thread.join(timeout=5)
-        return "".join(self._lines).strip()
-
-    def _read(self, stream: IO[str] | None) -> None:
-        with suppress(ValueError):
-            self._lines.extend(stream or ())
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _chosen(selector: str, fields: str, all_namespaces: bool) -> list[str]:

@@ -54,7 +54,7 @@ class Options:
         return "".join(f" {word}" for word in words)
 
 
-def command(*, examples: str, json: bool = True, local: bool = False, **settings: Any) -> Decorator:
+def command(*, examples: str, name: str | None = None, json: bool = True, local: bool = False) -> Decorator:
     """A decorator: a command with its examples, and with the options that all commands have.
 
     The first sentence of the docstring is its help in lists.
@@ -70,9 +70,7 @@ def command(*, examples: str, json: bool = True, local: bool = False, **settings
         # A line with \b keeps the lines that follow it as they are.
         epilog = "Examples:\n\n\b\n" + textwrap.indent(text, "  ")
         first = (function.__doc__ or "").partition(".")[0].replace("\n", " ").strip()
-        made: click.Command = click.command(None, click.Command, epilog=epilog, short_help=first, **settings)(
-            function
-        )
+        made: click.Command = click.command(name, click.Command, epilog=epilog, short_help=first)(function)
         return made
 
     return decorate

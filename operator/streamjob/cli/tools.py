@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from .errors import CommandError
-from .kubectl import KubectlError
+from .kubectl_errors import KubectlError
 from .options import Options
 from .printing import screen
 from .views import tool_pod

@@ -3,6 +3,7 @@
     python -m streamjob.runtime                         in a driver pod, configured by STREAMJOB_CONFIG
     python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
     python -m streamjob.runtime savepoint COMMAND …     inspect, verify, copy and delete savepoints
+    python -m streamjob.runtime state COMMAND …         show rows of the state in a savepoint or checkpoint
 
 The exit code of a job is that of its script, except:
 
@@ -47,6 +48,10 @@ def main(arguments: list[str]) -> int:
         from .savepoints import cli  # noqa: PLC0415  as below
 
         return cli.main(arguments[1:])
+    if arguments[:1] == ["state"]:
+        from .savepoints.rows import cli as state  # noqa: PLC0415
+
+        return state.main(arguments[1:])
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     from .process import logs  # noqa: PLC0415

@@ -16,11 +16,12 @@ CALLS = {"Problem": 0, "KubernetesEvent": 1, "decide": 1}
 
 def all_reasons() -> set[str]:
     """Class attributes `reason` of errors, literals in calls that take a reason, the launcher's refusals, and
-    the phases. The converter runs at a terminal, and none of its errors becomes a condition.
+    the phases. Converter and command run at a terminal, and none of their errors becomes a condition.
     """
     found = {phase.value for phase in Phase}
     found |= set(re.findall(r"refuse ([A-Z][A-Za-z]+)", LAUNCHER.read_text()))
-    for path in (p for p in CODE.rglob("*.py") if "convert" not in p.parts):
+    at_a_terminal = ("convert", "cli")
+    for path in (p for p in CODE.rglob("*.py") if p.relative_to(CODE).parts[0] not in at_a_terminal):
         for node in ast.walk(ast.parse(path.read_text())):
             found |= _of_class(node) | _of_call(node)
     return found

@@ -126,7 +126,7 @@ def request(
     :returns: the exit code.
     """
     if chosen.local:
-        from ..local import end  # noqa: PLC0415
+        from ..local.end import end  # noqa: PLC0415
 
         return end(chosen, goal, wait=wait, timeout=timeout, yes=yes)
     before = read_job(chosen, name)

@@ -13,9 +13,11 @@ from ..access import read_index, read_job
 from ..asking import confirm
 from ..errors import CommandError, ExitCode
 from ..following import follow
-from ..group import Entry, Group
-from ..kubectl import JOBS, Conflict
+from ..group import Group
+from ..kubectl import JOBS
+from ..kubectl_errors import Conflict
 from ..printing import screen
+from ..table import Entry
 from ..views import times
 from ..views.job import Job
 from ..views.savepoint import document, folder, location, look, table
@@ -47,7 +49,7 @@ def savepoint() -> None:
     """Take, list, check and delete savepoints.
 
     `take` and `list` need the API server only. The others read the storage: in the running driver's pod if
-    that has 400 MiB of memory left, else in a pod of their own, with the driver's image, volumes and variables.
+    that has 400 MiB of memory left, else in a pod of their own, with the image and volumes of the driver.
     """
 
 

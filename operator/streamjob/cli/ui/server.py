@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -21,7 +21,7 @@ from .details import Details
 from .jobs import Change, Jobs
 from .requests import change, named
 
-PAGE = Path(__file__).parent / "page"
+PAGE = resources.files(__package__) / "page"  # may be in a ZIP archive: the plugin of kubectl
 COALESCE_SECONDS = 0.05  # changes that come together are sent together
 HEARTBEAT_SECONDS = 10.0
 CHUNK = 100  # jobs in one message
@@ -61,7 +61,7 @@ class PageServer(ThreadingHTTPServer):
 def page_files() -> dict[str, tuple[str, bytes]]:
     """The built page by path: type and contents. Nothing else on disk can be asked for."""
     found = {}
-    for file in sorted(PAGE.glob("*")):
+    for file in sorted(PAGE.iterdir(), key=lambda f: f.name) if PAGE.is_dir() else ():
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         text = kind.startswith("text/") or kind == "image/svg+xml"
         found[f"/{file.name}"] = (f"{kind}; charset=utf-8" if text else kind, file.read_bytes())

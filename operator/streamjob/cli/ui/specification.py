@@ -20,7 +20,7 @@ class Difference(NamedTuple):
 
 
 class UnknownSpecification(CommandError):
-    """The specification has a field that this version does not know."""
+    """This installation does not understand the specification."""
 
     reason = "UnknownSpecification"
 
@@ -29,12 +29,17 @@ def differences(running: str, spec: Obj) -> list[Difference]:
     """The fields that differ. Empty if the running driver may stay.
 
     :param running: the specification in the driver's annotation.
-    :raises UnknownSpecification: this version is older than the operator.
+    :raises UnknownSpecification: this version is older than the operator, or has no pydantic.
     """
-    from pydantic import ValidationError  # noqa: PLC0415  slow, and needed here only
+    try:
+        from pydantic import ValidationError  # noqa: PLC0415  slow, and needed here only
 
-    from ...api import Spec, Specification  # noqa: PLC0415
-
+        from ...api import Spec, Specification  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise UnknownSpecification(
+            "this installation cannot compare specifications",
+            remedy="Install the command with `pipx install 'streamjob[cli]'`; the plugin of krew lacks pydantic",
+        ) from None
     try:
         before = Specification.model_validate_json(running)
         after = Specification.of(Spec.model_validate(spec))

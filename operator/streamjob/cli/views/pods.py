@@ -64,7 +64,7 @@ def _pod(obj: dict[str, Any]) -> Pod:
     return Pod(
         name=meta.get("name", ""),
         role=labels.get("streamjob.dev/component") or labels.get("spark-role") or "",
-        epoch=int(epoch) if str(epoch).isdigit() else None,
+        epoch=int(epoch) if epoch and epoch.isdigit() else None,
         phase=status.get("phase") or "Pending",
         node=(obj.get("spec") or {}).get("nodeName"),
         created=moment(meta.get("creationTimestamp")),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import Index, parsed
-from .times import written
+from ..views.checkpoints import Index, parsed
+from ..views.times import written
 
 
 @dataclass(frozen=True)

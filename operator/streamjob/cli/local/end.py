@@ -7,14 +7,14 @@ import signal
 import time
 from contextlib import suppress
 
-from .access import read_folder
-from .asking import confirm
-from .errors import CommandError, ExitCode
-from .options import Options
-from .printing import screen
-from .views.checkpoints import parsed
-from .views.ending import Goal
-from .views.local import Folder
+from ..access import read_folder
+from ..asking import confirm
+from ..errors import CommandError, ExitCode
+from ..options import Options
+from ..printing import screen
+from ..views.checkpoints import parsed
+from ..views.ending import Goal
+from .folder import Folder
 
 LOOK_EVERY = 0.2  # seconds
 

@@ -1,0 +1,81 @@
+"""What a diagnosis goes by, and what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from ..views.checkpoints import Index
+from ..views.events import Event
+from ..views.job import Job
+from ..views.pods import Pod
+from ..views.progress import Mover
+
+RECENT = timedelta(minutes=15)  # of an Event that counts
+
+
+class Severity(str, Enum):
+    """ERROR: the job is not what its spec asks for, and somebody has to act. WARNING: it will not stay well,
+    or something was lost on the way. NOTE: worth knowing.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where something was seen, and what."""
+
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong.
+
+    :param reason: stable, in CamelCase; that of the condition or Event where there is one.
+    :param what: a sentence.
+    :param remedy: what to do; empty: nothing.
+    """
+
+    severity: Severity
+    reason: str
+    what: str
+    evidence: tuple[Evidence, ...] = ()
+    remedy: str = ""
+    mover: Mover | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was read.
+
+    :param log: the last lines of the running driver's log.
+    :param last_log: the last lines of the driver that failed last, if its pod is there.
+    :param unread: what could not be read, and why.
+    """
+
+    job: Job
+    index: Index
+    at: datetime
+    events: tuple[Event, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    log: tuple[str, ...] = ()
+    last_log: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def recent(self, event: Event) -> bool:
+        return event.time is not None and self.at - event.time <= RECENT
+
+    @property
+    def runs(self) -> bool:
+        """A driver of the job runs."""
+        return self.job.part("driver").get("phase") == "Running" and self.job.phase in (
+            "Running",
+            "Stopping",
+            "Draining",
+        )

@@ -1,0 +1,168 @@
+"""Findings from pods, Kubernetes' Events about them, and logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..views.progress import Mover
+from . import knowledge
+from .facts import Evidence, Facts, Finding, Severity
+
+# Events of Kubernetes about a pod that does not start: why it may be, by the event's reason.
+KUBERNETES = {
+    "FailedScheduling": ("Unschedulable", "no node takes the pod"),
+    "FailedMount": ("VolumesNotMounted", "a volume cannot be mounted"),
+    "FailedAttachVolume": ("VolumesNotMounted", "a volume cannot be attached"),
+    "ErrImagePull": ("ImagePullBackOff", "the image cannot be pulled"),
+    "BackOff": ("ImagePullBackOff", "the image cannot be pulled, or the container does not stay"),
+    "FailedCreatePodSandBox": ("PodSandbox", "the node cannot make the pod's network or sandbox"),
+    "FailedCreate": ("Forbidden", "the pod is refused"),
+}
+# Lines of logs that name a cause: reason, what, remedy. The first that is found counts.
+LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
+    (
+        "OutOfMemory",
+        re.compile(r"java\.lang\.OutOfMemoryError|GC overhead limit|Java heap space|std::bad_alloc"),
+        "Java ran out of memory.",
+        "Raise spec.driver.memory or spec.executor.memory, or keep less state.",
+    ),
+    (
+        "StorageFull",
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        "A disk is full.",
+        "Make room: on the volume of checkpoints or savepoints, or for Spark's local files in /tmp.",
+    ),
+    (
+        "ConnectorMissing",
+        re.compile(
+            r"Failed to find data source|ClassNotFoundException: \S*(?:kafka|delta|iceberg|s3a)|No "
+            r"FileSystem for scheme"
+        ),
+        "A connector is not in the image.",
+        "Add its jars to the image, or name them in spec.deps.packages.",
+    ),
+    (
+        "SourceGone",
+        re.compile(r"UnknownTopicOrPartition|OffsetOutOfRange|Some data may have been lost"),
+        "Kafka does not have what the query reads next.",
+        "See *Sources* in docs/operations.md: restore the topic, or set failOnDataLoss to false.",
+    ),
+    (
+        "AccessDenied",
+        re.compile(
+            r"AccessDenied|Status Code: 403|Permission denied|AccessControlException|SASL authentication "
+            r"failed"
+        ),
+        "A storage or broker refuses the job's identity.",
+        "See the credentials (spec.application.env), and on volumes the group that may write.",
+    ),
+    (
+        "Unreachable",
+        re.compile(
+            r"Connection refused|UnknownHostException|Bootstrap broker \S+ disconnected|connect timed out"
+        ),
+        "Something that the job talks to does not answer.",
+        "See its address in the script, and the NetworkPolicies.",
+    ),
+    (
+        "ModuleMissing",
+        re.compile(r"ModuleNotFoundError|ImportError"),
+        "The image lacks a Python module that the script imports.",
+        "Add it to the image, or to spec.deps.pyFiles.",
+    ),
+)
+SHOWN = 3  # lines of a log
+
+
+def events_of_pods(f: Facts) -> Iterator[Finding]:
+    """Why a pod that has to start does not."""
+    starting = {p.name for p in f.pods if p.phase == "Pending"}
+    told: set[str] = set()
+    for event in reversed(f.events):
+        known = KUBERNETES.get(event.reason)
+        if known is None or event.kind != "Pod" or event.name not in starting or not f.recent(event):
+            continue
+        reason, what = known
+        if reason in told:
+            continue
+        told.add(reason)
+        yield Finding(
+            Severity.ERROR,
+            reason,
+            f"The pod {event.name} does not start: {what}.",
+            (Evidence(f"Event {event.reason} of {event.name}", " ".join(event.message.split())[:400]),),
+            knowledge.remedy(reason, "See the message" if not knowledge.what(reason) else ""),
+            Mover.KUBERNETES if reason == "Unschedulable" else Mover.YOU,
+        )
+
+
+def killed_pods(f: Facts) -> Iterator[Finding]:
+    """Executors that were killed, and drivers that were evicted."""
+    for reason, what, remedy in (
+        ("OOMKilled", "needed more memory than its pod has, and was killed", "Raise spec.executor.memory."),
+        ("Evicted", "was evicted by its node", "See the node: memory or disk pressure."),
+    ):
+        hit = [p for p in f.pods if p.role == "executor" and reason in (p.killed, p.reason)]
+        if hit:
+            yield Finding(
+                Severity.WARNING,
+                f"Executor{reason}",
+                f"{len(hit)} of the executors {what}." if len(hit) > 1 else f"An executor {what}.",
+                tuple(Evidence(f"pod {p.name}", p.killed or p.reason) for p in hit[:SHOWN]),
+                remedy,
+                Mover.YOU,
+            )
+
+
+def lost_driver(f: Facts) -> Iterator[Finding]:
+    """The status names a driver that runs, and there is no such pod."""
+    name = f.job.driver
+    if not f.pods and any("pods" in u for u in f.unread):
+        return
+    if name and f.runs and f.job.part("driver").get("uid") and name not in {p.name for p in f.pods}:
+        yield Finding(
+            Severity.WARNING,
+            "DriverLost",
+            f"The pod {name} is gone, and the status does not say so yet.",
+            (Evidence("status.driver", f"{name} is {f.job.part('driver').get('phase')}"),),
+            knowledge.remedy("DriverLost"),
+            Mover.OPERATOR,
+        )
+
+
+def logs(f: Facts) -> Iterator[Finding]:
+    """What the log of a driver that has failed, or of one that is not well, names as a cause."""
+    well = f.job.ready and not f.job.part("restarts").get("count")
+    places = (
+        (f"log of epoch {f.job.part('lastExit').get('epoch')}", f.last_log),
+        ("log of the driver", f.log),
+    )
+    for where, lines in places:
+        if well or not lines:
+            continue
+        for reason, pattern, what, remedy in LOGS:
+            hits = [line for line in lines if pattern.search(line)]
+            if hits:
+                evidence = tuple(Evidence(where, line.strip()[:300]) for line in hits[-SHOWN:])
+                yield Finding(Severity.WARNING, reason, what, evidence, remedy, Mover.YOU)
+        raised = _raised(lines)
+        if raised:
+            yield Finding(
+                Severity.NOTE,
+                "Traceback",
+                f"The script raised {raised.partition(':')[0]}.",
+                (Evidence(where, raised[:300]),),
+                "",
+                Mover.YOU,
+            )
+
+
+def _raised(lines: Sequence[str]) -> str | None:
+    """The last line of the last traceback."""
+    begin = next(
+        (i for i in reversed(range(len(lines))) if lines[i].startswith("Traceback (most recent")), None
+    )
+    if begin is None:
+        return None
+    return next((line for line in lines[begin + 1 :] if line and not line.startswith((" ", "\t"))), None)

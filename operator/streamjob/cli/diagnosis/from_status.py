@@ -1,0 +1,295 @@
+"""Findings from what the operator says itself: conditions, the last error, warnings, requests, the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from ..views.job import Job
+from ..views.progress import Mover
+from ..views.times import ago, moment, span
+from . import knowledge
+from .facts import Evidence, Facts, Finding, Severity
+
+UNSEEN = 60  # seconds within which the operator sees a change
+ENDS = {"Drained", "Finished"}
+
+
+def conditions(f: Facts) -> Iterator[Finding]:
+    """Stalled and Degraded need somebody."""
+    for kind in ("Stalled", "Degraded"):
+        found = f.job.conditions.get(kind)
+        if found is None or not found.true:
+            continue
+        error = f.job.last_error
+        same = error is not None and error.reason == found.reason
+        evidence = [Evidence(f"condition {kind}", _since(f, found.since) + found.message)]
+        if same and error is not None and error.message not in found.message:
+            evidence.append(Evidence("status.lastError", error.message))
+        yield Finding(
+            Severity.ERROR,
+            found.reason,
+            _stalled(f.job, found.reason) if kind == "Stalled" else _degraded(found.reason),
+            tuple(evidence),
+            knowledge.remedy(found.reason, error.remedy if same and error else ""),
+            knowledge.mover(found.reason),
+        )
+
+
+def _stalled(job: Job, reason: str) -> str:
+    general = knowledge.what(reason)
+    return f"Nothing moves until a person acts: the job is {job.phase} with the reason {reason}" + (
+        f" ({general})." if general and len(general) < 160 else "."
+    )
+
+
+def _degraded(reason: str) -> str:
+    return f"A query of the running job is dead ({reason}); the others keep running."
+
+
+def restarting(f: Facts) -> Iterator[Finding]:
+    """The driver has failed, and another one follows."""
+    restarts, error, last = f.job.part("restarts"), f.job.last_error, f.job.part("lastExit")
+    if f.job.is_true("Stalled") or not restarts.get("count") or f.job.phase in ("Running", *ENDS):
+        return
+    reason = error.reason if error else "DriverFailed"
+    due = moment(restarts.get("nextAt"))
+    when = f"; the next one starts in {span(max((due - f.at).total_seconds(), 0))}" if due else ""
+    evidence = [
+        Evidence(
+            "status.restarts",
+            f"{restarts['count']} failures in a row, the last in epoch {restarts.get('epoch')}",
+        )
+    ]
+    if error is not None:
+        evidence.append(Evidence("status.lastError", f"{error.reason}: {error.message}"))
+    if last:
+        evidence.append(
+            Evidence(
+                "status.lastExit",
+                f"epoch {last.get('epoch')}, code {last.get('code')}: {last.get('reason', '')}",
+            )
+        )
+    yield Finding(
+        Severity.ERROR if restarts["count"] > 1 else Severity.WARNING,
+        reason,
+        f"The driver has failed {_times(restarts['count'])}{when}.",
+        tuple(evidence),
+        knowledge.remedy(reason, error.remedy if error else ""),
+        knowledge.mover(reason),
+    )
+
+
+def not_ready(f: Facts) -> Iterator[Finding]:
+    """The job is on its way, and says since when."""
+    ready = f.job.conditions.get("Ready")
+    if f.job.is_true("Stalled") or f.job.is_true("Degraded") or f.job.phase in ("Restarting", "Running"):
+        return
+    if ready is None or ready.true or not f.job.seen or f.job.phase in ("Stopping", "Draining"):
+        return
+    waiting = f.job.part("driver").get("phase") in (None, "Pending") and f.job.part("driver").get("pod")
+    yield Finding(
+        Severity.NOTE,
+        ready.reason,
+        f"The job is {f.job.phase}, on its way to {f.job.wanted}.",
+        (Evidence("condition Ready", _since(f, ready.since) + ready.message),),
+        "",
+        Mover.KUBERNETES if waiting else Mover.OPERATOR,
+    )
+
+
+def unseen(f: Facts) -> Iterator[Finding]:
+    """Nobody has looked at the newest spec."""
+    if f.job.seen:
+        return
+    changed = _spec_changed(f.job)
+    waits = None if changed is None else (f.at - changed).total_seconds()
+    if waits is not None and waits < UNSEEN:
+        return
+    numbers = f"generation {f.job.generation}, observedGeneration {f.job.observed_generation}"
+    yield Finding(
+        Severity.ERROR,
+        "NotObserved",
+        "The operator has not looked at the newest spec"
+        + (f", which is {span(waits)} old." if waits is not None else "."),
+        (Evidence("metadata and status", numbers),),
+        "See whether a controller runs and leads (`kubectl get lease streamjob`, in the namespace of its "
+        "release), "
+        "whether it watches this namespace (`watch.namespaces` of the chart), and its log.",
+        Mover.OPERATOR,
+    )
+
+
+def _spec_changed(job: Job) -> datetime | None:
+    fields = (job.obj.get("metadata") or {}).get("managedFields") or ()
+    times = [moment(m.get("time")) for m in fields if m.get("subresource") != "status"]
+    known = [t for t in times if t is not None]
+    return max(known) if known else job.created
+
+
+def ending(f: Facts) -> Iterator[Finding]:
+    """A stop or drain: how far it is, and whether it is late."""
+    if f.job.phase not in ("Stopping", "Draining"):
+        return
+    t = f.job.part("termination")
+    step, deadline = t.get("step") or "not sent to the driver yet", moment(t.get("deadline"))
+    late = deadline is not None and f.at > deadline
+    evidence = [Evidence("status.termination", ": ".join(p for p in (step, t.get("progress")) if p))]
+    evidence += [
+        Evidence(f"stage {s.uid}", f"batch {s.batch} is committed, the last took {span(s.batch_seconds)}")
+        for s in f.job.stages
+        if step == "WaitingForBoundary" and s.batch_seconds is not None
+    ]
+    what = "drain" if f.job.phase == "Draining" else "stop"
+    if late and deadline is not None:
+        yield Finding(
+            Severity.ERROR,
+            "TerminationTimedOut",
+            f"The {what} takes {span(f.at - deadline)} longer than its timeout; it continues.",
+            tuple(evidence),
+            knowledge.remedy("TerminationTimedOut"),
+            Mover.JOB,
+        )
+    else:
+        left = f"; {span(deadline - f.at)} are left" if deadline else ""
+        yield Finding(
+            Severity.NOTE,
+            f.job.phase,
+            f"The {what} is at the step {step}{left}.",
+            tuple(evidence),
+            "",
+            Mover.JOB,
+        )
+
+
+def requests(f: Facts) -> Iterator[Finding]:
+    """Requests that have failed while the job went on."""
+    request, aborted = f.job.part("savepointRequest"), f.job.part("abortedCheckpoint")
+    if request.get("failure"):
+        yield Finding(
+            Severity.WARNING,
+            "SavepointAborted",
+            f"The savepoint {request.get('requestId')} was aborted; the job continues.",
+            (Evidence("status.savepointRequest.failure", request["failure"]),),
+            "Request another one when the cause is gone: `kubectl streamjob savepoint take`.",
+            Mover.YOU,
+        )
+    if aborted and aborted.get("checkpoint", 0) > f.job.part("checkpoint").get("latest", 0):
+        yield Finding(
+            Severity.WARNING,
+            "CheckpointAborted",
+            f"Checkpoint {aborted['checkpoint']} was aborted, and none has completed since.",
+            (Evidence("status.abortedCheckpoint", f"{aborted.get('reason')}"),),
+            "A failure now would go back to the checkpoint before: see the storage, or raise "
+            "checkpoint.timeout.",
+            Mover.YOU,
+        )
+
+
+def upgrades(f: Facts) -> Iterator[Finding]:
+    found = f.job.conditions.get("Upgraded")
+    if found is None or found.true or f.job.is_true("Stalled"):
+        return
+    if found.reason == "UpgradePending":
+        yield Finding(
+            Severity.NOTE,
+            found.reason,
+            "The driver runs an earlier specification than the spec has.",
+            (Evidence("condition Upgraded", found.message),),
+            knowledge.remedy(found.reason),
+            Mover.YOU,
+        )
+    elif found.reason == "Upgrading":
+        yield Finding(
+            Severity.NOTE,
+            found.reason,
+            f"An upgrade is at the step {f.job.part('upgrade').get('step')}.",
+            (Evidence("condition Upgraded", _since(f, found.since) + found.message),),
+            "",
+            Mover.OPERATOR,
+        )
+
+
+def warnings(f: Facts) -> Iterator[Finding]:
+    """What the driver reports although the job keeps running, and the UI."""
+    for warning in f.job.warnings:
+        yield Finding(
+            Severity.WARNING,
+            warning.reason,
+            _first_sentence(warning.message),
+            (Evidence("status.warnings", warning.message),),
+            knowledge.remedy(warning.reason),
+            Mover.YOU,
+        )
+    ui = f.job.conditions.get("UIAvailable")
+    if ui is not None and ui.status == "False":
+        yield Finding(
+            Severity.WARNING,
+            ui.reason,
+            "Something that spec.ui asks for is not there; the job runs.",
+            (Evidence("condition UIAvailable", ui.message),),
+            knowledge.remedy(ui.reason),
+            Mover.YOU,
+        )
+
+
+def index(f: Facts) -> Iterator[Finding]:
+    """The index is missing or cannot be read."""
+    problem = f.index.problem
+    if (
+        problem is None
+        or f.job.epoch == 0
+        or f.job.is_true("Stalled")
+        or any("configmap" in u for u in f.unread)
+    ):
+        return
+    yield Finding(
+        Severity.ERROR,
+        "IndexMissing" if "there is none" in problem else "MalformedDocument",
+        f"The index of the job cannot be used: {problem}.",
+        (Evidence(f"ConfigMap {f.job.index}", problem),),
+        "While a driver runs, the operator rebuilds it. Otherwise "
+        + (knowledge.remedy("IndexMissing") or "restore it from a backup.").lower(),
+        Mover.OPERATOR if f.runs else Mover.YOU,
+    )
+
+
+def deletion(f: Facts) -> Iterator[Finding]:
+    if f.job.deleting is None:
+        return
+    finalizers = ", ".join((f.job.obj.get("metadata") or {}).get("finalizers") or ()) or "none"
+    yield Finding(
+        Severity.NOTE,
+        "Deleting",
+        f"The job is being deleted since {span(f.at - f.job.deleting)}; first it ends as "
+        "spec.termination.onDelete says.",
+        (Evidence("metadata.finalizers", finalizers),),
+        "If the operator is gone for good, remove the finalizer: "
+        f'kubectl patch streamjob {f.job.name} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\'',
+        Mover.OPERATOR,
+    )
+
+
+def end(f: Facts) -> Iterator[Finding]:
+    """A job at its end does not run again."""
+    if f.job.phase in ENDS and f.job.ready:
+        why = f.job.conditions["Ready"].message
+        yield Finding(
+            Severity.NOTE,
+            f.job.phase,
+            f"The job is {f.job.phase}, which is an end: it does not run again.",
+            (Evidence("condition Ready", why),),
+        )
+
+
+def _since(f: Facts, since: datetime | None) -> str:
+    return f"{ago(since, f.at)}: " if since is not None else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times in a row"
+
+
+def _first_sentence(text: str) -> str:
+    first = text.partition(". ")[0]
+    return f"{first.rstrip('.')}."

@@ -1,0 +1,54 @@
+"""What the manual says of each reason, and whose move it is."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from functools import lru_cache
+
+from ..views.progress import Mover
+
+# Everything else is the user's move.
+OF_KUBERNETES = {"Unschedulable", "DriverNotGone", "VolumesNotMounted"}
+OF_OPERATOR = {
+    "DriverKilled", "DriverLost", "Evicted", "IndexRebuilt", "NamespaceTerminating", "SavepointOutrun",
+    "BatchEndedByStop", "UpstreamStartedTooLate", "Conflict",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, dict[str, str]]:
+    """The manual's table: what is wrong and what to do, by reason."""
+    data = pkgutil.get_data(__package__, "remedies.json")
+    assert data is not None
+    found: dict[str, dict[str, str]] = json.loads(data)
+    return found
+
+
+def remedy(reason: str, given: str = "") -> str:
+    """What to do.
+
+    :param given: what the resource says itself. It knows more, and comes first.
+    """
+    known = table().get(reason, {}).get("remedy", "")
+    if known == "see the message":
+        known = ""
+    if not given or given.rstrip(".").lower() in known.lower():
+        return _sentence(known)
+    return f"{_sentence(given)} {_sentence(known)}".strip() if known else _sentence(given)
+
+
+def what(reason: str) -> str:
+    """What is wrong, in general."""
+    return table().get(reason, {}).get("what", "")
+
+
+def mover(reason: str) -> Mover:
+    if reason in OF_KUBERNETES:
+        return Mover.KUBERNETES
+    return Mover.OPERATOR if reason in OF_OPERATOR else Mover.YOU
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text[0].upper()}{text[1:]}." if text else ""

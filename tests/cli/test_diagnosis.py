@@ -1,0 +1,294 @@
+"""Findings: on every state of simulated lives, on every reason of the manual, and on figures, pods and "
+"logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dev.docs.remedies import MANUAL, remedies
+from streamjob.cli.diagnosis import knowledge
+from streamjob.cli.diagnosis.diagnose import diagnose
+from streamjob.cli.diagnosis.facts import Facts, Finding, Severity
+from streamjob.cli.views.checkpoints import Index, index
+from streamjob.cli.views.events import events
+from streamjob.cli.views.job import job
+from streamjob.cli.views.pods import pods
+from streamjob.cli.views.progress import Mover
+from streamjob.protocol.messages.driver_status import Problem
+
+from ..controller.factories import NOW, driver, exited, observed, ran, running
+from ..controller.factories import job as a_job
+from ..controller.reports.reasons import all_reasons
+from ..gitops.cases import resource
+from .recorded import lives, situations
+from .test_timeline import at, event
+
+THERE = Index()  # it can be read
+
+
+def facts(obj: dict[str, Any], **more: Any) -> Facts:
+    return Facts(job(obj), more.pop("index", THERE), NOW, **more)
+
+
+def found(obj: dict[str, Any], **more: Any) -> dict[str, Finding]:
+    return {f.reason: f for f in diagnose(facts(obj, **more))}
+
+
+def runs(**status: Any) -> dict[str, Any]:
+    """A job that runs and is ready."""
+    obj = situations()["healthy_running"]
+    return {**obj, "status": {**obj["status"], **status}}
+
+
+def stage(**figures: Any) -> dict[str, Any]:
+    return {"uid": "windows", "tasks": [], "operators": [], "batch": 7, "sources": [], **figures}
+
+
+# --- what the operator says ---------------------------------------------------------------------------------
+
+
+def test_every_state_of_a_life_is_judged_as_its_conditions_are() -> None:
+    """What needs a person is an error, and what is well has none. Nothing is said without evidence."""
+    for life in lives().values():
+        for obj in life:
+            view = job(obj)
+            findings = diagnose(facts(obj))
+            errors = [f for f in findings if f.severity is Severity.ERROR]
+            for kind in ("Stalled", "Degraded"):
+                if view.is_true(kind):
+                    assert view.conditions[kind].reason in {f.reason for f in errors}
+            if view.ready:
+                assert not errors
+                assert (
+                    view.phase in ("Drained", "Finished")
+                    or {f.reason for f in findings} & {"Well", "Upgrading"}
+                    or findings
+                )
+            assert all(f.evidence and f.what.endswith(".") for f in findings), findings
+            assert all(f.remedy for f in errors if f.mover is Mover.YOU), errors
+
+
+@pytest.mark.parametrize("reason", sorted(remedies(MANUAL.read_text())))
+def test_every_reason_of_the_manual_comes_with_its_remedy(reason: str) -> None:
+    fatal = Problem(reason, "something is wrong", "Do this", retryable=False)
+    report = driver(problem=fatal)
+    obj = resource(observed(a_job(status=ran()), pods=[exited(1, report=report)]))
+    finding = found(obj)[reason]
+    assert finding.severity is Severity.ERROR
+    assert finding.remedy.startswith("Do this.")
+    known = knowledge.table()[reason]["remedy"]
+    assert known == "see the message" or known[1:].rstrip(".") in finding.remedy
+    assert any("something is wrong" in e.text for e in finding.evidence)
+
+
+def test_the_knowledge_is_the_manuals() -> None:
+    assert knowledge.table() == remedies(MANUAL.read_text()), (
+        "run python -m dev.docs.remedies > operator/streamjob/cli/diagnosis/remedies.json"
+    )
+    assert set(knowledge.table()) <= all_reasons() | {"Exposed"} | _of_kubernetes()
+    assert set(knowledge.table()) | {"Conflict"} >= knowledge.OF_KUBERNETES | knowledge.OF_OPERATOR
+
+
+def _of_kubernetes() -> set[str]:
+    """Reasons that the code takes over from Kubernetes: literals somewhere."""
+    code = "".join(p.read_text() for p in (MANUAL.parents[1] / "operator").rglob("*.py"))
+    return {reason for reason in knowledge.table() if f'"{reason}"' in code}
+
+
+def test_a_dead_query() -> None:
+    finding = found(situations()["degraded_deadQuery"])["QueryFailed"]
+    assert finding.severity is Severity.ERROR
+    assert "the others keep running" in finding.what
+    assert "the broker is away" in finding.evidence[0].text
+
+
+def test_a_restart_says_why_and_when() -> None:
+    obj = resource(observed(a_job(status=ran()), pods=[exited(137)]))
+    finding = found(obj)["DriverKilled"]
+    assert "the next one starts in 10s" in finding.what
+    assert finding.mover is Mover.OPERATOR
+
+
+def test_a_job_that_is_well_says_so() -> None:
+    (finding,) = diagnose(facts(runs()))
+    assert (finding.reason, finding.severity) == ("Well", Severity.NOTE)
+
+
+def test_a_spec_that_nobody_sees() -> None:
+    obj = situations()["progressing_newGeneration"]
+    meta = {**obj["metadata"], "creationTimestamp": at(-5)}
+    finding = found({**obj, "metadata": meta})["NotObserved"]
+    assert (finding.severity, finding.mover) == (Severity.ERROR, Mover.OPERATOR)
+    assert "5m old" in finding.what
+    assert "NotObserved" not in found({**obj, "metadata": {**meta, "creationTimestamp": at(-0.5)}})
+
+
+def test_a_late_drain_says_what_it_waits_for() -> None:
+    termination = {
+        "mode": "Drain",
+        "step": "WaitingForBoundary",
+        "progress": "the batch runs",
+        "deadline": at(-10),
+    }
+    obj = runs(
+        phase="Draining", termination=termination, stages=[stage(batchSeconds={"triggerExecution": 700.0})]
+    )
+    obj["status"]["conditions"] = []
+    finding = found(obj)["TerminationTimedOut"]
+    assert "10m longer than its timeout" in finding.what
+    assert [e.text for e in finding.evidence] == [
+        "WaitingForBoundary: the batch runs",
+        "batch 7 is committed, the last took 11m40s",
+    ]
+
+
+def test_an_index_that_is_gone() -> None:
+    assert found(runs(), index=index(None))["IndexMissing"].severity is Severity.ERROR
+    assert "IndexMissing" not in found(runs(epoch=0), index=index(None))
+
+
+def test_what_was_aborted_while_the_job_went_on() -> None:
+    obj = runs(
+        savepointRequest={"requestId": "savepoint-manual-4", "failure": "the disk is full"},
+        checkpoint={"latest": 8, "completedAt": at(-1)},
+        abortedCheckpoint={"checkpoint": 9, "reason": "it took longer than 10m"},
+        warnings=[{"reason": "SourceMoved", "message": "It reads from other brokers. That may be intended."}],
+    )
+    findings = found(obj)
+    assert findings["SavepointAborted"].evidence[0].text == "the disk is full"
+    assert "none has completed since" in findings["CheckpointAborted"].what
+    assert findings["SourceMoved"].what == "It reads from other brokers."
+    assert {f.severity for f in findings.values()} == {Severity.WARNING}
+
+
+# --- figures ------------------------------------------------------------------------------------------------
+
+
+def test_a_query_that_is_behind_says_what_takes_the_time() -> None:
+    behind = stage(
+        sources=[{"uid": "source-0", "lagRows": 120000, "lagSeconds": 900.0}],
+        batchSeconds={"triggerExecution": 60.0, "addBatch": 5.0, "latestOffset": 50.0},
+        lastCommitAt=at(-1),
+    )
+    finding = found(runs(stages=[behind]))["Behind"]
+    assert finding.what == "The query windows is 15m behind its input."
+    assert finding.evidence[0].text == "left: 120.0k rows, the oldest from 15m ago"
+    assert "latestOffset 50s" in finding.evidence[1].text
+    assert "listing the source" in finding.remedy
+
+
+def test_a_query_that_catches_up() -> None:
+    fast = stage(
+        sources=[{"uid": "s", "lagSeconds": 900.0}], inputRowsPerSecond=10.0, processedRowsPerSecond=500.0
+    )
+    assert "It catches up" in found(runs(stages=[fast]))["Behind"].remedy
+
+
+def test_a_batch_that_hangs() -> None:
+    hanging = stage(sources=[{"uid": "s", "lagSeconds": 2400.0}], lastCommitAt=at(-40))
+    assert found(runs(stages=[hanging]))["NoCommit"].severity is Severity.ERROR
+    idle = stage(sources=[{"uid": "s", "lagSeconds": 0.0}], lastCommitAt=at(-400))
+    assert "NoCommit" not in found(runs(stages=[idle]))
+
+
+def test_a_checkpoint_that_is_old() -> None:
+    obj = runs(
+        checkpoint={"latest": 3, "completedAt": at(-40)},
+        driver={"pod": "p", "phase": "Running", "startedAt": at(-600)},
+    )
+    obj["spec"] = {**obj["spec"], "checkpoint": {"interval": "10m"}}
+    assert "no checkpoint for 40m" in found(obj)["CheckpointOld"].what
+    obj["status"]["checkpoint"]["completedAt"] = at(-20)
+    assert "CheckpointOld" not in found(obj)
+
+
+def test_a_grace_period_that_is_shorter_than_a_batch() -> None:
+    obj = runs(stages=[stage(batchSeconds={"triggerExecution": 90.0})])
+    assert "an eviction leaves 1m" in found(obj)["GracePeriodShort"].what
+
+
+# --- pods and logs ------------------------------------------------------------------------------------------
+
+
+def pod(name: str, role: str = "executor", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"streamjob.dev/component": role}},
+        "status": {"phase": "Pending", **status},
+    }
+
+
+def test_executors_that_no_node_takes() -> None:
+    no_node = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes: insufficient memory"}
+    obj = runs(executors={"wanted": 4, "running": 3})
+    finding = found(obj, pods=pods([pod("orders-1", conditions=[no_node])]))["ExecutorsMissing"]
+    assert finding.mover is Mover.KUBERNETES
+    assert finding.evidence[1].text == "0/3 nodes: insufficient memory"
+
+
+def test_an_executor_that_was_killed() -> None:
+    killed = {"name": "executor", "lastState": {"terminated": {"reason": "OOMKilled"}}}
+    finding = found(runs(), pods=pods([pod("orders-1", containerStatuses=[killed])]))["ExecutorOOMKilled"]
+    assert "Raise spec.executor.memory" in finding.remedy
+
+
+def test_an_event_of_a_pod_that_does_not_start() -> None:
+    told = event(-1, "FailedMount", 'configmap "lookup" not found', warning=True)
+    told["involvedObject"] = {"kind": "Pod", "name": "orders-driver-1"}
+    obj = situations()["progressing_starting"]
+    starting = pods([pod("orders-driver-1", "driver")])
+    finding = found(obj, events=events([told]), pods=starting)["VolumesNotMounted"]
+    assert 'configmap "lookup" not found' in finding.evidence[0].text
+    assert finding.severity is Severity.ERROR
+    old = {**told, "eventTime": at(-60)}
+    assert "VolumesNotMounted" not in found(obj, events=events([old]), pods=starting)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemory"),
+        ("OSError: [Errno 28] No space left on device", "StorageFull"),
+        ("pyspark.errors.AnalysisException: Failed to find data source: kafka.", "ConnectorMissing"),
+        ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException", "SourceGone"),
+        ("com.amazonaws.AmazonS3Exception: AccessDenied", "AccessDenied"),
+        ("java.net.UnknownHostException: kafka.shop", "Unreachable"),
+        ("ModuleNotFoundError: No module named 'orders'", "ModuleMissing"),
+    ],
+)
+def test_a_log_that_names_a_cause(line: str, reason: str) -> None:
+    obj = resource(observed(a_job(status=ran()), pods=[exited(1)]))
+    finding = found(obj, last_log=("INFO all is well", line))[reason]
+    assert finding.evidence[-1].text == line
+    assert finding.remedy
+    assert reason not in found(runs(), log=(line,)), "the log of a job that is well is left alone"
+
+
+def test_the_exception_of_a_script() -> None:
+    obj = resource(observed(a_job(status=ran()), pods=[exited(1)]))
+    log = ("Traceback (most recent call last):", '  File "a.py", line 1', "ValueError: no price", "INFO end")
+    assert found(obj, last_log=log)["Traceback"].evidence[0].text == "ValueError: no price"
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    finding = found(runs(), unread=("events is forbidden",))["Unread"]
+    assert finding.evidence[0].text == "events is forbidden"
+
+
+def test_the_worst_comes_first() -> None:
+    dead = resource(
+        replace(
+            observed(a_job(status=ran()), pods=[running()]),
+            driver=driver(degraded=Problem("QueryFailed", "x")),
+        )
+    )
+    dead["status"]["warnings"] = [{"reason": "SinkMoved", "message": "It writes elsewhere."}]
+    assert [f.severity for f in diagnose(facts(dead))] == [Severity.ERROR, Severity.WARNING]
+
+
+def test_a_driver_that_is_gone_although_the_status_has_it() -> None:
+    obj = runs(driver={"pod": "orders-driver-1", "uid": "u", "phase": "Running"})
+    assert "DriverLost" in found(obj, pods=pods([pod("another", "driver")]))
+    assert "DriverLost" not in found(obj, unread=("pods is forbidden",))

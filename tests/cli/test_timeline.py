@@ -1,0 +1,175 @@
+"""The life of a job, from the index, the status, the pods and the Events."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from streamjob.api.types import timestamp
+from streamjob.cli.views.checkpoints import Index, parsed
+from streamjob.cli.views.events import events
+from streamjob.cli.views.job import Obj, job
+from streamjob.cli.views.pods import pods
+from streamjob.cli.views.timeline import Entry, table, timeline
+from streamjob.controller.reports import events as reports
+from streamjob.protocol.formats import index as indices
+
+from ..controller.factories import NOW
+from ..controller.factories import job as a_job
+from .recorded import lives
+
+
+def at(minutes: float) -> str:
+    return timestamp(NOW + timedelta(minutes=minutes))
+
+
+def checkpoint(number: int, epoch: int, minute: float, **more: Any) -> dict[str, Any]:
+    return {"checkpoint": number, "epoch": epoch, "completed_at": at(minute), "stages": [], **more}
+
+
+def index(*checkpoints: dict[str, Any]) -> Index:
+    import json
+
+    return parsed(json.dumps({"checkpoints": checkpoints}))
+
+
+def status(**more: Any) -> Obj:
+    return {"metadata": {"name": "orders", "uid": "u"}, "status": {"phase": "Running", "epoch": 3, **more}}
+
+
+def event(minute: float, reason: str, text: str, *, warning: bool = False) -> dict[str, Any]:
+    return {
+        "metadata": {"uid": f"{reason} {minute}"},
+        "eventTime": at(minute),
+        "type": "Warning" if warning else "Normal",
+        "reason": reason,
+        "message": text,
+        "involvedObject": {"kind": "StreamJob", "name": "orders"},
+    }
+
+
+def driver(epoch: int, began: float, ended: float | None = None, code: int = 0) -> dict[str, Any]:
+    state: dict[str, Any] = {"running": {"startedAt": at(began)}}
+    if ended is not None:
+        state = {"terminated": {"startedAt": at(began), "finishedAt": at(ended), "exitCode": code}}
+    return {
+        "metadata": {
+            "name": f"orders-driver-{epoch}",
+            "labels": {"streamjob.dev/epoch": str(epoch), "streamjob.dev/component": "driver"},
+        },
+        "status": {"phase": "Running", "containerStatuses": [{"name": "driver", "state": state}]},
+    }
+
+
+def of_kind(entries: tuple[Entry, ...], kind: str) -> list[Entry]:
+    return [e for e in entries if e.kind == kind]
+
+
+LIFE = index(
+    checkpoint(1, 1, -60),
+    checkpoint(2, 1, -50, scenario="Stop", request_id="stop-1-2", savepoint="s3a://b/sp/j/stop-1-2"),
+    checkpoint(3, 2, -40, request_id="savepoint-manual-3", savepoint="s3a://b/sp/j/savepoint-manual-3"),
+    checkpoint(4, 3, -5),
+)
+
+
+def test_each_epoch_has_a_beginning_an_end_and_how_it_ended() -> None:
+    obj = status(
+        lastExit={"epoch": 2, "code": 1, "reason": "ValueError: no", "time": at(-30)},
+        driver={"pod": "orders-driver-3", "phase": "Running", "startedAt": at(-20)},
+    )
+    found = of_kind(
+        timeline(job(obj), LIFE, (), pods([driver(2, -45, -30, 1), driver(3, -20)]), NOW), "epoch"
+    )
+    assert [(e.epoch, e.outcome, e.detail) for e in found] == [
+        (1, "ok", "stopped with checkpoint 2"),
+        (2, "failed", "exit code 1: ValueError: no"),
+        (3, "going", "runs"),
+    ]
+    assert [e.seconds for e in found] == [600.0, 900.0, None]
+    assert found[2].begin == NOW - timedelta(minutes=20)
+
+
+def test_stops_and_savepoints_know_when_they_were_requested_if_the_status_does() -> None:
+    obj = status(
+        termination={"requestId": "stop-1-2", "requestedAt": at(-52), "finalCheckpoint": 2},
+        savepointRequest={"requestId": "savepoint-manual-3", "requestedAt": at(-41), "checkpoint": 3},
+    )
+    found = timeline(job(obj), LIFE, (), (), NOW)
+    (stop,), (savepoint,) = of_kind(found, "stop"), of_kind(found, "savepoint")
+    assert (stop.title, stop.seconds, stop.outcome) == ("stop", 120.0, "ok")
+    assert (savepoint.title, savepoint.seconds) == ("savepoint savepoint-manual-3", 60.0)
+
+
+def test_what_goes_on_has_no_end() -> None:
+    obj = status(
+        phase="Draining",
+        termination={
+            "requestId": "drain-3-9",
+            "mode": "Drain",
+            "requestedAt": at(-1),
+            "step": "FiringTimers",
+        },
+        savepointRequest={
+            "requestId": "savepoint-manual-8",
+            "requestedAt": at(-2),
+            "failure": "the job ends",
+        },
+    )
+    found = timeline(job(obj), LIFE, (), (), NOW)
+    (drain,) = of_kind(found, "drain")
+    assert (drain.outcome, drain.end, drain.detail) == ("going", None, "FiringTimers")
+    assert [(e.outcome, e.detail) for e in of_kind(found, "savepoint")][-1] == ("failed", "the job ends")
+
+
+def test_an_upgrade_lasts_from_its_event_to_its_outcome() -> None:
+    told = [
+        event(-30, "Upgrading", "The driver with the previous specification is stopping"),
+        event(-29, "Upgrading", "Epoch 2 starts with the new specification, from savepoint x"),
+        event(-28, "Upgraded", "The new specification runs in epoch 2"),
+        event(-10, "Upgrading", "The driver with the previous specification is stopping"),
+        event(-6, "RolledBack", "The new specification did not start", warning=True),
+    ]
+    found = of_kind(timeline(job(status()), Index(), events(told), (), NOW), "upgrade")
+    assert [(e.seconds, e.outcome) for e in found] == [(120.0, "ok"), (240.0, "failed")]
+
+
+def test_failures_are_what_was_a_warning_and_is_no_phase() -> None:
+    told = [
+        event(-30, "ScriptFailed", "the script ended with exit code 1", warning=True),
+        event(-30, "Restarting", "Restart 1 in 10 s. the script ended", warning=True),
+        event(-20, "SavepointAborted", "Savepoint x was aborted", warning=True),
+    ]
+    obj = status(lastError={"reason": "ScriptFailed", "message": "the script ended", "time": at(-30)})
+    found = of_kind(timeline(job(obj), Index(), events(told), (), NOW), "failure")
+    assert [e.title for e in found] == ["ScriptFailed"]
+    forgotten = of_kind(timeline(job(obj), Index(), (), (), NOW), "failure")
+    assert [e.title for e in forgotten] == ["ScriptFailed"], "the status knows the last one for longer"
+
+
+def test_it_is_in_order_and_has_a_line_for_each() -> None:
+    found = timeline(job(status()), LIFE, (), (), NOW)
+    times = [e.begin or e.end for e in found]
+    assert times == sorted(t for t in times if t)
+    assert len(list(table(found, NOW).lines())) == len(found) + 1
+
+
+def test_lives_can_be_told_from_the_events_that_the_controller_writes() -> None:
+    """Of simulated lives: status by status, with the Events between them and the index as it is at the "
+    "end."""
+    kinds: set[str] = set()
+    for life in lives().values():
+        told, old = [], a_job().status
+        for n, obj in enumerate(life):
+            new = type(old).model_validate(obj["status"])
+            subject = a_job()
+            told += [
+                reports.event_object(subject, e, NOW + timedelta(seconds=n)) | {"involvedObject": {}}
+                for e in reports.events(old, new)
+            ]
+            old = new
+        entries = timeline(job(life[-1]), parsed(indices.dumps(indices.empty("u"))), events(told), (), NOW)
+        assert all(e.title for e in entries)
+        assert all(e.begin or e.end or e.kind in ("epoch", "savepoint") for e in entries)
+        kinds |= {e.kind for e in entries}
+    assert {"epoch", "failure", "upgrade"} <= kinds
