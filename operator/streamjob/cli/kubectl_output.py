@@ -85,11 +85,14 @@ class Watch:
 
 
 def documents(lines: Iterable[str]) -> Iterator[Obj]:
-    """The JSON objects of kubectl's output. A line that has only a brace ends each of them."""
+    """The JSON objects of kubectl's output: of `get` in many lines, the last of which has only a brace; of
+    `get --watch` in one line each.
+    """
     text: list[str] = []
     for line in lines:
+        whole = not text and line.startswith("{") and line.rstrip() != "{"
         text.append(line)
-        if line.rstrip("\r\n") == "}":
+        if whole or line.rstrip("\r\n") == "}":
             yield json.loads("".join(text))
             text = []
 
