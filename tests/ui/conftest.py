@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,13 +17,10 @@ from streamjob.cli.ui.details import Details
 from streamjob.cli.ui.jobs import Jobs
 from streamjob.cli.ui.server import PageServer
 
+from ..browser import ROOT, browser, page
 from .api_server import ApiServer, api_server
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-ROOT = Path(__file__).parents[2]
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+__all__ = ["browser", "page"]
 
 
 @dataclass
@@ -78,28 +74,3 @@ def serving(api: ApiServer, clock: Callable[[], float] | None = None) -> Iterato
         jobs.close()
         server.shutdown()
         server.server_close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert program, "no Chromium: dev/bootstrap.sh servers installs it"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A tab. A message on its console, or an error in it, fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, timezone_id="UTC", locale="en-GB")
-    tab = context.new_page()
-    said: list[str] = []
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
-    yield tab
-    context.close()
-    assert said == []

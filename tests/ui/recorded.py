@@ -99,7 +99,9 @@ def orders(now: datetime, moment: float = 0.0) -> Obj:
         "warnings": [
             {
                 "reason": "QueryWithoutName",
-                "message": "A query that writes to joined has neither a name nor a checkpointLocation: it is recognized by its plan. Give it a name with .queryName(), so that a change of its plan does not start it anew",
+                "message": "A query that writes to joined has neither a name nor a checkpointLocation: it is "
+                "recognized by its plan. Give it a name with .queryName(), so that a change of its plan does not "
+                "start it anew",
             }
         ],
     }
@@ -107,7 +109,7 @@ def orders(now: datetime, moment: float = 0.0) -> Obj:
 
 
 def draining(now: datetime) -> Obj:
-    """The same job 94 seconds after `kubectl streamjob drain orders`: the first stages wait for the last ones."""
+    """The same job 94 seconds after it was asked to drain: the first stages wait for the last ones."""
     job = orders(now)
     job["metadata"]["generation"] = 8
     job["spec"]["state"] = "Drained"
@@ -322,7 +324,7 @@ def index(now: datetime) -> Obj:
 
 
 def pods(now: datetime, running: Obj | None = None) -> list[Obj]:
-    """The driver of `orders`, with the specification that it was made of, four executors and a failed driver."""
+    """The driver of `orders` with its specification, four executors, and a driver that failed."""
     spec = running or {
         k: v
         for k, v in orders(now)["spec"].items()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streamjob.cli.ui.server import page_files
 
+from ..browser import problems
 from . import recorded
 from .api_server import ApiServer
 from .conftest import Site, serving
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-AXE = Path(__file__).parents[2] / "ui/node_modules/axe-core/axe.min.js"
 TABS = ("overview", "timeline", "checkpoints", "configuration", "events")
 
 
@@ -44,14 +43,6 @@ def open_job(page: Page, site: Site, name: str = "orders", tab: str = "overview"
     page.get_by_role("heading", name=name).wait_for()
     if tab != "overview":
         page.evaluate(f"location.hash = '#/streams/{name}/{tab}'")
-
-
-def problems(page: Page) -> list[str]:
-    """What axe-core finds: WCAG 2.2 AA and best practices."""
-    found: list[Any] = page.evaluate(
-        f"(async () => {{ {AXE.read_text()}\n; return (await axe.run()).violations; }})()"
-    )
-    return [f"{v['id']}: {n['html'][:200]} {n['failureSummary']}" for v in found for n in v["nodes"]]
 
 
 # --- the address --------------------------------------------------------------------------------------------
@@ -184,7 +175,7 @@ def test_the_timeline_and_the_index(page: Page, site: Site, everything: ApiServe
     page.get_by_role("row").filter(has_text="stop (upgrade)").wait_for()
     page.get_by_role("tab", name="Checkpoints").click()
     page.get_by_role("row").filter(has_text="upgrade-4-7").first.wait_for()
-    assert page.get_by_role("row").filter(has_text="1648–1650").count() == 1
+    assert page.get_by_role("row").filter(has_text="1648\u20131650").count() == 1
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("tab", name="Configuration").get_attribute("aria-selected") == "true"
 
