@@ -69,6 +69,12 @@ class ApiServer(ThreadingHTTPServer):
             self.log.append((len(self.log) + 1, kind, "DELETED", gone))
             self.changed.notify_all()
 
+    def news(self, seen: int) -> list[tuple[int, str, str, Obj]]:
+        """The changes after version `seen`, as soon as there are any, or none within half a second."""
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.log) > seen, 0.5)
+            return self.log[seen:]
+
     def patch(self, kind: str, namespace: str, name: str, change: Obj) -> Obj:
         with self.changed:
             self.patches.append(change)
@@ -135,9 +141,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         try:
             while not self.server.down:
-                with self.server.changed:
-                    self.server.changed.wait_for(lambda: len(self.server.log) > seen, 0.5)
-                    news, seen = self.server.log[seen:], len(self.server.log)
+                news = self.server.news(seen)
+                seen += len(news)
                 for _, changed, type_, obj in news:
                     if changed == kind and _selected(obj, namespace, query):
                         self.wfile.write(json.dumps({"type": type_, "object": obj}).encode() + b"\n")

@@ -9,8 +9,8 @@ from ...protocol.messages.driver_status import DriverStatus, StageStatus
 
 
 def stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
-    """The stages as reported. A final report has no edges, and may lack room for the operators: then the known
-    ones stay.
+    """The stages as reported. A final report has no edges, and may lack room for the operators: then the
+    known ones stay.
     """
     known = {s.uid: s for s in old}
     return tuple(_stage(s, known.get(s.uid)) for s in report.stages) if report else ()
