@@ -19,16 +19,17 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {
         "resource": resource.reference(),
-        "command-line": "\n".join(
-            (
-                click_commands.reference(),
-                command_line.reference(job_parser(), savepoint_parser(), state_parser(), convert_parser()),
-            )
-        ),
+        "command-line": commands(),
         "life-cycle": life_cycle.table(),
     }
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text)
+
+
+def commands() -> str:
+    """The reference of all commands."""
+    parsers = (job_parser(), savepoint_parser(), state_parser(), convert_parser())
+    return f"{click_commands.reference()}\n{command_line.reference(*parsers)}"
 
 
 if __name__ == "__main__":

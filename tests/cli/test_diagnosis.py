@@ -290,5 +290,6 @@ def test_the_worst_comes_first() -> None:
 
 def test_a_driver_that_is_gone_although_the_status_has_it() -> None:
     obj = runs(driver={"pod": "orders-driver-1", "uid": "u", "phase": "Running"})
-    assert "DriverLost" in found(obj, pods=pods([pod("another", "driver")]))
+    assert "DriverLost" in found(obj, pods_known=True)
+    assert "DriverLost" not in found(obj, pods=pods([pod("orders-driver-1", "driver")]), pods_known=True)
     assert "DriverLost" not in found(obj, unread=("pods is forbidden",))

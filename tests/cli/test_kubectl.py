@@ -72,11 +72,13 @@ def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         Kubectl().watch("pods")
 
 
-def test_documents_of_a_watch_come_one_by_one() -> None:
+def test_documents_come_one_by_one() -> None:
+    """A watch has each in one line, everything else is indented."""
     first = {"type": "ADDED", "object": {"text": "a\n}\nb", "inner": {"x": 1}}}
-    lines = [*json.dumps(first, indent=4).splitlines(keepends=True), "\n"]
-    found = documents(iter(lines))
-    assert next(found) == first
+    second = {"type": "DELETED", "object": {}}
+    lines = [f"{json.dumps(first)}\n", *json.dumps(second, indent=4).splitlines(keepends=True), "\n"]
+    found = documents(iter([*lines, f"{json.dumps(first)}\n"]))
+    assert [next(found), next(found), next(found)] == [first, second, first]
     assert list(found) == []
 
 

@@ -13,10 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
-from dev.docs import command_line, life_cycle, resource
+from dev.docs import click_commands, life_cycle, resource
+from dev.docs.__main__ import commands as command_line_page
 from dev.docs.pages import CODE, DOCS, ELSEWHERE, LINK, MERMAID, PICTURES, BadPage, Site, headings, section
 from streamjob.api import ConditionType, StreamJob
 from streamjob.api.crd import schema
@@ -24,6 +26,7 @@ from streamjob.convert.cli import parser as convert_parser
 from streamjob.protocol import lifecycle
 from streamjob.runtime.__main__ import parser as job_parser
 from streamjob.runtime.savepoints.cli import parser as savepoint_parser
+from streamjob.runtime.savepoints.rows.cli import parser as state_parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / DOCS).rglob("*.md"))
@@ -145,11 +148,11 @@ def test_targets_of_make_in_a_sentence_exist(name: str) -> None:
 
 @pytest.mark.parametrize("words", found("python", "-m", "streamjob.runtime"))
 def test_the_command_line_accepts_it(words: list[str]) -> None:
-    savepoint = words[:1] == ["savepoint"]
+    parsers = {"savepoint": savepoint_parser, "state": state_parser}
     if words[-1:] == ["--help"]:
         return
-    if savepoint:
-        assert callable(savepoint_parser().parse_args(words[1:]).run)
+    if words[0] in parsers:
+        assert callable(parsers[words[0]]().parse_args(words[1:]).run)
     else:
         options = job_parser().parse_args(words)
         assert options.script
@@ -165,6 +168,25 @@ def test_the_converter_accepts_it(words: list[str]) -> None:
     if words[-1:] != ["--help"]:
         files = convert_parser().parse_args(words[: words.index(">")] if ">" in words else words).files
         assert [f for f in files if "/" in f and not (ROOT / f).exists()] == []
+
+
+@pytest.mark.parametrize("words", found("kubectl", "streamjob"))
+def test_the_plugin_of_kubectl_accepts_it(words: list[str]) -> None:
+    parsed(words)
+
+
+def parsed(words: list[str]) -> None:
+    """:raises click.UsageError: a command or an option is wrong."""
+    end = next((n for n, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
+    command: click.Command = click_commands.group
+    context = click.Context(command, info_name="kubectl streamjob")
+    rest = words[:end]
+    while isinstance(command, click.Group):
+        name = rest.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
+    command.make_context("kubectl streamjob", rest, parent=context)
 
 
 @pytest.mark.parametrize("words", found("python", "-m"))
@@ -455,7 +477,7 @@ def test_python_is_python(text: str) -> None:
 def site() -> Site:
     generated = {
         "resource": resource.reference(),
-        "command-line": command_line.reference(job_parser(), savepoint_parser(), convert_parser()),
+        "command-line": command_line_page(),
         "life-cycle": life_cycle.table(),
     }
     built = Site(ROOT, generated)
@@ -571,7 +593,7 @@ def test_the_reference_has_every_field() -> None:
 
 
 def test_the_reference_has_every_option() -> None:
-    page = command_line.reference(job_parser(), savepoint_parser(), convert_parser())
+    page = command_line_page()
     for option in ("--local", "--state DIR", "--restore URI", "--conf KEY=VALUE", "--json"):
         assert f"| `{option}` | " in page
     for command in ("list", "describe", "verify", "export", "adopt", "delete"):

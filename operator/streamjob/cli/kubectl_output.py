@@ -85,13 +85,14 @@ class Watch:
 
 
 def documents(lines: Iterable[str]) -> Iterator[Obj]:
-    """The JSON objects of kubectl's output: of `get` in many lines, the last of which has only a brace; of
-    `get --watch` in one line each.
+    """The JSON objects of kubectl's output.
+
+    A watch has each in one line. Everything else is indented, and a line that has only a brace ends it.
     """
     text: list[str] = []
     for line in lines:
-        whole = not text and line.startswith("{") and line.rstrip() != "{"
         text.append(line)
+        whole = len(text) == 1 and line.startswith("{") and line.rstrip("\r\n") != "{"
         if whole or line.rstrip("\r\n") == "}":
             yield json.loads("".join(text))
             text = []

@@ -54,7 +54,9 @@ def read_facts(chosen: options.Options, found: Job) -> Facts:
     if index.problem and "forbidden" in index.problem:
         unread.append(index.problem)
     happened: Objects = access.unless_forbidden(lambda: access.events(kubectl, found), [], unread)
+    before = len(unread)
     of_pods = pods(access.unless_forbidden(lambda: access.pods(kubectl, found), [], unread))
+    pods_known = len(unread) == before
     live = [p for p in drivers(of_pods) if p.phase == "Running"]
     ended = [p for p in drivers(of_pods) if p.ended]
     return Facts(
@@ -63,6 +65,7 @@ def read_facts(chosen: options.Options, found: Job) -> Facts:
         times.now(),
         events(happened),
         of_pods,
+        pods_known,
         _log(kubectl, live[-1:], unread),
         _log(kubectl, ended[-1:], unread),
         tuple(unread),

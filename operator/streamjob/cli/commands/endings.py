@@ -107,7 +107,7 @@ cancel = _ending(
 )
 suspend = _ending(
     "suspend",
-    """Stop a job with a savepoint until it is resumed, without changing its state.
+    """Stop a job with a savepoint until it is resumed.
 
     As in a Kubernetes Job: spec.suspend becomes true. Queue controllers use the same field.
     """,

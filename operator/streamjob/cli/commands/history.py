@@ -106,9 +106,9 @@ def _last_words(kubectl: Kubectl, found: Job) -> int:
 @click.option("--warnings", is_flag=True, help="warnings only")
 @click.pass_obj
 def events(chosen: options.Options, name: str, warnings: bool) -> int:
-    """List the Events of a job and of its pods, oldest first.
+    """List the Events of a job and of its pods.
 
-    Kubernetes keeps Events for an hour, unless the cluster is set up otherwise.
+    Oldest first. Kubernetes keeps Events for an hour, unless the cluster is set up otherwise.
     """
     found = access.read_job(chosen, name)
     listed = [e for e in view_events(access.events(chosen.kubectl, found)) if e.warning or not warnings]
@@ -131,10 +131,10 @@ def events(chosen: options.Options, name: str, warnings: bool) -> int:
 @options.job_name()
 @click.pass_obj
 def timeline(chosen: options.Options, name: str) -> int:
-    """Show a job's life: epochs, stops, savepoints, upgrades, failures, with their durations.
+    """Show a job's life, with durations.
 
-    It comes from the index, the status, the pods and the Events; of what is older than all of these, nothing
-    is known.
+    Epochs, stops, drains, savepoints, upgrades and failures, from the index, the status, the pods and the
+    Events. Of what is older than all of these, nothing is known.
     """
     found = access.read_job(chosen, name)
     index = access.read_index(chosen, found)

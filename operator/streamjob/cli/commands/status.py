@@ -80,7 +80,7 @@ def _watch(chosen: options.Options, name: str | None, all_namespaces: bool, sele
                             _take(found, event)
                             if chosen.json:
                                 live.document({"event": event.kind, **_plain(job(event.object))})
-                        if not chosen.json:
+                        if not chosen.json and (found or not name):
                             live.show(_picture(list(found.values()), name, all_namespaces))
                 except EOFError:
                     found.clear()

@@ -54,6 +54,7 @@ class Finding:
 class Facts:
     """What was read.
 
+    :param pods_known: the pods have been read. Otherwise that there are none says nothing.
     :param log: the last lines of the running driver's log.
     :param last_log: the last lines of the driver that failed last, if its pod is there.
     :param unread: what could not be read, and why.
@@ -64,6 +65,7 @@ class Facts:
     at: datetime
     events: tuple[Event, ...] = ()
     pods: tuple[Pod, ...] = ()
+    pods_known: bool = False
     log: tuple[str, ...] = ()
     last_log: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

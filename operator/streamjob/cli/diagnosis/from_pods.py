@@ -118,9 +118,9 @@ def killed_pods(f: Facts) -> Iterator[Finding]:
 def lost_driver(f: Facts) -> Iterator[Finding]:
     """The status names a driver that runs, and there is no such pod."""
     name = f.job.driver
-    if not f.pods and any("pods" in u for u in f.unread):
+    if not f.pods_known or not f.runs:
         return
-    if name and f.runs and f.job.part("driver").get("uid") and name not in {p.name for p in f.pods}:
+    if name and f.job.part("driver").get("uid") and name not in {p.name for p in f.pods}:
         yield Finding(
             Severity.WARNING,
             "DriverLost",

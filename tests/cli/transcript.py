@@ -1,0 +1,107 @@
+"""Runs the command as a user does, and keeps what it printed, for docs/reference/transcript.md.
+
+A block of that page is written again with STREAMJOB_WRITE=1. Otherwise each is compared: command and lines,
+without times, durations and identities, which differ from run to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "transcript.md"
+BLOCK = "<!-- transcript: {name} -->\n```console\n{text}```\n<!-- /transcript -->"
+FOUND = r"<!-- transcript: {name} -->\n```console\n(.*?)```\n<!-- /transcript -->"
+CHANGES = (
+    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?", "TIME"),
+    (r"\b\d\d-\d\d \d\d:\d\d:\d\d\b", "TIME"),
+    (r"(?m)^\d\d:\d\d:\d\d\b", "TIME"),
+    (r"\b\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago)?", "SPAN"),
+    (r" +", " "),
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended.
+
+    :param out: both outputs, as a terminal shows them.
+    """
+
+    code: int
+    out: str
+
+
+@dataclass
+class Terminal:
+    """A user's terminal.
+
+    :param namespace: of the test; the transcripts have another name for it.
+    """
+
+    namespace: str
+    uid: str = ""
+    blocks: dict[str, str] = field(default_factory=dict)
+
+    async def run(self, name: str, *words: str) -> Ran:
+        """Run `kubectl streamjob WORDS` to its end, and keep it as the block of this name."""
+        return await self.end(name, await self.start(*words), *words)
+
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        """Start the command; it goes on while the test plays the driver."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), "COLUMNS": "110"}
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'kubectl-streamjob'; "
+            "from streamjob.cli.__main__ import main; sys.exit(main())",
+            *words,
+            "-n",
+            self.namespace,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+        )
+
+    async def end(self, name: str, process: asyncio.subprocess.Process, *words: str) -> Ran:
+        out, _ = await process.communicate()
+        assert process.returncode is not None
+        text = self.public(out.decode())
+        if name:
+            shown = " ".join(["kubectl", "streamjob", *words])
+            code = f"[exit code {process.returncode}]\n" if process.returncode else ""
+            self.blocks[name] = self.blocks.get(name, "") + f"$ {shown}\n{text}{code}"
+        return Ran(process.returncode, text)
+
+    def public(self, text: str) -> str:
+        """Without what only this run has: the namespace and the job's identity."""
+        text = text.replace(f" -n {self.namespace}", "").replace(self.namespace, "streams")
+        return text.replace(self.uid[:8], "0a1b2c3d") if self.uid else text
+
+
+def check(blocks: dict[str, str]) -> None:
+    """Compare with the page, or write it."""
+    page = PAGE.read_text()
+    for name, text in blocks.items():
+        pattern = re.compile(FOUND.format(name=name), re.DOTALL)
+        there = pattern.search(page)
+        assert there is not None, f"{PAGE.name} has no transcript {name}"
+        if os.environ.get("STREAMJOB_WRITE"):
+            block = BLOCK.format(name=name, text=text)
+            page = page[: there.start()] + block + page[there.end() :]
+        else:
+            assert steady(there[1]) == steady(text), f"{name}: STREAMJOB_WRITE=1 writes it again"
+    PAGE.write_text(page)
+
+
+def steady(text: str) -> list[str]:
+    """The lines that every run has. Of the steps of something that goes on, a run may miss some."""
+    for pattern, word in CHANGES:
+        text = re.sub(pattern, word, text)
+    return [line for line in text.splitlines() if not line.startswith("TIME ")]
