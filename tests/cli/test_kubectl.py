@@ -80,13 +80,3 @@ def test_documents_come_one_by_one() -> None:
     found = documents(iter([*lines, f"{json.dumps(first)}\n"]))
     assert [next(found), next(found), next(found)] == [first, second, first]
     assert list(found) == []
-
-
-def test_documents_of_a_list_have_many_lines_and_those_of_a_watch_one() -> None:
-    from streamjob.cli.kubectl_output import documents
-
-    a, b = {"type": "ADDED", "object": {}}, {"type": "DELETED", "object": {"x": [{}]}}
-    watched = "".join(json.dumps(found, separators=(",", ":")) + "\n" for found in (a, b))
-    assert list(documents(watched.splitlines(keepends=True))) == [a, b]
-    listed = "".join(json.dumps(found, indent=4) + "\n" for found in (a, b))
-    assert list(documents(listed.splitlines(keepends=True))) == [a, b]
