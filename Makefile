@@ -84,6 +84,11 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 	@cd ui && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+.PHONY: pictures
+pictures: ui venv servers ## Take the docs' pictures of the page again
+	$(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py
+	cp .build/pictures/ui-*.png docs/pictures/
+
 .PHONY: release
 release: venv ## Build what is published into dist/release: packages, images, chart, checksums, signature
 	@$(PYTHON) -m dev.release

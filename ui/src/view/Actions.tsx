@@ -63,7 +63,7 @@ export function Actions({ job }: { job: Job }) {
             Namespace {job.metadata.namespace}. From the terminal: <code>kubectl streamjob {asked.value.id} {job.metadata.name} -n {job.metadata.namespace} --wait</code>
           </p>
           <div class="buttons">
-            <button autofocus onClick={() => (asked.value = null)}>
+            <button data-first onClick={() => (asked.value = null)}>
               Leave it as it is
             </button>
             <button class="primary" onClick={() => void carryOut(asked.value!)}>

@@ -8,6 +8,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
     const shown = dialog.current!;
     const before = document.activeElement;
     shown.showModal();
+    shown.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => {
       shown.close();
       if (before instanceof HTMLElement) before.focus();
