@@ -222,6 +222,7 @@ def _discovery(path: str) -> Obj | None:
     groups = {"streamjob.dev": "v1alpha1", "authorization.k8s.io": "v1"}
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
+    found: list[Obj]
     if path == "/apis":
         found = [
             {

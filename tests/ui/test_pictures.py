@@ -35,7 +35,7 @@ def test_pictures(page: Page, api: ApiServer) -> None:
         page.goto(site.address)
         page.get_by_role("link", name="orders", exact=True).wait_for()
         picture(page, "ui-list")
-        page.set_viewport_size({"width": 1280, "height": 1120})
+        page.set_viewport_size({"width": 1280, "height": 1000})
         page.get_by_role("link", name="orders", exact=True).click()
         page.locator(".actions button[aria-disabled=false]", has_text="Cancel").wait_for()
         page.locator("figure canvas").first.wait_for()

@@ -66,7 +66,7 @@ DATA = ["/api/stream", "/api/jobs/streams/orders/details", "/api/jobs/streams/or
 
 def test_it_listens_on_the_loopback_only(served: PageServer) -> None:
     assert served.server_address[0] == "127.0.0.1"
-    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    others = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in others - {"127.0.0.1"}:
         if not address.startswith("127."):
             with (

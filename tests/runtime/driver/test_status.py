@@ -22,13 +22,8 @@ class Run:
     name: TaskName
     figures: Figures = field(default_factory=Figures)
 
-    @property
-    def uid(self) -> str:
-        return self.name.uid
-
-    @property
-    def task(self) -> str:
-        return self.name.task
+    def __post_init__(self) -> None:
+        self.uid, self.task = self.name.uid, self.name.task
 
 
 def drained(output_rows: int | None, state_rows_left: int | None) -> DrainResult:
