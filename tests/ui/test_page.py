@@ -100,10 +100,10 @@ def test_the_arrows_go_through_a_thousand_jobs(page: Page, api: ApiServer, site:
     assert page.locator("#rows tr:not(.spacer)").count() < 80, "only what is in sight is in the document"
     page.locator("#rows a").first.focus()
     page.keyboard.press("End")
-    page.wait_for_function("document.activeElement.textContent.includes('job-0993')")
+    page.locator(":focus", has_text="job-0993").wait_for()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.activeElement.textContent.includes('job-0007')")
+    page.locator(":focus", has_text="job-0007").wait_for()
 
 
 # --- a job --------------------------------------------------------------------------------------------------
