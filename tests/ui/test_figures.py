@@ -36,7 +36,7 @@ WATCH = """() => {
 def seconds(session: CDPSession) -> dict[str, float]:
     """What the tab has spent since it was opened, by kind of work."""
     found: list[dict[str, Any]] = session.send("Performance.getMetrics")["metrics"]
-    return {m["name"]: m["value"] for m in found if m["name"] in ("ScriptDuration", "TaskDuration")}
+    return {m["name"]: m["value"] for m in found if m["name"] in ("ScriptDuration", "ThreadTime")}
 
 
 @pytest.fixture
@@ -80,6 +80,6 @@ def test_an_update_among_a_thousand_jobs(
         api.put("streamjobs", changed)
         page.locator("#rows td.epoch", has_text=str(1000 + i)).wait_for()
     spent = {name: (value - before[name]) / updates * 1000 for name, value in seconds(session).items()}
-    text = f"{spent['ScriptDuration']:.1f} ms of scripts, {spent['TaskDuration']:.1f} ms of all tasks"
+    text = f"{spent['ScriptDuration']:.1f} ms of scripts, {spent['ThreadTime']:.1f} ms of CPU for everything"
     record_property("figure", f"an update among 1,000 jobs (with the test's own observer): {text}")
     assert spent["ScriptDuration"] > 0

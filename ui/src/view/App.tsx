@@ -55,7 +55,7 @@ export function App() {
           ?
         </button>
       </header>
-      <main tabIndex={-1}>
+      <main id="main" tabIndex={-1}>
         {problem.value && (
           <div class="finding bad" role="alert">
             <strong>The cluster cannot be read</strong>
