@@ -1,7 +1,6 @@
 """What the page costs: from the API server to the screen, and for each update among a thousand jobs.
 
-No limits here, because no test depends on the clock: the figures are printed at the end of the run, and those
-of an idle machine are in docs/benchmarks.md.
+No limits here, because no test depends on the clock: the figures are printed at the end of the run.
 """
 
 from __future__ import annotations
