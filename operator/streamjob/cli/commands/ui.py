@@ -20,7 +20,7 @@ from .. import options
 @click.option("--no-browser", is_flag=True, help="only print the address")
 @click.pass_obj
 def ui(chosen: options.Options, all_namespaces: bool, port: int, no_browser: bool) -> None:
-    """Serve a page on this machine: jobs, their graphs, how they end, charts, checkpoints.
+    """Show jobs and end them in a browser: a page served on this machine.
 
     It prints its address and opens it. The address has a token: whoever has it has your permissions, as long
     as the command runs. Ctrl-C ends it.
