@@ -16,6 +16,7 @@ from typing import NamedTuple
 from dev.bench import (
     checkpoints,
     endings,
+    lag,
     patches,
     protocol,
     savepoint,
@@ -36,6 +37,7 @@ examples:
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
   python -m dev.bench --only savepoint --only savepoint-s3    both in one run
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries
+  python -m dev.bench --only lag                one measurement of the lag, by source
   python -m dev.bench --only protocol           the engine alone, events in a second
   python -m dev.bench --only patch              on the local cluster, or on CLUSTER=context
   python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster
@@ -81,6 +83,10 @@ def _checkpoints(_: argparse.Namespace, runs: int) -> Iterator[Table]:
         yield Table(f"job-wide checkpoints, {queries} queries", checkpoints.measure(queries, runs))
 
 
+def _lag(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    yield Table("one measurement of the lag", lag.measure(runs))
+
+
 def _protocol(_: argparse.Namespace, runs: int) -> Iterator[Table]:
     yield Table("the protocol engine (events/s)", protocol.measure(runs))
 
@@ -112,6 +118,7 @@ PARTS = {
     "savepoint-s3": Part(_savepoints(savepoint_s3, " on S3"), 1),
     "throughput": Part(_throughput, 3),
     "checkpoints": Part(_checkpoints, 1),
+    "lag": Part(_lag, 2),
     "protocol": Part(_protocol, 5),
     "patch": Part(_patch, 10),
     "scale": Part(_scale, 1),

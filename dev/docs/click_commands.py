@@ -12,17 +12,17 @@ import click
 
 from dev.docs.resource import escape
 from streamjob import __version__
-from streamjob.cli.group import main as group
+from streamjob.cli.group import main as top
 
 NAME = "kubectl streamjob"
 MARK = "\b"  # click keeps the lines behind it as they are
 
 
 def commands(
-    command: click.Command = group, name: str = NAME
+    command: click.Command = top, name: str = NAME, above: click.Context | None = None
 ) -> Iterator[tuple[str, click.Command, click.Context]]:
     """The group and all its commands, each with its full name."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, parent=above, **command.context_settings)
     yield name, command, context
     if isinstance(command, click.Group):
         for part in command.list_commands(context):
@@ -30,14 +30,14 @@ def commands(
             assert found is not None
             # Its options are the converter's, which has a section of its own.
             if part != "convert":
-                yield from commands(found, f"{name} {part}")
+                yield from commands(found, f"{name} {part}", context)
 
 
 def options_of(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Arguments and options that the help shows, with their texts."""
+    """Options that the help shows, with their texts. That each command has --help is said once."""
     found = []
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and (parameter.name != "help" or command is top):
             record = parameter.get_help_record(context)
             if record is not None:
                 found.append((record[0], record[1]))
@@ -143,13 +143,13 @@ plain text in a terminal, too
 def man() -> str:
     """The manual page."""
     found = list(commands())
-    _, top, context = found[0]
+    _, whole, context = found[0]
     lines = [HEAD.format(version=__version__), ".SH DESCRIPTION"]
-    for text in paragraphs(top):
+    for text in paragraphs(whole):
         lines += [".PP", _roff(text)]
-    lines += [".SH OPTIONS", "These are options of each command, too.", *_options(top, context)]
+    lines += [".SH OPTIONS", "These are options of each command, too.", *_options(whole, context)]
     lines.append(".SH COMMANDS")
-    shared = {flag for flag, _ in options_of(top, context)}
+    shared = {flag for flag, _ in options_of(whole, context)}
     for name, command, inner in found[1:]:
         lines.append(f".SS {_roff(usage(command, inner, name.removeprefix(NAME + ' ')))}")
         for text in paragraphs(command):

@@ -16,11 +16,16 @@ ROW = re.compile(r"^\| ([A-Z]\w+(?:, [A-Z]\w+)*) \| (.+?) \| (.+?) \|$", re.MULT
 
 
 def remedies(manual: str) -> dict[str, dict[str, str]]:
-    """By reason: what is wrong, and what to do. If a reason has several rows, the first counts."""
+    """By reason: what is wrong, and what to do; as `warning`, what to do about a warning of this name.
+
+    If a reason has several rows, the first counts.
+    """
     found: dict[str, dict[str, str]] = {}
     for reasons, what, remedy in _rows(manual):
         for reason in reasons.split(", "):
-            found.setdefault(reason, {"what": _plain(what), "remedy": _plain(remedy)})
+            entry = found.setdefault(reason, {"what": _plain(what), "remedy": _plain(remedy)})
+            if "status.warnings" in what:
+                entry["warning"] = _plain(remedy)
     return dict(sorted(found.items()))
 
 

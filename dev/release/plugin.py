@@ -6,7 +6,6 @@ pydantic is not pure Python.
 
 import hashlib
 import io
-import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -117,9 +116,3 @@ def _belongs(package: str, place: Path) -> bool:
 def _add(into: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     into.writestr(entry, content, zipfile.ZIP_DEFLATED)
-
-
-def check(program: Path) -> str:
-    """What the program says of its commands, run by a Python without any package."""
-    command = [sys.executable, "-I", "-S", program, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -14,6 +14,12 @@ What runs in the operator's pod:
     controller   observes a StreamJob, decides, acts
     api          the custom resource as pydantic models
     protocol     the same
+
+What runs on the user's machine:
+
+    cli          the command `kubectl streamjob`, through the user's own kubectl
+    convert      from SparkApplications to StreamJobs
+    api          for `convert`
 """
 
 __version__ = "0.1.0"

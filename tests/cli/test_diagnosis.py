@@ -161,6 +161,7 @@ def test_what_was_aborted_while_the_job_went_on() -> None:
     assert findings["SavepointAborted"].evidence[0].text == "the disk is full"
     assert "none has completed since" in findings["CheckpointAborted"].what
     assert findings["SourceMoved"].what == "It reads from other brokers."
+    assert findings["SourceMoved"].remedy == "None if that is intended."
     assert {f.severity for f in findings.values()} == {Severity.WARNING}
 
 

@@ -139,7 +139,7 @@ def test_a_restart_says_when() -> None:
     obj = resource(observed(a_job(status=ran()), pods=[exited(137)]))
     found = seen("resume", obj)
     assert found.mover is Mover.OPERATOR
-    assert "which starts in 10s" in found.waits_for
+    assert "the next driver starts in 10s" in found.waits_for
 
 
 def test_whatever_happens_in_a_life_a_request_is_never_there_too_early() -> None:

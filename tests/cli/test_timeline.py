@@ -147,6 +147,13 @@ def test_failures_are_what_was_a_warning_and_is_no_phase() -> None:
     assert [e.title for e in forgotten] == ["ScriptFailed"], "the status knows the last one for longer"
 
 
+def test_a_warning_is_no_failure() -> None:
+    obj = status(warnings=[{"reason": "SourceMoved", "message": "It reads from other brokers."}])
+    told = [event(-20, "SourceMoved", "It reads from other brokers.", warning=True)]
+    found = timeline(job(obj), Index(), events(told), (), NOW)
+    assert [(e.kind, e.outcome) for e in found if e.kind != "epoch"] == [("warning", "")]
+
+
 def test_it_is_in_order_and_has_a_line_for_each() -> None:
     found = timeline(job(status()), LIFE, (), (), NOW)
     times = [e.begin or e.end for e in found]

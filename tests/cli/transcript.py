@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,6 @@ class Terminal:
 
     namespace: str
     uid: str = ""
-    blocks: dict[str, str] = field(default_factory=dict)
 
     async def run(self, name: str, *words: str) -> Ran:
         """Run `kubectl streamjob WORDS` to its end, and keep it as the block of this name."""
@@ -74,10 +73,13 @@ class Terminal:
         assert process.returncode is not None
         text = self.public(out.decode())
         if name:
-            shown = " ".join(["kubectl", "streamjob", *words])
-            code = f"[exit code {process.returncode}]\n" if process.returncode else ""
-            self.blocks[name] = self.blocks.get(name, "") + f"$ {shown}\n{text}{code}"
+            self.keep(name, " ".join(words), text, process.returncode)
         return Ran(process.returncode, text)
+
+    def keep(self, name: str, words: str, text: str, code: int) -> None:
+        """Compare the block of this name with the page, or write it."""
+        exit_code = f"[exit code {code}]\n" if code else ""
+        keep(name, f"$ kubectl streamjob {words}\n{self.public(text)}{exit_code}")
 
     def public(self, text: str) -> str:
         """Without what only this run has: the namespace and the job's identity."""
@@ -85,19 +87,16 @@ class Terminal:
         return text.replace(self.uid[:8], "0a1b2c3d") if self.uid else text
 
 
-def check(blocks: dict[str, str]) -> None:
+def keep(name: str, text: str) -> None:
     """Compare with the page, or write it."""
     page = PAGE.read_text()
-    for name, text in blocks.items():
-        pattern = re.compile(FOUND.format(name=name), re.DOTALL)
-        there = pattern.search(page)
-        assert there is not None, f"{PAGE.name} has no transcript {name}"
-        if os.environ.get("STREAMJOB_WRITE"):
-            block = BLOCK.format(name=name, text=text)
-            page = page[: there.start()] + block + page[there.end() :]
-        else:
-            assert steady(there[1]) == steady(text), f"{name}: STREAMJOB_WRITE=1 writes it again"
-    PAGE.write_text(page)
+    there = re.search(FOUND.format(name=name), page, re.DOTALL)
+    assert there is not None, f"{PAGE.name} has no transcript {name}"
+    if not os.environ.get("STREAMJOB_WRITE"):
+        assert steady(there[1]) == steady(text), f"{name}: STREAMJOB_WRITE=1 writes it again"
+        return
+    block = BLOCK.format(name=name, text=text)
+    PAGE.write_text(page[: there.start()] + block + page[there.end() :])
 
 
 def steady(text: str) -> list[str]:

@@ -17,11 +17,12 @@ import click
 import pytest
 import yaml
 
-from dev.docs import click_commands, life_cycle, resource
+from dev.docs import life_cycle, resource
 from dev.docs.__main__ import commands as command_line_page
 from dev.docs.pages import CODE, DOCS, ELSEWHERE, LINK, MERMAID, PICTURES, BadPage, Site, headings, section
 from streamjob.api import ConditionType, StreamJob
 from streamjob.api.crd import schema
+from streamjob.cli.group import main as group
 from streamjob.convert.cli import parser as convert_parser
 from streamjob.protocol import lifecycle
 from streamjob.runtime.__main__ import parser as job_parser
@@ -178,7 +179,7 @@ def test_the_plugin_of_kubectl_accepts_it(words: list[str]) -> None:
 def parsed(words: list[str]) -> None:
     """:raises click.UsageError: a command or an option is wrong."""
     end = next((n for n, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
-    command: click.Command = click_commands.group
+    command: click.Command = group
     context = click.Context(command, info_name="kubectl streamjob")
     rest = words[:end]
     while isinstance(command, click.Group):

@@ -36,6 +36,7 @@ def groups(site: Site) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_behind_fires_while_a_batch_hangs_and_clears_when_it_goes_on(
     cluster: Site, storage: Storage, tmp_path: Path
 ) -> None:

@@ -61,16 +61,27 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 
+# Their drivers start Spark. tests/spark/test_script_faults.py and test_dependencies.py show what they report.
+SLOW = ("jar", "no-query", "continuous", "unreachable")
+
 
 def bad(name: str) -> str:
     return f"bad-{name}"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def all_of_them(cluster: Site, storage: Storage) -> Iterator[None]:
+def all_of_them(cluster: Site, storage: Storage, request: pytest.FixtureRequest) -> Iterator[None]:
     """All at once: each has a driver to start, and one waits for them together."""
     make_scripts(cluster.kubectl, "bad-input", SCRIPTS)
+    chosen = {"syntax", "twins"}  # the last two tests have no parameter
+    chosen |= {
+        i.callspec.params["name"]
+        for i in request.session.items
+        if isinstance(i, pytest.Function) and i.module is request.module and hasattr(i, "callspec")
+    }
     for name, (script, spec, _, _) in CASES.items():
+        if name not in chosen:
+            continue
         job = local_job(
             cluster, bad(name), script, scripts="bad-input", termination={"onDelete": "Cancel"}, **spec
         )
@@ -78,11 +89,13 @@ def all_of_them(cluster: Site, storage: Storage) -> Iterator[None]:
             job["spec"]["storage"]["checkpoints"] = "file:///etc/checkpoints"
         cluster.kubectl.apply(job)
     yield
-    for name in CASES:
+    for name in chosen:
         delete(Job(cluster.kubectl, bad(name)))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES]
+)
 def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) -> None:
     _, _, reason, words = CASES[name]
     view = follow_to_error(Job(cluster.kubectl, bad(name)), reason)

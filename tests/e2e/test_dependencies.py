@@ -32,6 +32,7 @@ rows.writeStream.format("json").start("/data/out/deps").awaitTermination()
 """
 
 
+@pytest.mark.slow
 def test_an_executor_imports_a_module_of_pyfiles(cluster: Site, storage: Storage) -> None:
     """The script's folder is on the path of the driver only, so the module is in another one."""
     kubectl = cluster.kubectl

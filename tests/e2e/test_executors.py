@@ -146,6 +146,7 @@ def test_more_fewer_and_a_lost_one_without_another_driver(cluster: Site, storage
     delete(job)
 
 
+@pytest.mark.slow
 def test_spark_adds_executors_under_load_and_lets_them_go_when_they_are_idle(
     cluster: Site, storage: Storage
 ) -> None:

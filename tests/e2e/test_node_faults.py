@@ -117,6 +117,7 @@ def test_s5_there_is_no_room_for_the_savepoint(cluster: Site, storage: Storage, 
     delete(job)
 
 
+@pytest.mark.slow
 def test_d8_a_driver_hangs_in_the_middle_of_a_drain(cluster: Site, storage: Storage) -> None:
     """All of its processes are frozen: the condition says so, and nobody takes it for dead.
 

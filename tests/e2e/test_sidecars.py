@@ -32,6 +32,7 @@ def with_sidecars(site: Site) -> Object:
     return template
 
 
+@pytest.mark.slow
 def test_r6_a_job_with_sidecars_is_stopped_resumed_restarted_and_drained(
     cluster: Site, storage: Storage
 ) -> None:

@@ -29,6 +29,7 @@ def await_suspended(job: Job) -> Object:
     return found
 
 
+@pytest.mark.slow
 def test_a_queue_suspends_and_resumes_a_job(cluster: Site, storage: Storage) -> None:
     job = sums(cluster, "queued", suspend=True)
     created = await_suspended(job)

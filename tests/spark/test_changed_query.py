@@ -102,12 +102,12 @@ def digest(directory: CheckpointDir) -> dict[str, str]:
     ("query", "words"),
     [
         (operator_before, "dedupe"),
-        (without_state, "not found|OpStateMetadata|operator"),
-        (another_operator, "dedupeWithinWatermark"),
+        pytest.param(without_state, "not found|OpStateMetadata|operator", marks=pytest.mark.default_spark),
+        pytest.param(another_operator, "dedupeWithinWatermark", marks=pytest.mark.default_spark),
         (another_key, "(?i)key"),
-        (another_value, "(?i)value"),
+        pytest.param(another_value, "(?i)value", marks=pytest.mark.default_spark),
         (another_source, "had 1 sources and has 2"),
-        (rate, "source 0 was files .* and is rate"),
+        pytest.param(rate, "source 0 was files .* and is rate", marks=pytest.mark.default_spark),
     ],
 )
 def test_a_query_that_does_not_fit_is_refused(

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from dev.broker import CONNECTORS, LINE, Kafka
@@ -26,6 +27,7 @@ def rows_read(home: Path) -> int:
     return sum(partitions.values())
 
 
+@pytest.mark.slow
 def test_none_is_lost_and_only_a_kill_repeats_a_batch(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def of_files(count: int) -> dict[str, float]:
     return {"files": count} if LINE == "3.5" else {"files": count, "bytes": 6 * count}
 
 
+@pytest.mark.slow
 @pytest.mark.any_spark
 def test_it_is_the_truth(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     lake = Lake(tmp_path, "delta")

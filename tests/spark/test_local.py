@@ -52,6 +52,7 @@ def test_stop_go_on_and_drain_from_a_shell(spark: SparkSession, feed: Feed, tmp_
     assert feed.output(spark) == feed.expected(spark)
 
 
+@pytest.mark.slow
 def test_the_second_interrupt_cancels_and_nothing_is_lost(feed: Feed, tmp_path: Path) -> None:
     feed.add(3)
     obstacle = tmp_path / "savepoints"
@@ -69,6 +70,7 @@ def test_the_second_interrupt_cancels_and_nothing_is_lost(feed: Feed, tmp_path: 
     assert record.drained
 
 
+@pytest.mark.slow
 def test_a_state_folder_with_a_name_that_a_uri_would_encode(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ ELSEWHERE = """
     """
 
 
+@pytest.mark.slow
 def test_long_names_and_a_location_that_counts_from_the_folder_of_the_jvm(tmp_path: Path) -> None:
     """Spark counts a relative one from where the JVM was started, wherever the script has gone since."""
     (tmp_path / "in").mkdir()

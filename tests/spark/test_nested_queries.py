@@ -69,12 +69,15 @@ say("behind the wait")
     [
         pytest.param('inner.start(f"{home}/out").awaitTermination()', id="awaits"),
         pytest.param(
-            'loading = inner.start(f"{home}/out")\n    while loading.isActive: time.sleep(0.05)', id="polls"
+            'loading = inner.start(f"{home}/out")\n    while loading.isActive: time.sleep(0.05)',
+            id="polls",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "threads = ThreadPoolExecutor(1)\n"
             '    threads.submit(lambda: inner.start(f"{home}/out").awaitTermination()).result()',
             id="in a thread",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -96,6 +99,7 @@ def test_a_stop_ends_though_a_batch_waits_for_another_query(
     assert set(script.values(spark, "out")) == {0, 1}
 
 
+@pytest.mark.slow
 def test_a_drain_loads_what_the_last_batch_of_a_nested_query_s_writer_has_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -227,7 +231,11 @@ def test_a_batch_that_starts_a_drained_query_again_ends(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize(
-    "end", [pytest.param("", id="falls off"), pytest.param("spark.streams.awaitAnyTermination()", id="any")]
+    "end",
+    [
+        pytest.param("", id="falls off"),
+        pytest.param("spark.streams.awaitAnyTermination()", id="any", marks=pytest.mark.slow),
+    ],
 )
 def test_batches_run_another_query_after_the_main_thread_has_ended(
     spark: SparkSession, tmp_path: Path, end: str
@@ -311,6 +319,7 @@ def test_a_batch_that_a_stop_has_ended_is_not_committed_whatever_it_catches(
     assert script.values(spark, "out") == [0]
 
 
+@pytest.mark.slow
 def test_a_drain_that_leaves_windows_of_a_batch_s_query_behind_fails(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_r19_and_r20_questions_are_answered_as_by_spark(tmp_path: Path) -> None:
     assert said(driver.log) == answers
 
 
+@pytest.mark.slow
 def test_r22_a_memory_sink_is_started_again(tmp_path: Path) -> None:
     """It continues nowhere: each start has a checkpoint location of its own, and the
     table all of the input.

@@ -215,6 +215,7 @@ def test_r11_exit_code_atexit_threads_and_open_files(tmp_path: Path) -> None:
     assert driver.report().exit_code == 3
 
 
+@pytest.mark.slow
 def test_r12_await_any_termination_and_reset(tmp_path: Path) -> None:
     """It returns once for each query that ends."""
     script = Script(

@@ -78,6 +78,7 @@ def refused(driver: LocalDriver, *words: str) -> None:
     assert [word for word in words if word not in problem.message + problem.remedy] == []
 
 
+@pytest.mark.slow
 def test_r17_a_stage_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     script = Script(
         tmp_path,
@@ -177,7 +178,7 @@ start("live", read("in")).awaitTermination()
 """
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("end", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_backfill_that_is_done_once_need_not_be_started_again(
     spark: SparkSession, tmp_path: Path, end: signal.Signals
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_backfill_that_is_done_once_need_not_be_started_again(
     assert script.values(spark, "live") == list(range(10, 16))
 
 
+@pytest.mark.slow
 def test_a_backfill_with_windows_is_told_and_not_refused(tmp_path: Path) -> None:
     script = Script(tmp_path, BACKFILL.replace("HISTORY", 'windows(read("old"))'))
     Feed(tmp_path / "old").minutes(0, 3)
@@ -280,6 +282,7 @@ say("gold is done")
 """
 
 
+@pytest.mark.slow
 def test_r24_an_interrupt_while_the_first_of_three_runs(spark: SparkSession, tmp_path: Path) -> None:
     script = Script(tmp_path, SEQUENCE)
     for minute in range(0, 40, 5):

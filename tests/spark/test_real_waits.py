@@ -89,8 +89,10 @@ def test_a_flush_that_fails_behind_the_script_is_no_success(tmp_path: Path) -> N
     "wait",
     [
         pytest.param("done.wait()", id="for an event"),
-        pytest.param("while thread.is_alive(): time.sleep(0.05)", id="until a thread is gone"),
-        pytest.param("results.get()", id="at a queue"),
+        pytest.param(
+            "while thread.is_alive(): time.sleep(0.05)", id="until a thread is gone", marks=pytest.mark.slow
+        ),
+        pytest.param("results.get()", id="at a queue", marks=pytest.mark.slow),
     ],
 )
 def test_a_stop_ends_the_main_thread_that_waits_for_a_thread_that_waits(tmp_path: Path, wait: str) -> None:

@@ -161,6 +161,7 @@ def test_row9_shards_resume_in_place_and_a_finished_one_is_not_started(
     assert sorted(read + output(spark, fork / "out")) == list(range(48))
 
 
+@pytest.mark.slow
 def test_row4_row9_a_query_named_like_a_shard_reads_what_all_shards_write(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def complete_and_die(driver: LocalDriver, record: CheckpointRecord) -> None:
     assert driver.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_row5_what_is_visible_is_what_has_completed(
     spark: SparkSession, feed: Feed, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,11 @@ def test_a_batch_s_unnamed_query_whose_closure_differs_does_not_take_over_anothe
 
 
 @pytest.mark.parametrize(
-    "function", ["SINK.write", "into('out/fixed')"], ids=["of an object", "plain values"]
+    "function",
+    [
+        pytest.param("SINK.write", id="of an object"),
+        pytest.param("into('out/fixed')", id="plain values", marks=pytest.mark.slow),
+    ],
 )
 def test_a_batch_s_unnamed_query_that_is_the_same_continues(
     spark: SparkSession, tmp_path: Path, function: str
@@ -167,7 +171,7 @@ def other(tmp_path: Path) -> Feed:
     return made
 
 
-@pytest.mark.parametrize("how", ["stopped", "killed"])
+@pytest.mark.parametrize("how", [pytest.param("stopped", marks=pytest.mark.slow), "killed"])
 def test_unnamed_queries_continue_their_own_state_in_whatever_order_they_start(
     spark: SparkSession, script: Script, other: Feed, how: str
 ) -> None:
@@ -187,6 +191,7 @@ def test_unnamed_queries_continue_their_own_state_in_whatever_order_they_start(
     assert script.values(spark, "archive") == script.values(spark, "report") == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_only_unnamed_query_continues_when_it_was_edited_and_a_warning_says_so(
     spark: SparkSession, script: Script
 ) -> None:
@@ -248,7 +253,9 @@ def old():
     return HEAD + functions + dedent(NEWCOMERS[case])
 
 
-@pytest.mark.parametrize("case", NEWCOMERS)
+@pytest.mark.parametrize(
+    "case", [c if c == "while a thread waits" else pytest.param(c, marks=pytest.mark.slow) for c in NEWCOMERS]
+)
 def test_a_new_query_that_could_be_another_one_reads_nothing_before_that_is_refused(
     spark: SparkSession, script: Script, case: str
 ) -> None:
@@ -266,6 +273,7 @@ def test_a_new_query_that_could_be_another_one_reads_nothing_before_that_is_refu
     assert script.values(spark, "archive") == script.values(spark, "another") == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_named_query_that_reads_and_writes_what_an_edited_one_may_continue_is_refused(
     script: Script,
 ) -> None:

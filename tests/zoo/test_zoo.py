@@ -12,8 +12,6 @@ SPREAD = {
     ("any_termination_reset", "kills"),
     ("guide_outer_join", "drain"),
     ("leaving_files", "runtime"),
-    ("retry_loop", "stops"),
-    ("uncaught_failure", "runtime"),
 }
 RUNS = [(name, way) for name in header.names() for way in header.load(name).ways]
 

@@ -95,4 +95,13 @@ class _States:
         return self._last
 
     def _take(self, event: Event) -> None:
-        self._last = None if event.kind == "DELETED" else job(event.object)
+        """A state that is older than the one that is known says nothing."""
+        new = job(event.object)
+        if self._last is None or _version(new) >= _version(self._last):
+            self._last = None if event.kind == "DELETED" else new
+
+
+def _version(found: Job) -> int:
+    """resourceVersions of one kind can be compared."""
+    text = str((found.obj.get("metadata") or {}).get("resourceVersion", ""))
+    return int(text) if text.isdigit() else 0

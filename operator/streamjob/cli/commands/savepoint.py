@@ -191,9 +191,9 @@ def savepoint_verify(chosen: options.Options, name: str, which: str) -> int:
 @click.argument("target", metavar="TARGET")
 @click.pass_obj
 def savepoint_export(chosen: options.Options, name: str, which: str, target: str) -> int:
-    """Write a self-contained copy of a savepoint, and verify it meanwhile.
+    """Write a self-contained copy of a savepoint.
 
-    TARGET is a location that the job's pods can write to.
+    It is verified meanwhile. TARGET is a location that the job's pods can write to.
     """
     return _one(chosen, name, which, "export", target)
 

@@ -31,7 +31,11 @@ def conditions(f: Facts) -> Iterator[Finding]:
             found.reason,
             _stalled(f.job, found.reason) if kind == "Stalled" else _degraded(found.reason),
             tuple(evidence),
-            knowledge.remedy(found.reason, error.remedy if same and error else ""),
+            knowledge.remedy(found.reason, error.remedy if same and error else "")
+            if kind == "Stalled"
+            else "See the driver's log. The query runs again if the script starts it, or with the next "
+            "epoch: end the "
+            "script, or delete the driver's pod.",
             knowledge.mover(found.reason),
         )
 
@@ -218,7 +222,7 @@ def warnings(f: Facts) -> Iterator[Finding]:
             warning.reason,
             _first_sentence(warning.message),
             (Evidence("status.warnings", warning.message),),
-            knowledge.remedy(warning.reason),
+            knowledge.of_warning(warning.reason),
             Mover.YOU,
         )
     ui = f.job.conditions.get("UIAvailable")

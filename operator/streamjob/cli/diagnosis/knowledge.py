@@ -38,6 +38,11 @@ def remedy(reason: str, given: str = "") -> str:
     return f"{_sentence(given)} {_sentence(known)}".strip() if known else _sentence(given)
 
 
+def of_warning(reason: str) -> str:
+    """What to do about a warning."""
+    return _sentence(table().get(reason, {}).get("warning", ""))
+
+
 def what(reason: str) -> str:
     """What is wrong, in general."""
     return table().get(reason, {}).get("what", "")

@@ -67,7 +67,13 @@ _TERMINATION = {
     "WaitingForIndex": "the checkpoint is recorded in the index",
     "Closed": "the driver exits",
 }
-_STORAGE = ("Storage", "File", "Sink", "NotADirectory", "Connector", "Link")
+_WITHOUT_PROGRESS = {
+    "WaitingForBoundary": "a batch runs",
+    "FiringTimers": "the watermark is at its maximum",
+    "WritingSavepoint": "it begins",
+    "WaitingForIndex": "it is durable, and is about to be in the index",
+    "Closed": "the process ends",
+}
 
 
 def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
@@ -152,10 +158,10 @@ def _now(goal: Goal, job: Job, at: datetime) -> tuple[str, tuple[str, Mover, str
         return _TERMINATION.get(t.get("step") or "", REACHES) if _ends(job) else REACHES, general
     step: str | None = t.get("step")
     if t.get("finalCheckpoint") is not None:
-        return _TERMINATION["Closed"], ("the driver to exit, and its pod to be gone", Mover.JOB, "")
+        return _TERMINATION["Closed"], ("everything is saved; the process ends", Mover.JOB, "")
     if step is None:
         return REACHES, general
-    text: str = t.get("progress") or step
+    text: str = t.get("progress") or _WITHOUT_PROGRESS.get(step, step)
     problem = _problem(job)
     if problem is not None:
         return _TERMINATION.get(step, step), (f"{text}. {problem[0]}", Mover.YOU, problem[1])

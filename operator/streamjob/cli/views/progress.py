@@ -47,7 +47,7 @@ class Progress:
     """How far a request has come.
 
     :param what: what was requested, such as `drain of orders`.
-    :param waits_for: in a sentence.
+    :param waits_for: what goes on, or what it waits for.
     :param move: what the mover has to do, empty if the sentence says it.
     :param left: seconds until the deadline; None if there is none.
     :param stalled_since: since when nothing moves without a person.
@@ -77,7 +77,7 @@ def picture(progress: Progress) -> Node:
     root = Node(line(Span(progress.what, STRONG), time_left(progress)))
     for step in progress.steps:
         root.add(_SIGNS[step.mark], Span(step.text, _STYLES[step.mark]))
-    root.add(Span("waits for", DIM) if progress.outcome is Outcome.GOING else None, progress.waits_for)
+    root.add(progress.waits_for)
     for text in progress.batches:
         root.add(Span(text, DIM))
     if progress.mover is not None:
@@ -131,7 +131,7 @@ def unseen(job: Job, at: datetime) -> tuple[str, Mover, str] | None:
     if job.seen:
         return None
     return (
-        "the operator to see the request",
+        "nobody has looked at the newest spec yet",
         Mover.OPERATOR,
         "if that takes long: `kubectl get lease` shows whether a controller leads; it has to watch this "
         "namespace",
@@ -149,16 +149,16 @@ def waiting(job: Job, at: datetime) -> tuple[str, Mover, str]:
     if job.phase == "Restarting":
         due = moment(job.part("restarts").get("nextAt"))
         when = f" in {span(max((due - at).total_seconds(), 0))}" if due else ""
-        return f"the next driver, which starts{when}. {says}", Mover.OPERATOR, ""
+        return f"the next driver starts{when}. {says}", Mover.OPERATOR, ""
     if job.phase == "Cancelling":
-        return "the driver's pod to be gone", Mover.KUBERNETES, ""
+        return "the driver's pod is being deleted", Mover.KUBERNETES, ""
     if job.phase in ("Pending", "Starting"):
         if not driver or not driver.get("uid"):
-            return says or "the driver's pod", Mover.OPERATOR, ""
+            return says or "the driver's pod is about to be made", Mover.OPERATOR, ""
         if driver.get("phase") in (None, "Pending"):
-            text = f"a node to take the pod {driver['pod']}, to pull the image and to mount the volumes"
+            text = f"the pod {driver['pod']} waits for a node, for the image, or for volumes"
             return text, Mover.KUBERNETES, f"`kubectl describe pod {driver['pod']}` shows how far it is"
-        return says or "the script to start its first query", Mover.JOB, ""
+        return says or "the script has started no query yet", Mover.JOB, ""
     return says or job.phase, Mover.OPERATOR, ""
 
 

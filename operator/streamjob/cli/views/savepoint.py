@@ -38,7 +38,7 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
     return Progress(
         what,
         Outcome.GOING,
-        request.get("progress") or "the driver",
+        request.get("progress") or "the driver is asked for it",
         Mover.JOB,
         steps=steps(STEPS, 1),
         left=(deadline - at).total_seconds() if deadline else None,
@@ -54,7 +54,7 @@ def _not_yet(what: str, job: Job, at: datetime) -> Progress:
         )
     found = unseen(job, at)
     if found is None and request and request.get("checkpoint") is None and not request.get("failure"):
-        found = f"the savepoint {request.get('requestId')}, which is taken first", Mover.JOB, ""
+        found = f"the savepoint {request.get('requestId')} is taken first", Mover.JOB, ""
     text, mover, move = found or waiting(job, at)
     return Progress(what, Outcome.GOING, text, mover, move, steps(STEPS, 0), stalled_since=stalled_since(job))
 

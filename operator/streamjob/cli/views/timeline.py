@@ -33,7 +33,7 @@ ENDED = {"Stop": "stopped", "Drain": "drained", "EndOfInput": "out of input"}
 class Entry:
     """Something that happened.
 
-    :param kind: epoch, stop, drain, upgrade, savepoint, failure, escalation, suspension.
+    :param kind: epoch, stop, drain, upgrade, savepoint, failure, warning, escalation, suspension.
     :param outcome: ok, failed, going, or empty where there is none.
     :param epoch: in which it happened.
     """
@@ -193,19 +193,20 @@ def _upgrades(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
 
 def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
     """Warnings that are no phases; each reason once at its time."""
-    told = set()
+    told, harmless = set(), {w.reason for w in job.warnings}
     for event in events:
         if event.warning and event.reason not in _PHASES | _TOLD_ELSEWHERE | {"RolledBack", "Escalated"}:
             told.add(event.reason)
             end = event.time if event.count > 1 else None
             times = f" ({event.count} times)" if event.count > 1 else ""
             said = _EPOCH.search(event.message)
+            warns = event.reason in harmless
             yield Entry(
-                "failure",
+                "warning" if warns else "failure",
                 f"{event.reason}{times}",
                 event.first,
                 end,
-                FAILED,
+                NEUTRAL if warns else FAILED,
                 " ".join(event.message.split()),
                 int(said[1]) if said else None,
             )

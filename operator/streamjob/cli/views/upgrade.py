@@ -71,7 +71,7 @@ def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
             batches = running_batches(job, at)
     elif job.phase == "Running" and step == "Starting":
         current, deadline = 3, None
-        text = "its first checkpoint, or the end of spec.upgrade.probation"
+        text = "waits for its first checkpoint, or for the end of spec.upgrade.probation"
         mover, move = Mover.JOB, ""
     return Progress(
         what,

@@ -1,0 +1,172 @@
+"""Jobs that run without Kubernetes: what their folder says, and how they are ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamjob.cli.__main__ import main
+from streamjob.cli.errors import ExitCode
+from streamjob.cli.local import folder
+from streamjob.cli.views.job import job
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import index as indices
+from streamjob.protocol.lifecycle import Scenario, TaskState
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    DriverStatus,
+    Problem,
+    StageStatus,
+    TaskStatus,
+)
+from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
+from streamjob.runtime.process.local import JobFolder, StateInUse
+
+from ..controller.factories import record
+
+Output = pytest.CaptureFixture[str]
+FIGURES = QueryFigures(
+    sources=(SourceFigures("source-0", Lag(rows=9, seconds=1.5)),), batch_seconds={"triggerExecution": 2.0}
+)
+RUNS = DriverStatus(
+    3,
+    "uid",
+    2,
+    DriverPhase.RUNNING,
+    (StageStatus("windows", (TaskStatus(0, TaskState.RUNNING, 7),), figures=FIGURES),),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> JobFolder:
+    """A job whose second epoch runs in this process."""
+    found = JobFolder(tmp_path / "orders")
+    found.lock()
+    found.begin(2)
+    found.write_index(indices.add(indices.empty("uid"), record(1, 1, Scenario.STOP)))
+    found.write_status(RUNS)
+    return found
+
+
+def ended(place: JobFolder) -> None:
+    """Its process lets go."""
+    assert place._lock is not None
+    place._lock.close()
+
+
+def seen(place: JobFolder) -> folder.Folder:
+    found = folder.read(place.folder)
+    assert found is not None
+    return found
+
+
+def test_a_job_that_runs(place: JobFolder) -> None:
+    assert seen(place).process == os.getpid()
+    view = job(folder.resource(seen(place)))
+    assert (view.name, view.phase, view.epoch, view.ready) == ("orders", "Running", 2, True)
+    (stage,) = view.stages
+    assert (stage.batch, stage.batch_seconds, stage.lag_seconds) == (7, 2.0, 1.5)
+    assert stage.sources[0].lag_rows == 9
+
+
+def test_another_process_that_tries_leaves_the_number_in_the_lock(place: JobFolder) -> None:
+    with pytest.raises(StateInUse):
+        JobFolder(place.folder).lock()
+    assert seen(place).process == os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "phase"),
+    [
+        (Scenario.STOP, "Stopped"),
+        (Scenario.DRAIN, "Drained"),
+        (Scenario.END_OF_INPUT, "Finished"),
+        (None, "Cancelled"),
+    ],
+)
+def test_a_job_that_has_ended(place: JobFolder, scenario: Scenario | None, phase: str) -> None:
+    place.write_index(indices.add(indices.empty("uid"), record(5, 2, scenario)))
+    ended(place)
+    view = job(folder.resource(seen(place)))
+    assert view.phase == phase
+    assert view.is_true("Ready")
+
+
+def test_a_job_that_has_failed(place: JobFolder) -> None:
+    problem = Problem("QueryFailed", "the broker is away", "See the broker")
+    place.write_status(DriverStatus(4, "uid", 2, DriverPhase.FAILED, problem=problem))
+    ended(place)
+    view = job(folder.resource(seen(place)))
+    assert view.phase == "Failed"
+    assert view.conditions["Stalled"].message == "the broker is away. See the broker"
+    assert view.last_error is not None
+
+
+def test_a_folder_of_an_older_version(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text(
+        indices.dumps(indices.add(indices.empty("u"), record(1, 1, Scenario.STOP)))
+    )
+    (tmp_path / "lock").touch()
+    found = folder.read(tmp_path)
+    assert found is not None
+    assert found.process is None
+    assert job(folder.resource(found)).phase == "Stopped"
+
+
+def test_the_commands(place: JobFolder, capsys: Output) -> None:
+    for command, shown in (
+        (["status"], "task 0 Running batch 7"),
+        (["savepoint", "list"], "stop"),
+        (["timeline"], "epoch 2"),
+        (["diagnose"], "orders is Running, as its spec asks for"),
+    ):
+        assert main([*command, "--local", str(place.folder)]) == ExitCode.DONE
+        assert shown in capsys.readouterr().out, command
+    assert main(["status", "--json", "--local", str(place.folder)]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["phase"] == "Running"
+
+
+def test_a_stop_is_the_signal_of_ctrl_c(tmp_path: Path, capsys: Output) -> None:
+    """To a process that holds the lock; what it does then is the runtime's."""
+    script = (
+        "import signal, sys; from pathlib import Path; from streamjob.runtime.process.local import "
+        "JobFolder; "
+        "p = JobFolder(Path(sys.argv[1])); p.lock(); print('ready', flush=True); "
+        "signal.sigwait([signal.SIGTERM])"
+    )
+    place = tmp_path / "orders"
+    command = [
+        sys.executable,
+        "-c",
+        f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); {script}",
+        str(place),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "operator")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert main(["stop", "--wait", "--local", str(place)]) == ExitCode.DONE
+        assert process.wait(60) == 0
+    assert "was asked to stop" in capsys.readouterr().err
+    assert main(["stop", "--local", str(place)]) == ExitCode.PROBLEM
+    assert "no process runs the job" in capsys.readouterr().err
+
+
+def test_a_drain_is_asked_for_at_the_start(place: JobFolder, capsys: Output) -> None:
+    assert main(["drain", "--yes", "--local", str(place.folder)]) == ExitCode.PROBLEM
+    assert "--local --drain SCRIPT" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_job(tmp_path: Path, capsys: Output) -> None:
+    assert main(["status", "--local", str(tmp_path)]) == ExitCode.PROBLEM
+    assert "holds no job" in capsys.readouterr().err
+
+
+def test_the_status_is_the_drivers() -> None:
+    """What the runtime writes, as the product's own codec has it."""
+    assert json.loads(codec.dumps(RUNS))["stages"][0]["tasks"][0]["state"] == "Running"
