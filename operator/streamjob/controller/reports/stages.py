@@ -22,9 +22,7 @@ def _stage(stage: StageStatus, known: StageInfo | None) -> StageInfo:
     return StageInfo(
         uid=stage.uid,
         tasks=tuple(
-            TaskInfo(
-                index=t.index, state=t.state.value, batch=t.batch, step=t.step.value if t.step else None
-            )
+            TaskInfo(index=t.index, state=t.state.value, batch=t.batch, step=t.step.value if t.step else None)
             for t in stage.tasks
         ),
         operators=tuple(
