@@ -58,7 +58,7 @@ ready-to-test: packages
 .PHONY: binaries environments
 binaries:
 	@test -n "$$CLUSTER" || python3 -m dev.cluster build
-environments:
+environments: ui
 	@dev/bootstrap.sh && for v in $(SPARKS); do dev/bootstrap.sh $$v || exit; done && dev/bootstrap.sh servers
 
 .PHONY: test-fast
@@ -72,6 +72,22 @@ soak: venv ## Run random plans in the simulated world for SECONDS (default 600),
 .PHONY: bench
 bench: venv ## Run all benchmarks, about an hour (docs/benchmarks.md)
 	@$(PYTHON) -m dev.bench
+
+# Node runs here only: what it builds is in the packages. --ignore-scripts: no dependency runs anything when it is installed.
+UI := operator/streamjob/cli/ui/page/index.html
+.PHONY: ui
+ui: $(UI) ## Build the page of `kubectl streamjob ui` into the package
+$(UI): ui/node_modules/.package-lock.json crds/streamjobs.yaml $(shell find ui -path ui/node_modules -prune -o -name generated.ts -o -type f -print)
+	@cd ui && node build.mjs
+ui/node_modules/.package-lock.json: ui/package-lock.json
+	@dev/bootstrap.sh node
+	@cd ui && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.PHONY: pictures
+pictures: ui venv servers ## Take the docs' pictures of the page again
+	$(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py
+	cp .build/pictures/ui-*.png docs/pictures/
 
 .PHONY: release
 release: venv ## Build what is published into dist/release: packages, images, chart, checksums, signature
@@ -139,6 +155,7 @@ command: venv ## Generate what the command shows of the manual, and its manual p
 
 .PHONY: clean
 clean: ## Remove environments and caches (the local cluster: make cluster-down)
+	rm -rf ui/node_modules operator/streamjob/cli/ui/page
 	rm -rf .venv $(OTHER_SPARKS:%=.venv-%) .venv-docs .cache .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.cluster/*' -prune -exec rm -rf {} +
 

@@ -4,15 +4,16 @@
 #     dev/bootstrap.sh packages    Python and Java, where the machine has none; each of the others looks for them too
 #     dev/bootstrap.sh             .venv          everything: tools, tests, Spark 4.1
 #     dev/bootstrap.sh spark35     .venv-spark35  the same with Spark 3.5, for the Spark tests; also spark40, spark42, spark43
+#     dev/bootstrap.sh node        Node and npm, which build the page
 #     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
 set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-main}" in
-    packages | servers) venv='' lock='' ;;
+    packages | servers | node) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
     spark35 | spark40 | spark42 | spark43) venv=.venv-$1 lock=requirements/$1.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (packages, main, spark35, spark40, spark42, spark43 or servers)" >&2; exit 2 ;;
+    *) echo "bootstrap: unknown environment '$1' (packages, node, main, spark35, spark40, spark42, spark43 or servers)" >&2; exit 2 ;;
 esac
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/streamjob"
@@ -67,12 +68,20 @@ fetch() {
     echo "$wanted" >"$folder/.stamp"
 }
 
+if [ "${1:-main}" = node ]; then
+    # The page is bundled by a program of its own (esbuild), so any Node that is maintained will do.
+    command -v npm >/dev/null 2>&1 || need "the page is built with Node" nodejs npm
+    exit 0
+fi
 if [ "${1:-main}" = servers ]; then
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         need "the tests of the PostgreSQL sink need its server" postgresql
     fi
     if ! command -v prometheus >/dev/null 2>&1; then
         need "the test of the alerts needs Prometheus" prometheus
+    fi
+    if ! command -v chromium >/dev/null 2>&1; then
+        need "the tests of the page need a browser" chromium fonts-dejavu-core
     fi
     fetch jars "jars of Kafka and the connectors" dev/images/jars/pom.xml spark dev/kafka/pom.xml kafka
     fetch jars-kafka "jars of the Kafka connector for the other Sparks" "dev/images/jars/pom.xml -Dspark=3.5" 3.5 \

@@ -71,6 +71,8 @@ beside="$with_jobs $with_api"
 echo "In parallel, tests on the real cluster: $jobs, $api"
 echo "Style, types, import contracts, generated files"
 run make --no-print-directory lint
+echo "Models of the page"
+run sh -c 'cd ui && npm run --silent check && npm test --silent'
 for spark in $others; do
     echo "Tests that depend on Spark's version, with $spark"
     files=$by_version

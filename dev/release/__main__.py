@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dev.cluster.console import elapsed, say
 from dev.cluster.layout import REPOSITORY, ClusterError
-from dev.release import archives, chart, images, plugin, python_packages, sbom, sign, source
+from dev.release import archives, chart, images, page, plugin, python_packages, sbom, sign, source
 
 WORK, COMPARED = REPOSITORY / ".build" / "release", REPOSITORY / ".build" / "release-check"
 DIST = REPOSITORY / "dist" / "release"
@@ -54,6 +54,7 @@ def build(made: source.Source, out: Path, work: Path) -> dict[str, str]:
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    page.build(made)
     python_packages.build(made, out, work)
     plugin.build(made, out, work)
     chart.build(made, out, work)

@@ -10,7 +10,10 @@ from dev.demo import evidence
 from dev.demo.console import Console
 from dev.demo.site import Site
 
+from ..browser import browser, page
 from .shared_volume import Storage
+
+__all__ = ["browser", "page"]
 
 FAILED = pytest.StashKey[bool]()
 

@@ -131,6 +131,7 @@ class Kubectl:
             "-",
             "-o",
             "json",
+            "--validate=false",  # it would fetch the schema of the whole API first
             stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
         )
         found = [

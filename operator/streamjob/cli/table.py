@@ -39,6 +39,7 @@ COMMANDS = {
     "timeline": Entry("history", "Show a job's life, with durations"),
     "state": Entry("state", "Show the state of a job's queries"),
     "diagnose": Entry("diagnose", "Say what is wrong with a job and what to do"),
+    "ui": Entry("ui", "Show jobs and end them in a browser: a page served on this machine"),
     "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
 }
 

@@ -37,6 +37,18 @@ def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_p
         return chosen.kubectl.call("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
 
 
+def output(chosen: Options, job: Job, words: Sequence[str]) -> str:
+    """Run `python -m streamjob.runtime WORDS --json` with the job's storage.
+
+    :returns: what it writes. Exit code 1 is a finding, which is in there.
+    :raises ToolPodFailed: the pod does not start.
+    :raises KubectlError: the command has failed.
+    """
+    with _place(chosen, job, tool_pod.MEMORY) as pod:
+        command = ["/bin/sh", "-c", '"$@" || [ $? = 1 ]', "sh", *tool_pod.command(job, [*words, "--json"])]
+        return chosen.kubectl.run("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
+
+
 @contextmanager
 def _place(chosen: Options, job: Job, memory: str) -> Iterator[str]:
     if memory == tool_pod.MEMORY and _driver_has_room(chosen, job):

@@ -24,6 +24,7 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
+from streamjob.protocol.messages.figures import QueryFigures
 from streamjob.protocol.messages.final_report import REPORT_LIMIT, report
 from tests.protocol.formats.documents import (
     JUNK,
@@ -128,6 +129,17 @@ def test_junk(junk: bytes) -> None:
 def test_a_command_has_its_own_limit() -> None:
     body = json.dumps({"epoch": 1}) + " " * REQUEST_LIMIT
     assert "at most 65536" in refused(lambda d: codec.loads(Completed, d, limit=REQUEST_LIMIT), body)
+
+
+def test_what_is_for_display_only_is_left_out_for_an_earlier_controller() -> None:
+    """It would refuse the whole status because of a field that it does not know."""
+    task = TaskStatus(0, TaskState.RUNNING, 3, TerminationStep.BOUNDARY)
+    stage = StageStatus("sums", (task,), upstream=("copy",), figures=QueryFigures())
+    status = DriverStatus(4, "uid", 1, DriverPhase.TERMINATING, (stage,))
+    for name in ("upstream", "step", "figures"):
+        assert f'"{name}"' in codec.dumps(status)
+        assert f'"{name}"' not in codec.dumps(status.without_figures())
+        assert f'"{name}"' not in report(status)
 
 
 # --- the final report ---------------------------------------------------------------------------------------

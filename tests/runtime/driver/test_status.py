@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pytest
 
-from streamjob.runtime.driver.status import Notes, problem_of
+from streamjob.protocol.engine.coordinator import Coordinator
+from streamjob.protocol.engine.events import TaskStarted, TerminationRequested
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_status import TerminationStep
+from streamjob.runtime.driver.status import Notes, problem_of, stage_statuses
+from streamjob.runtime.query.figures import Figures
+from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.spark.max_watermark import DrainResult
+
+
+@dataclass
+class Run:
+    name: TaskName
+    figures: Figures = field(default_factory=Figures)
+
+    def __post_init__(self) -> None:
+        self.uid, self.task = self.name.uid, self.name.task
 
 
 def drained(output_rows: int | None, state_rows_left: int | None) -> DrainResult:
@@ -39,3 +55,23 @@ def test_r7_stages_that_drain_at_once_are_all_summed() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: notes.drained(drained(1, 2)), range(2000)))
     assert (notes.flushed_rows, notes.state_rows_left) == (2000, 4000)
+
+
+def test_the_status_has_the_edges_and_the_step_of_each_task() -> None:
+    coordinator = Coordinator()
+    coordinator.handle(TaskStarted("copy"))
+    coordinator.handle(TaskStarted("sums/0", upstream=("copy", "starts-later")))
+    coordinator.handle(TaskStarted("sums/1", upstream=("copy",)))
+    runs = [Run(TaskName("copy", "copy")), *(Run(TaskName("sums", "sums", i, 2)) for i in range(2))]
+    by_task = {run.task: run for run in runs}
+    copy, sums = stage_statuses(coordinator, by_task)
+    assert (copy.upstream, sums.upstream) == ((), ("copy", "starts-later"))
+    assert [t.step for t in (*copy.tasks, *sums.tasks)] == [None, None, None]
+
+    request = TerminationRequest("drain-1", 1, Mode.DRAIN, "file:///s")
+    coordinator.handle(TerminationRequested(request))
+    copy, sums = stage_statuses(coordinator, by_task)
+    assert [t.step for t in copy.tasks] == [TerminationStep.BOUNDARY]
+    assert [t.step for t in sums.tasks] == [None, None], "a drain reaches them when copy has ended"
+    plain = sums.without_figures
+    assert (plain.upstream, plain.figures, [t.step for t in plain.tasks]) == ((), None, [None, None])

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ...protocol.formats.records import OperatorKind
 from ...protocol.lifecycle import TaskState
+from ...protocol.messages.driver_status import TerminationStep
 from ..types import Model, Timestamp, one_of
 
 
@@ -15,6 +16,11 @@ class TaskInfo(Model):
     index: int = Field(description="Number of the shard, from 0.")
     state: str = Field(description="State of the task.", json_schema_extra=one_of(TaskState))
     batch: int | None = Field(default=None, description="Last committed batch.")
+    step: str | None = Field(
+        default=None,
+        description="How far the end of the task has come. Empty until it begins.",
+        json_schema_extra=one_of(TerminationStep),
+    )
 
 
 class OperatorInfo(Model):
@@ -46,6 +52,9 @@ class StageInfo(Model):
     uid: str = Field(description="The query's name; `main` or a derived name for a query without one.")
     tasks: tuple[TaskInfo, ...] = Field(default=(), description="The stage's shards.")
     operators: tuple[OperatorInfo, ...] = Field(default=(), description="The stage's operators.")
+    upstream: tuple[str, ...] = Field(
+        default=(), description="The stages that this stage reads from, by uid, started or not."
+    )
     watermark: str | None = Field(default=None, description="Current event-time watermark.")
     batch: int | None = Field(default=None, description="Newest committed batch of all tasks.")
     input_rows_per_second: float | None = Field(default=None, description="Rows read per second.")

@@ -9,22 +9,28 @@ from ...protocol.messages.driver_status import DriverStatus, StageStatus
 
 
 def stages(report: DriverStatus | None, old: tuple[StageInfo, ...]) -> tuple[StageInfo, ...]:
-    """The stages as reported. A final report may lack room for the operators: then the known ones stay."""
-    known = {s.uid: s.operators for s in old}
-    return tuple(_stage(s, known.get(s.uid, ())) for s in report.stages) if report else ()
+    """The stages as reported. A final report has no edges, and may lack room for the operators: then the
+    known ones stay.
+    """
+    known = {s.uid: s for s in old}
+    return tuple(_stage(s, known.get(s.uid)) for s in report.stages) if report else ()
 
 
-def _stage(stage: StageStatus, known: tuple[OperatorInfo, ...]) -> StageInfo:
+def _stage(stage: StageStatus, known: StageInfo | None) -> StageInfo:
     batches = [t.batch for t in stage.tasks if t.batch is not None]
     rate = stage.input_rows_per_second
     return StageInfo(
         uid=stage.uid,
-        tasks=tuple(TaskInfo(index=t.index, state=t.state.value, batch=t.batch) for t in stage.tasks),
+        tasks=tuple(
+            TaskInfo(index=t.index, state=t.state.value, batch=t.batch, step=t.step.value if t.step else None)
+            for t in stage.tasks
+        ),
         operators=tuple(
             OperatorInfo(uid=o.uid, kind=o.kind.value, name=o.name, finished=o.finished)
             for o in stage.operators
         )
-        or known,
+        or (known.operators if known else ()),
+        upstream=stage.upstream or (known.upstream if known else ()),
         watermark=stage.watermark,
         batch=max(batches) if batches else None,
         input_rows_per_second=round(rate, 1) if rate is not None else None,

@@ -146,6 +146,11 @@ class Coordinator(CheckpointEvents):
         """The uids of the stages that edges connect with this one, directly or not, including itself."""
         return self._job.graph.connected(uid)
 
+    def upstream(self, uid: str) -> tuple[str, ...]:
+        """The uids of the stages that this one reads from, started or not."""
+        stage = self._job.graph.stages.get(uid)
+        return tuple(stage.named) if stage else ()
+
     def downstream_first(self) -> list[str]:
         """The uids of all stages, each after the stages that read from it."""
         return self._job.graph.downstream_first()

@@ -47,9 +47,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class TaskStatus:
+    """The state of one shard of a stage.
+
+    :param step: how far its termination has come; None before it begins, and where nobody asked for figures.
+    """
+
     index: int
     state: TaskState
     batch: int | None = None
+    step: TerminationStep | None = field(default=None, metadata=codec.NEW)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class StageStatus:
     :param watermark: RFC 3339, None if there is none.
     :param input_rows_per_second: from the last progress.
     :param figures: None where nobody asked for them.
+    :param upstream: uids of the stages that it reads from, started or not. For display, as the figures.
     """
 
     uid: str
@@ -68,6 +75,13 @@ class StageStatus:
     input_rows_per_second: float | None = None
     state_rows: int | None = None
     figures: QueryFigures | None = field(default=None, metadata=codec.NEW)
+    upstream: tuple[str, ...] = field(default=(), metadata=codec.NEW)
+
+    @property
+    def without_figures(self) -> StageStatus:
+        """Without what is for display only."""
+        tasks = tuple(replace(t, step=None) for t in self.tasks)
+        return replace(self, tasks=tasks, figures=None, upstream=())
 
 
 @dataclass(frozen=True)
@@ -182,7 +196,7 @@ class DriverStatus:
 
     def without_figures(self) -> DriverStatus:
         """For a controller of an earlier version, which would refuse them, and for the final report."""
-        return replace(self, stages=tuple(replace(s, figures=None) for s in self.stages))
+        return replace(self, stages=tuple(s.without_figures for s in self.stages))
 
     @property
     def durable(self) -> tuple[CheckpointRecord, ...]:

@@ -110,7 +110,7 @@ def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]
     for stage in stages:
         task = coordinator.tasks[stage.task]
         batch = task.batch if task.batch is not None else stage.figures.batch
-        tasks.append(TaskStatus(stage.name.index, task.state, batch))
+        tasks.append(TaskStatus(stage.name.index, task.state, batch, task.step))
     finished = all(coordinator.tasks[s.task].operators_finished for s in stages)
     operators = max((f.operators for f in figures), key=len)
     watermarks = [f.watermark for f in figures if f.watermark is not None]
@@ -122,6 +122,7 @@ def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]
         input_rows_per_second=total(f.input_rows_per_second for f in figures),
         state_rows=total(f.state_rows for f in figures),
         figures=merged([f.query for f in figures]),
+        upstream=coordinator.upstream(uid),
     )
 
 

@@ -1,0 +1,163 @@
+"""Every StreamJob, as the API server has it, in memory; and whoever wants to know of changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..kubectl import JOBS, Kubectl, KubectlError, Watch
+from .history import History
+
+Obj = dict[str, Any]
+RETRY_SECONDS = 2.0
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs from what a subscriber knows.
+
+    :param jobs: new and changed ones.
+    :param deleted: uids.
+    :param problem: why jobs cannot be read at the moment: `message` and `remedy`. None: they can.
+    """
+
+    jobs: tuple[Obj, ...] = ()
+    deleted: tuple[str, ...] = ()
+    problem: Obj | None = None
+
+
+@dataclass
+class Subscriber:
+    """A page. It is told of the newest state of each job, however many changes there were in between."""
+
+    jobs: Jobs
+    _dirty: set[str] = field(default_factory=set)
+    _fresh: bool = True  # it has been told nothing yet
+
+    def touch(self, uids: Iterable[str]) -> None:
+        self._dirty.update(uids)
+
+    def next(self, timeout: float) -> Change | None:
+        """What has changed since the last call; None if nothing has within so many seconds."""
+        with self.jobs.changed:
+            self.jobs.changed.wait_for(lambda: self._dirty or self._fresh, timeout)
+            if not self._dirty and not self._fresh:
+                return None
+            known = self.jobs.by_uid
+            changed = tuple(known[uid] for uid in self._dirty if uid in known)
+            deleted = tuple(uid for uid in self._dirty if uid and uid not in known)
+            self._dirty, self._fresh = set(), False
+            return Change(changed, deleted, self.jobs.problem)
+
+
+class Jobs:
+    """The jobs of one namespace or of all, kept up to date by one watch.
+
+    `changed` guards everything and is notified of each change.
+    """
+
+    def __init__(
+        self, kubectl: Kubectl, *, all_namespaces: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.changed = threading.Condition()
+        self.by_uid: dict[str, Obj] = {}
+        self.problem: Obj | None = None
+        self._history = History()
+        self._subscribers: list[Subscriber] = []
+        self._kubectl, self._all_namespaces, self._clock = kubectl, all_namespaces, clock
+        self._closed = threading.Event()
+        self._watch: Watch | None = None
+
+    # --- for the answers ------------------------------------------------------------------------------------
+
+    def find(self, namespace: str, name: str) -> Obj | None:
+        with self.changed:
+            return next((job for job in self.by_uid.values() if _key(job) == (namespace, name)), None)
+
+    def history(self, uid: str, after: float = 0.0) -> dict[str, list[tuple[float, Obj]]]:
+        with self.changed:
+            return self._history.of(uid, after)
+
+    def subscribe(self) -> Subscriber:
+        with self.changed:
+            subscriber = Subscriber(self)
+            subscriber.touch(self.by_uid)
+            self._subscribers.append(subscriber)
+            return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        with self.changed:
+            self._subscribers.remove(subscriber)
+
+    # --- the watch ------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Keep the jobs up to date until `close`. kubectl ends a watch now and then."""
+        while not self._closed.is_set():
+            try:
+                self._follow()
+            except KubectlError as e:
+                self._failed(e)
+                self._closed.wait(RETRY_SECONDS)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _follow(self) -> None:
+        # A watch does not say what was deleted before it began.
+        self.replace(self._kubectl.list(JOBS, all_namespaces=self._all_namespaces))
+        with self._kubectl.watch(JOBS, all_namespaces=self._all_namespaces) as self._watch:
+            for event in self._watch:
+                if event.kind == "DELETED":
+                    self.remove(event.object["metadata"]["uid"])
+                else:
+                    self.put(event.object)
+
+    def replace(self, found: list[Obj]) -> None:
+        """These jobs are there, and no others."""
+        with self.changed:
+            if self.problem is not None:
+                self.problem = None
+                self._tell([""])
+            for uid in self.by_uid.keys() - {job["metadata"]["uid"] for job in found}:
+                self.remove(uid)
+            for job in found:
+                self.put(job)
+
+    def put(self, job: Obj) -> None:
+        """A job is new or has changed."""
+        job["metadata"].pop("managedFields", None)
+        (job["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+        uid = job["metadata"]["uid"]
+        with self.changed:
+            if self.by_uid.get(uid) != job:
+                self.by_uid[uid] = job
+                self._history.add(job, self._clock())
+                self._tell([uid])
+
+    def remove(self, uid: str) -> None:
+        with self.changed:
+            if self.by_uid.pop(uid, None) is not None:
+                self._history.forget(uid)
+                self._tell([uid])
+
+    def _failed(self, error: KubectlError) -> None:
+        with self.changed:
+            self.problem = {"message": error.message, "remedy": error.remedy}
+            self._tell([""])
+
+    def _tell(self, uids: Iterable[str]) -> None:
+        """Under the lock. "": the problem has changed."""
+        for subscriber in self._subscribers:
+            subscriber.touch(uids)
+        self.changed.notify_all()
+
+
+def _key(job: Obj) -> tuple[str, str]:
+    return job["metadata"]["namespace"], job["metadata"]["name"]

@@ -1,0 +1,331 @@
+"""The page in a real browser, with the real server and the real kubectl; the API server is recorded."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamjob.cli.ui.server import page_files
+
+from ..browser import problems
+from . import recorded
+from .api_server import ApiServer
+from .conftest import Site, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+TABS = ("overview", "timeline", "checkpoints", "configuration", "events")
+
+
+@pytest.fixture
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@pytest.fixture
+def everything(api: ApiServer, now: datetime) -> ApiServer:
+    """`orders` in the middle of a drain, and a job in each other situation."""
+    api.put("streamjobs", recorded.draining(now), recorded.rolled_back(now), *recorded.others(now))
+    api.put("configmaps", recorded.index(now))
+    api.put("pods", *recorded.pods(now))
+    api.put("events", *recorded.events(now))
+    return api
+
+
+def open_job(page: Page, site: Site, name: str = "orders", tab: str = "overview") -> None:
+    page.goto(site.address)
+    page.get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("heading", name=name).wait_for()
+    if tab != "overview":
+        page.evaluate(f"location.hash = '#/streams/{name}/{tab}'")
+
+
+# --- the address --------------------------------------------------------------------------------------------
+
+
+def test_the_token_leaves_the_address_and_stays_in_the_tab(
+    page: Page, site: Site, everything: ApiServer
+) -> None:
+    page.goto(site.address)
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    assert site.server.tokens.token not in page.url
+    page.reload()
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_a_code_opens_the_page_once(browser: Any, site: Site, everything: ApiServer) -> None:
+    address = site.server.address(f"once={site.server.tokens.code()}")
+    first, second = browser.new_context().new_page(), browser.new_context().new_page()
+    first.goto(address)
+    first.get_by_role("link", name="orders", exact=True).wait_for()
+    second.goto(address)
+    second.get_by_role("heading", name="This address is not enough").wait_for()
+    first.context.close()
+    second.context.close()
+
+
+# --- the list -----------------------------------------------------------------------------------------------
+
+
+def test_the_list_filters_sorts_and_opens_by_keyboard(page: Page, site: Site, everything: ApiServer) -> None:
+    page.goto(site.address)
+    rows = page.locator("#rows tr:not(.spacer)")
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    assert rows.count() == len(everything.objects) - 1 - 6 - 7  # without index, pods and Events
+    assert rows.first.inner_text().split()[0] in ("Drained", "Failed"), "what needs a person comes first"
+    page.keyboard.press("/")
+    page.keyboard.type("orders drain")
+    assert [row.split("\n")[0].split("\t")[1].strip() for row in rows.all_inner_texts()] == ["orders"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="orders").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_label("Filter the jobs").fill("")
+    page.get_by_role("button", name="Running").click()
+    phases = {row.split("\t")[0].strip() for row in rows.all_inner_texts()}
+    assert phases == {"Running"}
+
+
+def test_the_arrows_go_through_a_thousand_jobs(page: Page, api: ApiServer, site: Site, now: datetime) -> None:
+    api.put("streamjobs", *recorded.many(now, 1000))
+    page.goto(site.address)
+    page.get_by_role("heading", name="1000 jobs").wait_for()
+    page.get_by_role("button", name="Job", exact=True).click()
+    assert page.locator("#rows tr:not(.spacer)").count() < 80, "only what is in sight is in the document"
+    page.locator("#rows a").first.focus()
+    page.keyboard.press("End")
+    page.locator(":focus", has_text="job-0993").wait_for()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    page.locator(":focus", has_text="job-0007").wait_for()
+
+
+# --- a job --------------------------------------------------------------------------------------------------
+
+
+def test_the_life_cycle_of_a_drain(page: Page, site: Site, everything: ApiServer, now: datetime) -> None:
+    open_job(page, site)
+    table = page.get_by_role("table").filter(has_text="Max watermark")
+    lines = {
+        row.get_by_role("rowheader").inner_text(): row.get_by_role("cell").all_inner_texts()
+        for row in table.locator("tbody tr").all()
+    }
+
+    def words(name: str) -> str:
+        return " ".join(cell.replace("✓", "").strip() for cell in lines[name][:6])
+
+    assert words("orders / 0") == "done done done now to come to come"
+    assert words("joined") == "done now to come to come to come to come"
+    assert words("windows") == "to come to come to come to come to come to come"
+    page.get_by_text("Waits for the driver: windows: reads what joined has left, 2 of 3 batches").wait_for()
+    page.get_by_text("to the deadline, then it becomes a stop").wait_for()
+    everything.put("streamjobs", recorded.drained(now))
+    page.get_by_role("heading", name="Last drain").wait_for()
+    page.get_by_text("20.4k").wait_for()  # rows emitted by timers
+
+
+def test_the_graph_has_edges_tasks_and_finished_flags(page: Page, site: Site, everything: ApiServer) -> None:
+    open_job(page, site)
+    graph = page.get_by_label("Graph of the stages")
+    assert graph.locator(".edge").count() == 3
+    joined = graph.get_by_role("listitem").filter(has=page.get_by_role("button", name="joined"))
+    assert "Reads from orders, payments" in joined.first.inner_text()
+    orders = graph.locator(".stage").filter(has=page.locator("strong", has_text="orders"))
+    assert orders.locator(".tasks").get_attribute("aria-label") == "Tasks: 3 waits for its final checkpoint"
+    assert orders.get_by_label("finished").count() == 2
+    x = {
+        name: graph.locator(".stage").filter(has=page.locator("strong", has_text=name)).bounding_box()["x"]  # type: ignore[index]
+        for name in ("orders", "joined", "windows")
+    }
+    assert x["orders"] < x["joined"] < x["windows"]
+
+
+def test_remedies_come_before_everything_else(page: Page, site: Site, everything: ApiServer) -> None:
+    """A failing upgrade, read from the page."""
+    open_job(page, site, "sessions")
+    findings = page.get_by_label("Problems and warnings")
+    findings.get_by_text("ErrImagePull").first.wait_for()
+    findings.get_by_text("Set spec.image to an image that exists").first.wait_for()
+    assert findings.bounding_box()["y"] < page.get_by_role("tablist").bounding_box()["y"]  # type: ignore[index]
+
+
+def test_what_an_upgrade_changes(page: Page, site: Site, everything: ApiServer, now: datetime) -> None:
+    job = recorded.orders(now)
+    job["spec"]["image"] = "registry.example/orders:1.5.0"
+    everything.put("streamjobs", job)
+    open_job(page, site, tab="configuration")
+    line = page.get_by_role("row").filter(has_text="registry.example/orders:1.5.0")
+    line.wait_for()
+    assert line.inner_text().split() == [
+        "image",
+        "registry.example/orders:1.4.2",
+        "registry.example/orders:1.5.0",
+    ]
+
+
+def test_the_timeline_and_the_index(page: Page, site: Site, everything: ApiServer) -> None:
+    open_job(page, site, tab="timeline")
+    page.get_by_role("row").filter(has_text="exit code 137: OOMKilled").wait_for()
+    page.get_by_role("row").filter(has_text="stop (upgrade)").wait_for()
+    page.get_by_role("tab", name="Checkpoints").click()
+    page.get_by_role("row").filter(has_text="upgrade-4-7").first.wait_for()
+    assert page.get_by_role("row").filter(has_text="1648\u20131650").count() == 1
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("tab", name="Configuration").get_attribute("aria-selected") == "true"
+
+
+def test_charts_have_what_the_server_has_seen(page: Page, api: ApiServer, now: datetime) -> None:
+    clock = [now.timestamp()]
+    with serving(api, lambda: clock[0]) as site:
+        api.put("streamjobs", recorded.orders(now))
+        open_job(page, site)
+        caption = page.locator("figcaption").filter(has_text="Rows read per second")
+        caption.get_by_text("4.82k").wait_for()
+        clock[0] += 10
+        api.put("streamjobs", recorded.orders(now, 470.0))
+        caption.get_by_text("5.72k").wait_for()
+        assert page.locator("figure canvas").count() == page.locator("figure").count() >= 7
+
+
+# --- what the user may do -----------------------------------------------------------------------------------
+
+
+def test_a_job_is_stopped_by_its_button(page: Page, site: Site, api: ApiServer, now: datetime) -> None:
+    api.put("streamjobs", recorded.orders(now))
+    open_job(page, site)
+    page.locator("button[aria-disabled=false]", has_text="Stop").click()
+    page.get_by_text("→ Stopped").wait_for()
+    assert api.patches == [{"spec": {"state": "Stopped"}}]
+
+
+def test_a_drain_is_confirmed_by_name(page: Page, site: Site, api: ApiServer, now: datetime) -> None:
+    api.put("streamjobs", recorded.orders(now))
+    open_job(page, site)
+    button = page.locator("button[aria-disabled=false]", has_text="Drain")
+    button.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Drain orders?")
+    dialog.wait_for()
+    page.keyboard.press("Enter")  # the focus is on the harmless one
+    dialog.wait_for(state="hidden")
+    assert api.patches == []
+    assert page.evaluate("document.activeElement.textContent") == "Drain…", "the focus is back"
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Drain orders").click()
+    page.get_by_text("→ Drained").wait_for()
+    assert api.patches == [{"spec": {"state": "Drained"}}]
+
+
+def test_without_the_permission_the_buttons_say_so(
+    page: Page, site: Site, everything: ApiServer, now: datetime
+) -> None:
+    everything.allowed = False
+    everything.put("streamjobs", recorded.orders(now))
+    open_job(page, site)
+    page.get_by_text("your account lacks “patch streamjobs”").wait_for()
+    for button in page.get_by_role("group", name="What orders shall do").get_by_role("button").all():
+        assert button.get_attribute("aria-disabled") == "true"
+        assert button.locator(".sr").inner_text().startswith("Not now: ")
+        button.focus()
+        page.keyboard.press("Enter")
+    assert everything.patches == []
+
+
+def test_what_the_api_server_refuses_is_told(page: Page, site: Site, api: ApiServer, now: datetime) -> None:
+    api.put("streamjobs", recorded.orders(now))
+    open_job(page, site)
+    page.locator("button[aria-disabled=false]", has_text="Suspend").wait_for()
+    api.allowed = False  # revoked meanwhile
+    page.get_by_role("button", name="Suspend").click()
+    page.get_by_role("alert").get_by_text("cannot patch resource").wait_for()
+
+
+def test_a_cluster_that_is_away_is_told_and_comes_back(
+    page: Page, site: Site, everything: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.goto(site.address)
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    everything.down = True
+    page.get_by_role("alert").get_by_text("The cluster cannot be read").wait_for()
+    assert page.get_by_role("link", name="orders", exact=True).count() == 1, "what was known stays"
+    everything.down = False
+    page.get_by_role("alert").wait_for(state="hidden")
+
+
+# --- figures ------------------------------------------------------------------------------------------------
+
+
+def test_a_phase_is_shown_when_the_api_server_has_it(
+    page: Page, site: Site, api: ApiServer, now: datetime
+) -> None:
+    """Each step is one notification: API server, kubectl, server, page. Nothing polls. The figure of 0.5 s is
+    measured by dev/bench, not here: no test depends on the clock."""
+    api.put("streamjobs", recorded.orders(now))
+    page.goto(site.address)
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    api.put("streamjobs", recorded.draining(now))
+    page.locator("#rows td.phase", has_text="Draining").wait_for()
+    assert asked == []
+
+
+def test_an_update_of_one_job_touches_one_row(page: Page, site: Site, api: ApiServer, now: datetime) -> None:
+    """So its cost does not grow with the number of jobs."""
+    api.put("streamjobs", *recorded.many(now, 1000))
+    page.goto(site.address)
+    page.get_by_role("heading", name="1000 jobs").wait_for()
+    page.get_by_role("button", name="Job", exact=True).click()
+    page.evaluate(
+        """() => { window.touched = new Set();
+        new MutationObserver((records) => { for (const r of records) {
+            const row = (r.target.nodeType === 3 ? r.target.parentElement : r.target).closest('tr');
+            if (row) window.touched.add(row.dataset.row ?? 'other'); } })
+        .observe(document.getElementById('rows'), {subtree: true, childList: true, characterData: true}); }"""
+    )
+    changed = next(o for (_, _, name), o in api.objects.items() if name == "job-0007")
+    status = {**changed["status"], "phase": "Stopping"}
+    api.put("streamjobs", {**changed, "status": status})
+    page.locator("#rows tr", has_text="job-0007").locator("td.phase", has_text="Stopping").wait_for()
+    touched = page.evaluate("[...window.touched]")
+    assert len(touched) == 1
+
+
+# --- everybody ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 860), (390, 800)], ids=["wide", "phone"])
+def test_accessibility(
+    page: Page, site: Site, everything: ApiServer, scheme: Any, size: tuple[int, int]
+) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto(site.address)
+    page.get_by_role("link", name="orders", exact=True).wait_for()
+    found = {"list": problems(page)}
+    for tab in TABS:
+        page.evaluate(f"location.hash = '#/streams/orders/{tab}'")
+        page.get_by_role("tabpanel").wait_for()
+        page.get_by_text("Reading…").first.wait_for(state="hidden")
+        found[tab] = problems(page)
+        assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth"), f"{tab} is too wide"
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    found["help"] = problems(page)
+    assert {where: said for where, said in found.items() if said} == {}
+
+
+def test_bundle_is_small() -> None:
+    files = {name: content for name, (_, content) in page_files().items() if name != "/"}
+    size = sum(len(gzip.compress(content, 9)) for content in files.values())
+    assert 50_000 < size < 300_000
+    text = b"".join(files[name] for name in ("/index.html", "/app.js", "/app.css"))
+    assert b"eval(" not in text
+    assert b"<style" not in files["/index.html"]

@@ -1,0 +1,51 @@
+"""The pictures of the docs: `make pictures` takes them from here."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..browser import picture
+from . import recorded
+from .api_server import ApiServer
+from .conftest import serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+MINUTES = 40  # of figures
+
+
+def test_pictures(page: Page, api: ApiServer) -> None:
+    """A job in the middle of a drain, with the figures of the time before."""
+    now = datetime.now(timezone.utc)
+    clock = [0.0]
+    with serving(api, lambda: clock[0]) as site:
+        for moment in range(-MINUTES * 60, 0, 10):
+            clock[0] = now.timestamp() + moment
+            site.jobs.put(recorded.orders(now, moment))
+        clock[0] = now.timestamp()
+        api.put("streamjobs", recorded.draining(now), recorded.rolled_back(now), *recorded.others(now))
+        api.put("configmaps", recorded.index(now))
+        api.put("pods", *recorded.pods(now))
+        api.put("events", *recorded.events(now))
+        page.goto(site.address)
+        page.get_by_role("link", name="orders", exact=True).wait_for()
+        picture(page, "ui-list")
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        page.get_by_role("link", name="orders", exact=True).click()
+        page.locator(".actions button[aria-disabled=false]", has_text="Cancel").wait_for()
+        page.locator("figure canvas").first.wait_for()
+        picture(page, "ui-drain")
+        page.emulate_media(color_scheme="dark")
+        picture(page, "ui-drain-dark")
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 390, "height": 844})
+        picture(page, "ui-phone")
+        page.set_viewport_size({"width": 1280, "height": 760})
+        page.get_by_role("tab", name="Timeline").click()
+        page.get_by_role("row").filter(has_text="OOMKilled").wait_for()
+        picture(page, "ui-timeline")

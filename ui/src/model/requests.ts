@@ -1,0 +1,48 @@
+/** What the user may ask of a job now, and why not. */
+
+import type { Job } from "../types";
+import { TERMINAL, phase, wanted } from "./job";
+
+export interface Request {
+  id: string;
+  label: string;
+  /** Why it is not possible now; empty if it is. */
+  why: string;
+  /** What to confirm, if it cannot be undone. */
+  confirm: string;
+}
+
+export function requests(job: Job, may: boolean | null): Request[] {
+  const at = phase(job);
+  const state = job.spec.state ?? "Running";
+  const final = at === "Drained" || at === "Finished";
+  const live = !TERMINAL.includes(at);
+  const { name } = job.metadata;
+  const given = (id: string, label: string, why: string, confirm = ""): Request => ({ id, label, why: why || allowed(may), confirm });
+  const draining = state === "Drained" ? (live ? "A drain is not taken back: only a cancel breaks it off" : `It is ${at}`) : "";
+  const found = [
+    given("savepoint", "Savepoint", at === "Running" ? "" : `Only while it runs; it is ${at}`),
+    given("stop", "Stop", draining || (state === "Stopped" && live ? "It is stopping" : live && state !== "Cancelled" ? "" : `It is ${at}`)),
+    given("suspend", "Suspend", draining || (!live || state !== "Running" ? `It is ${at}` : job.spec.suspend ? "It is being suspended" : "")),
+    given(
+      "drain",
+      "Drain",
+      draining || (final ? `It is ${at}` : ""),
+      `${name} emits every open window and ends for good. It cannot be resumed, and a drain is not taken back.`,
+    ),
+    given("resume", "Resume", final || draining ? `It is ${at}` : wanted(job) === "Running" ? (at === "Failed" ? "Use Restart" : "It is to run already") : ""),
+    given(
+      "cancel",
+      "Cancel",
+      !live ? `It is ${at}` : state === "Cancelled" ? "It is being cancelled" : "",
+      `The driver of ${name} is killed without a savepoint. A resume continues from Spark's checkpoint; sinks without transactions may get rows of the last batch twice.`,
+    ),
+  ];
+  if (at === "Failed") found.push(given("restart", "Restart", ""));
+  return found;
+}
+
+function allowed(may: boolean | null): string {
+  if (may === null) return "Your permissions are being asked for";
+  return may ? "" : "You have no permission to change this job (patch streamjobs)";
+}

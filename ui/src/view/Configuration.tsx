@@ -1,0 +1,128 @@
+/** What the job is asked to be; what an upgrade changes, and what takes effect at once. */
+
+import { details } from "../store";
+import { type Difference, type Job, isProblem } from "../types";
+import { Empty, Facts, Panel, Time } from "./parts";
+
+const MODES: Record<string, string> = {
+  Savepoint: "The running driver stops with a savepoint, and the next one starts there",
+  Checkpoint: "The running driver stops at a checkpoint, without a savepoint, and the next one starts there",
+  NextEpoch: "The next driver has it; the running one is left alone",
+};
+
+export function Configuration({ job }: { job: Job }) {
+  return (
+    <>
+      <Upgrade job={job} />
+      <Spec job={job} />
+    </>
+  );
+}
+
+function Upgrade({ job }: { job: Job }) {
+  const pods = details.value?.pods;
+  const upgrade = job.status?.upgrade;
+  const mode = job.spec.upgrade?.mode ?? "Savepoint";
+  return (
+    <Panel id="upgrade" title="Upgrade" aside={upgrade && <span class={upgrade.step === "RolledBack" ? "late" : "faint"}>last one: {upgrade.step}</span>}>
+      {pods === undefined ? (
+        <Empty>Reading…</Empty>
+      ) : isProblem(pods) ? (
+        <Empty>{pods.problem}</Empty>
+      ) : isProblem(pods.upgrade) ? (
+        <Empty>{pods.upgrade.problem}</Empty>
+      ) : pods.upgrade === null ? (
+        <Empty>No driver runs. The next one begins with the configuration below.</Empty>
+      ) : pods.upgrade.length === 0 ? (
+        <Empty>The running driver has exactly the configuration below: nothing to upgrade.</Empty>
+      ) : (
+        <>
+          <p>{upgrade?.step === "RolledBack" ? "Rolled back: the running driver has the specification of before." : (MODES[mode] ?? "")}</p>
+          <Differences found={pods.upgrade} />
+        </>
+      )}
+      {upgrade && (
+        <Facts
+          facts={[
+            ["Step", upgrade.step],
+            ["First epoch", upgrade.epoch ?? null],
+            ["Rolled back if not up by", upgrade.deadline ? <Time at={upgrade.deadline} /> : null],
+            ["Savepoint", upgrade.savepoint ? <code>{upgrade.savepoint}</code> : null],
+            ["Why it failed", upgrade.error ? `${upgrade.error.reason}: ${upgrade.error.message}` : null],
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function Differences({ found }: { found: Difference[] }) {
+  return (
+    <div class="wide" tabIndex={0} role="group" aria-label="What the upgrade changes">
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Runs now</th>
+            <th scope="col">Asked for</th>
+          </tr>
+        </thead>
+        <tbody>
+          {found.map((d) => (
+            <tr key={d.field}>
+              <th scope="row">
+                <code>{d.field}</code>
+              </th>
+              <td class="old">{d.runs ?? <span class="faint">not set</span>}</td>
+              <td class="new">{d.wanted ?? <span class="faint">not set</span>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+// As the resource's own description says.
+const UPGRADES = ["image", "imagePullPolicy", "runtime", "imagePullSecrets", "application", "deps", "sparkConf", "driver", "executor", "allowUnknownSpark"];
+
+function Spec({ job }: { job: Job }) {
+  const { storage, ...spec } = job.spec;
+  const { volumes, volumeMounts, ...locations } = storage;
+  const entries = Object.entries({ ...spec, storage: locations });
+  const restarts = entries.filter(([key]) => UPGRADES.includes(key));
+  const others = entries.filter(([key]) => !UPGRADES.includes(key));
+  const mounted = { ...(volumes ? { volumes } : {}), ...(volumeMounts ? { volumeMounts } : {}) };
+  return (
+    <div class="columns">
+      <Panel id="spec-driver" title="A change takes another driver">
+        <pre tabIndex={0}>{yaml({ ...Object.fromEntries(restarts), ...(Object.keys(mounted).length ? { storage: mounted } : {}) })}</pre>
+      </Panel>
+      <Panel id="spec-other" title="A change restarts nothing">
+        <pre tabIndex={0}>{yaml(Object.fromEntries(others))}</pre>
+      </Panel>
+    </div>
+  );
+}
+
+/** As YAML, for reading. */
+export function yaml(value: unknown, indent = ""): string {
+  if (Array.isArray(value)) {
+    if (value.length === 0) return "[]\n";
+    return `\n${value.map((v) => `${indent}- ${yaml(v, `${indent}  `).trimStart()}`).join("")}`;
+  }
+  if (typeof value === "object" && value !== null) {
+    const entries = Object.entries(value).filter(([, v]) => v !== undefined);
+    if (entries.length === 0) return "{}\n";
+    const lines = entries.map(([key, v]) => {
+      const text = yaml(v, `${indent}  `);
+      return `${indent}${key}:${text.startsWith("\n") ? text : nested(v) ? `\n${text}` : ` ${text}`}`;
+    });
+    return lines.join("");
+  }
+  return `${typeof value === "string" && (!/^[A-Za-z/][\w./:@+-]*$/.test(value) || /^(true|false|null|yes|no|on|off)$/i.test(value)) ? JSON.stringify(value) : String(value)}\n`;
+}
+
+function nested(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+}

@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { draw } from "../src/model/graph";
+import { problems } from "../src/model/problems";
+import { requests } from "../src/model/requests";
+import { byStage, figure, stacked } from "../src/model/series";
+import { Messages } from "../src/stream";
+import type { Samples } from "../src/types";
+import { yaml } from "../src/view/Configuration";
+import { condition, job, stage } from "./jobs";
+
+describe("the graph", () => {
+  it("puts a stage behind what it reads from, and no box upon another", () => {
+    const stages = [stage("c", { upstream: ["a", "b"] }), stage("a"), stage("b"), stage("d", { upstream: ["c", "notStartedYet"] })];
+    const { nodes, edges } = draw(stages, false);
+    const at = Object.fromEntries(nodes.map((n) => [n.stage.uid, n]));
+    expect(edges.map((e) => `${e.from} ${e.to}`).sort()).toEqual(["a c", "b c", "c d"]);
+    for (const { from, to } of edges) expect(at[from]!.x + at[from]!.width).toBeLessThan(at[to]!.x);
+    for (const a of nodes) for (const b of nodes) {
+      if (a !== b) expect(a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y).toBe(true);
+    }
+  });
+});
+
+describe("problems", () => {
+  const lastError = { reason: "StorageFull", message: "no room", remedy: "Make room", time: "2026-11-26T03:00:00Z" };
+
+  it("come with their remedy, worst first, each once", () => {
+    const warnings = [{ reason: "QueryWithoutName", message: "give it a name" }];
+    const found = problems(job("a", { phase: "Failed", lastError, warnings, conditions: [condition("Stalled", "True", "StorageFull")] }), null);
+    expect(found.map((f) => [f.severity, f.reason, f.remedy])).toEqual([
+      ["bad", "StorageFull", "Make room"],
+      ["warn", "QueryWithoutName", ""],
+    ]);
+  });
+
+  it("of the past are a note", () => {
+    expect(problems(job("a", { phase: "Running", lastError, conditions: [condition("Ready", "True")] }), null)[0]!.severity).toBe("note");
+  });
+
+  it("say what could not be read", () => {
+    const details = { index: { problem: "forbidden" }, events: [], pods: { pods: [], upgrade: null }, timeline: [] };
+    expect(problems(job("a"), details)).toMatchObject([{ severity: "note", message: "forbidden" }]);
+  });
+});
+
+describe("buttons", () => {
+  const open = (...args: Parameters<typeof requests>) => requests(...args).filter((r) => !r.why).map((r) => r.id);
+
+  it("are those that the situation allows", () => {
+    expect(open(job("a", { phase: "Running" }), true)).toEqual(["savepoint", "stop", "suspend", "drain", "cancel"]);
+    expect(open(job("a", { phase: "Stopped" }, { state: "Stopped" }), true)).toEqual(["drain", "resume"]);
+    expect(open(job("a", { phase: "Draining" }, { state: "Drained" }), true)).toEqual(["cancel"]);
+    expect(open(job("a", { phase: "Drained" }, { state: "Drained" }), true)).toEqual([]);
+    expect(open(job("a", { phase: "Suspended" }, { suspend: true }), true)).toEqual(["drain", "resume"]);
+    expect(open(job("a", { phase: "Failed" }), true)).toEqual(["drain", "restart"]);
+  });
+
+  it("wait for the answer about permissions", () => {
+    expect(open(job("a", { phase: "Running" }), null)).toEqual([]);
+    expect(open(job("a", { phase: "Running" }), false)).toEqual([]);
+  });
+
+  it("ask before what cannot be undone, by name", () => {
+    const asked = requests(job("orders", { phase: "Running" }), true).filter((r) => r.confirm);
+    expect(asked.map((r) => r.id)).toEqual(["drain", "cancel"]);
+    for (const { confirm } of asked) expect(confirm).toContain("orders");
+  });
+});
+
+describe("figures over time", () => {
+  const samples: Samples = { a: [[10, { lagRows: 1 }], [30, { lagRows: 3 }], [40, {}]], b: [[20, { lagRows: 7 }]] };
+
+  it("hold until the next one, and end when the driver does", () => {
+    expect(byStage(samples, ["a", "b"], figure("lagRows"))).toEqual([[10, 20, 30, 40], [1, 1, 3, null], [null, 7, 7, 7]]);
+  });
+
+  it("stack the parts of a batch up to the whole", () => {
+    const [times, ...lines] = stacked([[1, { batchSeconds: { triggerExecution: 10, addBatch: 6, walCommit: 1 } }], [2, {}]]);
+    expect(times).toEqual([1, 2]);
+    expect(lines.at(-1)).toEqual([10, null]);
+    expect(lines[4]![0]).toBe(7);
+  });
+});
+
+describe("the stream", () => {
+  it("puts messages together however they arrive", () => {
+    const messages = new Messages();
+    const text = ': nothing new\n\ndata: {"a":1}\n\ndata: {"b":2}\n\n';
+    const found = [...text].flatMap((letter) => messages.push(letter));
+    expect(found).toEqual(['{"a":1}', '{"b":2}']);
+  });
+});
+
+describe("YAML", () => {
+  it("reads as it would be written", () => {
+    expect(yaml({ a: { b: ["x y", 1], c: {} }, d: "true", e: [], f: [{ g: 1, h: "i" }] })).toBe('a:\n  b:\n    - "x y"\n    - 1\n  c: {}\nd: "true"\ne: []\nf:\n  - g: 1\n    h: i\n');
+  });
+});
