@@ -226,6 +226,14 @@ def test_the_controller_is_locked_down() -> None:
     assert container["resources"]["limits"]["memory"]
 
 
+def test_a_controller_that_starts_slowly_is_not_killed_for_it() -> None:
+    (deployment,) = of("Deployment", render())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    startup = container["startupProbe"]
+    assert startup["httpGet"] == container["livenessProbe"]["httpGet"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from streamjob.convert.applications.policies import RESTARTS_MOST
 from streamjob.convert.cli import DONE, REFUSED, UNREADABLE, convert, main
 
 from .inputs import DATA, apache, kubeflow
@@ -52,6 +53,24 @@ def test_a_list_of_kubectl_is_its_objects(monkeypatch: pytest.MonkeyPatch, capsy
     assert convert([]) == DONE
     jobs = list(yaml.safe_load_all(capsys.readouterr().out))
     assert [job["metadata"]["name"] for job in jobs] == ["orders", "other"]
+
+
+def test_a_query_with_two_checkpoint_directories_is_refused(tmp_path: Path, capsys: Output) -> None:
+    """It is a typing error in the name of the second query, which would begin from nothing."""
+    both = ["--restore", "windows=s3a://b/one", "--restore", "windows=s3a://b/two"]
+    assert convert([write(tmp_path, kubeflow()), *PLACES, *both]) == UNREADABLE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "'windows' twice" in err
+
+
+def test_restarts_of_the_policy_always_have_no_limit_of_the_other_policy(
+    tmp_path: Path, capsys: Output
+) -> None:
+    policy = {"type": "Always", "onFailureRetries": 10, "onFailureRetryInterval": 5}
+    assert convert([write(tmp_path, kubeflow({"restartPolicy": policy}))]) == DONE
+    restart = yaml.safe_load(capsys.readouterr().out)["spec"]["restart"]
+    assert (restart["policy"], restart["limit"]) == ("OnFailure", RESTARTS_MOST)
 
 
 def test_a_refused_one_is_named_and_the_others_are_written(tmp_path: Path, capsys: Output) -> None:

@@ -89,6 +89,10 @@ def convert(arguments: Sequence[str]) -> int:
     :returns: the exit code.
     """
     options = parser().parse_args(arguments)
+    queries = [query for query, _ in options.restore]
+    if twice := next((q for q in queries if queries.count(q) > 1), None):
+        print(f"streamjob convert: --restore names the query {twice!r} twice", file=sys.stderr)
+        return UNREADABLE
     try:
         documents = [document for file in options.files for document in _read(file)]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:

@@ -163,7 +163,7 @@ def _restarts(draft: Draft) -> None:
         source.changed(policy, "spec.restart.policy", message)
         source.unneeded(retries, "the policy Always has no limit")
     source.kept(policy, "spec.restart.policy")
-    if source.get(retries) is not None:
+    if kind == "OnFailure" and source.get(retries) is not None:
         limit = values.number(source.get(retries), "spec.restartPolicy.onFailureRetries")
         draft.put("restart.limit", min(limit, RESTARTS_MOST))
         message = "ten minutes of running reset the count"
