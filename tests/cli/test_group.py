@@ -33,6 +33,21 @@ def test_the_quick_help_is_clicks_help() -> None:
         assert words(group.get_help(context)) == words(table.usage("streamjob"))
 
 
+def test_nobody_has_to_read_all_of_it() -> None:
+    """As with `| head -0`: the reader has gone before anything is written."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "streamjob.cli", "--help"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_it_is_there_without_click(arguments: list[str], capsys: Output) -> None:
     assert command_line.main(arguments) == 0

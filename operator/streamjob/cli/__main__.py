@@ -16,6 +16,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     :returns: the exit code.
     """
+    try:
+        return _main(arguments)
+    except BrokenPipeError:  # nobody reads on, `| head` for example
+        # What is left in the buffer would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     if os.environ.get("STREAMJOB_COMPLETE"):
         return complete()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -47,9 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         print(file=sys.stderr)
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads on, `| head` for example
-        return 0
     return code if isinstance(code, int) else 0
 
 
