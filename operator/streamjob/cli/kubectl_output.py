@@ -91,6 +91,8 @@ def documents(lines: Iterable[str]) -> Iterator[Obj]:
     """
     text: list[str] = []
     for line in lines:
+        if not text and not line.strip():
+            continue
         text.append(line)
         whole = len(text) == 1 and line.startswith("{") and line.rstrip("\r\n") != "{"
         if whole or line.rstrip("\r\n") == "}":
