@@ -9,11 +9,11 @@ import click
 
 from .. import options
 from ..access import read_job
-from ..asking import confirm
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..kubectl import JOBS
 from ..printing import screen
+from ..printing.asking import confirm
 from ..views import times
 from ..views.ending import GOALS, Goal, look
 from ..views.job import Job

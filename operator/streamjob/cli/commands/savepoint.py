@@ -10,13 +10,13 @@ import click
 
 from .. import completion, options
 from ..access import read_index, read_job
-from ..asking import confirm
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..group import Group
 from ..kubectl import JOBS
 from ..kubectl_errors import Conflict
 from ..printing import screen
+from ..printing.asking import confirm
 from ..table import Entry
 from ..views import times
 from ..views.job import Job

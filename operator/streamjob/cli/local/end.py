@@ -8,10 +8,10 @@ import time
 from contextlib import suppress
 
 from ..access import read_folder
-from ..asking import confirm
 from ..errors import CommandError, ExitCode
 from ..options import Options
 from ..printing import screen
+from ..printing.asking import confirm
 from ..views.checkpoints import parsed
 from ..views.ending import Goal
 from .folder import Folder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from .errors import CommandError, ExitCode
-from .printing import screen
+from ..errors import CommandError, ExitCode
+from . import screen
 
 
 class NotConfirmed(CommandError):
