@@ -130,6 +130,9 @@ function List() {
     box.scrollTop = Math.min(Math.max(box.scrollTop, y + rowHeight - (box.clientHeight - 34)), y);
     top.value = box.scrollTop;
     focused.current = true;
+    if (to === active.value) return;
+    // The row that has the focus may leave the document: the keys until the next one has it must not be lost.
+    box.focus({ preventScroll: true });
     active.value = to;
   };
   return (
