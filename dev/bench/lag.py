@@ -26,7 +26,7 @@ from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
 from streamjob.runtime.spark.versions.table import BY_VERSION
 from streamjob.storage.hadoop import HadoopFiles
 
-PARTITIONS, COMMITS = 16, 200  # of the topic; of the Delta table, behind the query
+PARTITIONS, COMMITS = 16, 50  # of the topic; of the Delta table, behind the query
 SAMPLES, WARM = 20, 5  # measurements of each run, and those before them that do not count
 SETTINGS = {
     **FAST,
@@ -34,6 +34,7 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # not a task for each of 10,000 files
 }
 
 
