@@ -13,10 +13,11 @@ from .local import folder as local
 from .options import Options
 from .views.checkpoints import Index, index, parsed
 from .views.job import Job, job
+from .views.pods import COMPONENT, UID
 
 T = TypeVar("T")
 
-DRIVERS = "streamjob.dev/component=driver"
+DRIVERS = f"{COMPONENT}=driver"
 
 
 class NoSuchFolder(CommandError):
@@ -64,7 +65,7 @@ def read_folder(chosen: Options) -> local.Folder:
 
 def pods(kubectl: Kubectl, found: Job) -> Objects:
     """The pods of the job's drivers and executors."""
-    return kubectl.list("pods", selector=f"streamjob.dev/uid={found.uid}")
+    return kubectl.list("pods", selector=f"{UID}={found.uid}")
 
 
 def events(kubectl: Kubectl, found: Job) -> Objects:
@@ -114,13 +115,10 @@ def together(*calls: Callable[[], T]) -> list[T]:
     return [found[number] for number in range(len(calls))]
 
 
-def unless_forbidden(call: Callable[[], T], otherwise: T, notes: list[str]) -> T:
-    """What the call returns. If it may not be asked, `otherwise`, and a note says what is missing."""
+def unless_refused(call: Callable[[], T], otherwise: T, notes: list[str]) -> T:
+    """What the call returns. If kubectl fails, `otherwise`, and a note says what is missing."""
     try:
         return call()
-    except Forbidden as e:
-        notes.append(e.message.splitlines()[0])
-        return otherwise
     except KubectlError as e:
         notes.append(e.message.splitlines()[0])
         return otherwise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,12 +30,18 @@ class ToolPodFailed(CommandError):
 def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_pod.MEMORY) -> int:
     """Run `python -m streamjob.runtime WORDS` with the job's storage. What it writes goes to our output.
 
+    Of a job without Kubernetes, in place of this process.
+
     :param memory: what it needs, if it gets a pod of its own.
     :returns: its exit code.
     :raises ToolPodFailed: the pod does not start.
     """
+    words = [*words, *(["--json"] if chosen.json else [])]
+    if chosen.local:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-m", "streamjob.runtime", *words])  # noqa: S606
     with _place(chosen, job, memory) as pod:
-        command = tool_pod.command(job, [*words, *(["--json"] if chosen.json else [])])
+        command = tool_pod.command(job, words)
         return chosen.kubectl.call("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
 
 

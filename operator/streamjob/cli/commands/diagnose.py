@@ -53,9 +53,9 @@ def read_facts(chosen: options.Options, found: Job) -> Facts:
     index = access.read_index(chosen, found)
     if index.problem and "forbidden" in index.problem:
         unread.append(index.problem)
-    happened: Objects = access.unless_forbidden(lambda: access.events(kubectl, found), [], unread)
+    happened: Objects = access.unless_refused(lambda: access.events(kubectl, found), [], unread)
     before = len(unread)
-    of_pods = pods(access.unless_forbidden(lambda: access.pods(kubectl, found), [], unread))
+    of_pods = pods(access.unless_refused(lambda: access.pods(kubectl, found), [], unread))
     pods_known = len(unread) == before
     live = [p for p in drivers(of_pods) if p.phase == "Running"]
     ended = [p for p in drivers(of_pods) if p.ended]
@@ -79,7 +79,7 @@ def local_facts(chosen: options.Options, found: Job) -> Facts:
 def _log(kubectl: Kubectl, of: Iterable[Pod], unread: list[str]) -> tuple[str, ...]:
     for pod in of:
         read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
-        return tuple(access.unless_forbidden(partial(list, read()), list[str](), unread))
+        return tuple(access.unless_refused(partial(list, read()), list[str](), unread))
     return ()
 
 

@@ -16,7 +16,7 @@ from ..printing import screen
 from ..printing.asking import confirm
 from ..views import times
 from ..views.ending import GOALS, Goal, look
-from ..views.job import Job
+from ..views.job import Job, once_more
 from ..views.progress import Outcome
 
 
@@ -187,8 +187,7 @@ def _refuse(before: Job, goal: Goal) -> None:
 def _change(before: Job, goal: Goal) -> dict[str, object]:
     change = dict(goal.change)
     if goal.verb == "resume" and before.phase == "Failed":
-        restart = before.spec.get("restart") or {}
-        change["restart"] = {"nonce": (restart.get("nonce") or 0) + 1}
+        change["restart"] = once_more(before.spec, "restart")
     return change
 
 

@@ -144,10 +144,8 @@ def timeline(chosen: options.Options, name: str) -> int:
     happened: tuple[Event, ...] = ()
     of_pods: list[dict[str, object]] = []
     if not chosen.local:
-        happened = view_events(
-            access.unless_forbidden(lambda: access.events(chosen.kubectl, found), [], notes)
-        )
-        of_pods = access.unless_forbidden(lambda: access.pods(chosen.kubectl, found), [], notes)
+        happened = view_events(access.unless_refused(lambda: access.events(chosen.kubectl, found), [], notes))
+        of_pods = access.unless_refused(lambda: access.pods(chosen.kubectl, found), [], notes)
     now = times.now()
     entries = view_timeline(found, index, happened, pods(of_pods), now)
     if chosen.json:

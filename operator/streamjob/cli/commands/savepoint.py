@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from functools import partial
 
 import click
@@ -19,7 +17,7 @@ from ..printing import screen
 from ..printing.asking import confirm
 from ..table import Entry
 from ..views import times
-from ..views.job import Job
+from ..views.job import Job, once_more
 from ..views.savepoint import document, folder, location, look, table
 from .endings import waiting
 
@@ -75,11 +73,10 @@ def savepoint_take(chosen: options.Options, name: str, wait: bool, timeout: floa
                 f"{name} is {before.phase}, and a savepoint is taken of a job that runs",
                 remedy=f"Resume it, or see the savepoints that there are: savepoint list {name}",
             )
-        nonce = (before.spec.get("savepoint") or {}).get("nonce") or 0
         meta = before.obj.get("metadata") or {}
         change = {
             "metadata": {"resourceVersion": meta.get("resourceVersion")},
-            "spec": {"savepoint": {"nonce": nonce + 1}},
+            "spec": {"savepoint": once_more(before.spec, "savepoint")},
         }
         try:
             after = chosen.kubectl.patch(JOBS, name, change)
@@ -241,10 +238,6 @@ def _location(chosen: options.Options, found: Job, which: str) -> str:
 
 
 def _run(chosen: options.Options, found: Job, command: str, *words: str) -> int:
-    if chosen.local:
-        arguments = [sys.executable, "-m", "streamjob.runtime", "savepoint", command, *words]
-        sys.stdout.flush()
-        os.execv(sys.executable, [*arguments, *(["--json"] if chosen.json else [])])  # noqa: S606
     from ..tools import run  # noqa: PLC0415
 
     return run(chosen, found, ["savepoint", command, *words])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
 from .. import completion, options
@@ -135,10 +132,6 @@ def _run(
             )
         place = [where, "--task", str(task), *(["--stage", stage] if stage else [])]
     arguments = ["state", command, *place, *words]
-    if chosen.local:
-        program = [sys.executable, "-m", "streamjob.runtime", *arguments]
-        sys.stdout.flush()
-        os.execv(sys.executable, [*program, *(["--json"] if chosen.json else [])])  # noqa: S606
     from ..tools import run  # noqa: PLC0415
 
     return run(chosen, found, arguments, memory=MEMORY_OF_SPARK)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -24,7 +24,6 @@ from .specification import differences
 
 Obj = dict[str, Any]
 SPECIFICATION = "streamjob.dev/specification"
-COMPONENT, EPOCH = "streamjob.dev/component", "streamjob.dev/epoch"
 PERMISSION_SECONDS = 60.0
 EVENTS = 200  # the newest
 CHANGES = Access("patch", "streamjobs", "streamjob.dev")
@@ -54,9 +53,8 @@ class Details:
             "events": lambda: access.events(kubectl, of_job),
             "pods": lambda: access.pods(kubectl, of_job),
         }
-        with ThreadPoolExecutor(len(parts)) as pool:
-            asked = {name: pool.submit(read) for name, read in parts.items()}
-            read = {name: _or_problem(future.result) for name, future in asked.items()}
+        found_parts = access.together(*(partial(_or_problem, read) for read in parts.values()))
+        read = dict(zip(parts, found_parts, strict=True))
         return {
             "index": _index(read["index"]),
             "events": _unless_problem(read["events"], _events),
@@ -195,13 +193,13 @@ def _upgrade(found: Obj, objects: list[Obj]) -> list[Obj] | None:
     runs = [
         pod
         for pod in objects
-        if _labels(pod).get(COMPONENT) == "driver"
+        if _labels(pod).get(pods.COMPONENT) == "driver"
         and (pod.get("status") or {}).get("phase") in ("Pending", "Running")
         and SPECIFICATION in (pod["metadata"].get("annotations") or {})
     ]
     if not runs:
         return None
-    newest = max(runs, key=lambda pod: int(_labels(pod).get(EPOCH) or 0))
+    newest = max(runs, key=lambda pod: int(_labels(pod).get(pods.EPOCH) or 0))
     differs = differences(newest["metadata"]["annotations"][SPECIFICATION], found["spec"])
     return [{"field": d.field, "runs": d.runs, "wanted": d.wanted} for d in differs]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import CommandError
 from ..views.ending import GOALS
+from ..views.job import once_more
 
 Obj = dict[str, Any]
 
@@ -46,6 +47,5 @@ def change(request: Request, job: Obj) -> Obj:
 
 def _once_more(job: Obj, part: str) -> Obj:
     """Two people who ask at the same time get one each, or one of them an error."""
-    nonce = (job["spec"].get(part) or {}).get("nonce") or 0
     version = job["metadata"]["resourceVersion"]
-    return {"metadata": {"resourceVersion": version}, "spec": {part: {"nonce": nonce + 1}}}
+    return {"metadata": {"resourceVersion": version}, "spec": {part: once_more(job["spec"], part)}}

@@ -168,6 +168,11 @@ class Job:
         return f"{self.name}-checkpoints"
 
 
+def once_more(spec: Obj, part: str) -> dict[str, int]:
+    """The change of a part of the spec that requests another savepoint, or another restart."""
+    return {"nonce": ((spec.get(part) or {}).get("nonce") or 0) + 1}
+
+
 def job(obj: Obj) -> Job:
     """The view of a StreamJob."""
     meta, spec, status = obj.get("metadata") or {}, obj.get("spec") or {}, obj.get("status") or {}

@@ -9,6 +9,8 @@ from typing import Any
 
 from .times import moment
 
+# Labels of the operator's pods.
+COMPONENT, EPOCH, UID = "streamjob.dev/component", "streamjob.dev/epoch", "streamjob.dev/uid"
 CONTAINERS = ("driver", "spark-kubernetes-executor", "executor")
 
 
@@ -56,20 +58,20 @@ def executors(found: Iterable[Pod]) -> tuple[Pod, ...]:
 def _pod(obj: dict[str, Any]) -> Pod:
     meta, status = obj.get("metadata") or {}, obj.get("status") or {}
     labels = meta.get("labels") or {}
-    statuses = list(_statuses(obj))
+    statuses = list(container_statuses(obj))
     main = next((s for name in CONTAINERS for s in statuses if s.get("name") == name), {})
     state, last = main.get("state") or {}, main.get("lastState") or {}
     ended = state.get("terminated") or {}
-    epoch = labels.get("streamjob.dev/epoch")
+    epoch = labels.get(EPOCH)
     return Pod(
         name=meta.get("name", ""),
-        role=labels.get("streamjob.dev/component") or labels.get("spark-role") or "",
+        role=labels.get(COMPONENT) or labels.get("spark-role") or "",
         epoch=int(epoch) if epoch and epoch.isdigit() else None,
         phase=status.get("phase") or "Pending",
         node=(obj.get("spec") or {}).get("nodeName"),
         created=moment(meta.get("creationTimestamp")),
         deleting=moment(meta.get("deletionTimestamp")),
-        waiting=next(_waiting(statuses), None),
+        waiting=next(reasons_to_wait(statuses), None),
         unschedulable=next(_unschedulable(status), None),
         began=moment((state.get("running") or ended).get("startedAt")),
         ended=moment(ended.get("finishedAt")),
@@ -80,13 +82,15 @@ def _pod(obj: dict[str, Any]) -> Pod:
     )
 
 
-def _statuses(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def container_statuses(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Of its init containers, then of the others."""
     status = obj.get("status") or {}
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
 
 
-def _waiting(statuses: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def reasons_to_wait(statuses: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Reason and message of what keeps containers from running."""
     for status in statuses:
         found = (status.get("state") or {}).get("waiting")
         if found and found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .job import Job
+from .pods import COMPONENT, container_statuses, reasons_to_wait
 
 CONTAINER = "driver"
 RUNTIME_FOLDER = "/opt/streamjob"
 LAUNCHER = f"{RUNTIME_FOLDER}/driver.sh"
-RUNTIMES = "streamjob.dev/component=runtime"
+RUNTIMES = f"{COMPONENT}=runtime"
 MEMORY, MEMORY_OF_SPARK = "768Mi", "2Gi"  # of Java without and with a Spark session
 LIFETIME = 3600  # seconds; then Kubernetes ends it, whatever has become of us
 _KEPT = (
@@ -94,7 +95,7 @@ def pod(job: Job, name: str, runtime: str | None, *, memory: str) -> dict[str, A
                 "app.kubernetes.io/name": "streamjob-tool",
                 "app.kubernetes.io/instance": job.name,
                 "app.kubernetes.io/part-of": "streamjob",
-                "streamjob.dev/component": "tool",
+                COMPONENT: "tool",
             },
             # With the job it goes, too, if nobody else removes it.
             "ownerReferences": [
@@ -140,10 +141,8 @@ def newest(config_maps: Sequence[dict[str, Any]]) -> str | None:
 def waits_for(found: dict[str, Any]) -> str:
     """What a pod that does not run yet waits for."""
     status = found.get("status") or {}
-    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    for reason, message in reasons_to_wait(container_statuses(found)):
+        return f"{reason}: {message}".rstrip(": ")
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"{condition.get('reason')}: {condition.get('message', '')}"
