@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from streamjob.api import OnDelete, RestartPolicy, Spec, State, Status, StreamJob
 from streamjob.api.specification import Specification, digest
 from streamjob.api.storage import KINDS
-from streamjob.api.types import duration, mebibytes, moment, timestamp, whole_cores
+from streamjob.api.types import duration, mebibytes, whole_cores
+from streamjob.protocol.times import moment, timestamp
 
 SPEC = {
     "image": "orders:1",

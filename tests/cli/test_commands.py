@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from streamjob.api.types import timestamp
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.kubectl import Access, Event, Forbidden, Kubectl, NotFound, Refused, Watch
 from streamjob.protocol.formats.records import CheckpointRecord, OperatorKind, OperatorRecord
@@ -28,6 +27,7 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStep,
 )
 from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
+from streamjob.protocol.times import timestamp
 
 from ..controller.fake_driver import FakeDriver
 from ..controller.real import NEEDS_A_CLUSTER, Cluster, a_world, eventually, final

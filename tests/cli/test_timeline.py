@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from streamjob.api.types import timestamp
 from streamjob.cli.views.checkpoints import Index, parsed
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Obj, job
@@ -13,6 +12,7 @@ from streamjob.cli.views.pods import pods
 from streamjob.cli.views.timeline import Entry, table, timeline
 from streamjob.controller.reports import events as reports
 from streamjob.protocol.formats import index as indices
+from streamjob.protocol.times import timestamp
 
 from ..controller.factories import NOW
 from ..controller.factories import job as a_job

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from streamjob.api import ConditionType, Phase, StreamJob
-from streamjob.api.types import timestamp
 from streamjob.controller.objects import names
 from streamjob.controller.rules.actions import Action
 from streamjob.controller.rules.context import Decision
@@ -35,6 +34,7 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
+from streamjob.protocol.times import timestamp
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 UID = "0a1b2c3d-0000-4000-8000-000000000000"

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
 from streamjob.api.crd import UNSEEN
-from streamjob.api.types import moment, timestamp
+from streamjob.protocol.times import moment, timestamp
 
 from .permissions import Request, Rights
 

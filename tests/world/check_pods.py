@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from streamjob.api.types import duration, moment
+from streamjob.api.types import duration
+from streamjob.protocol.times import moment
 
 from .apiserver import Change, Obj
 from .ground_truth import Ledger, Truth, made_from

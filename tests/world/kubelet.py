@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from streamjob.api.types import timestamp
 from streamjob.controller.objects import names
 from streamjob.protocol.formats import codec
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.times import timestamp
 from streamjob.runtime.process.config import CheckpointNotMounted, with_stages
 
 from .apiserver import Change, Key, Obj, Refusal, is_a_driver

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamjob.api.types import timestamp
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.effects import Effect
 from streamjob.protocol.engine.events import Event
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.times import timestamp
 from streamjob.runtime.driver.dispatcher import QueuedEffect
 from streamjob.runtime.driver.live_savepoints import LiveSavepoints, SavepointAborted
 

@@ -13,7 +13,7 @@ A *timestamp* is RFC 3339 in UTC.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
 from math import ceil
@@ -262,13 +262,3 @@ def mebibytes(memory: str) -> int:
 def whole_cores(cores: str) -> int:
     """`1500m` → 2."""
     return ceil(quantity(cores))
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339, UTC, seconds."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(text: str) -> datetime:
-    """The inverse of `timestamp`; also accepts the API server's format (microseconds)."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob.api import Phase, Status
-from streamjob.api.types import timestamp
 from streamjob.controller.reports.events import event_object, events
 from streamjob.controller.reports.messages import KubernetesEvent
 from streamjob.controller.rules.status import fail, seen, settle
 from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import AbortedCheckpoint, Problem
+from streamjob.protocol.times import timestamp
 
 from ..factories import NOW, UID, driver, index, job, observed, ran, record, requested, running
 

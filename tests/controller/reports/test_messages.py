@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from streamjob.api import UpgradeStatus, UpgradeStep
-from streamjob.api.types import timestamp
 from streamjob.controller.reports.messages import how_it_went, sentence
 from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.times import timestamp
 
 from ..factories import NOW
 

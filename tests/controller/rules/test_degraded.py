@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamjob.api import Condition, ConditionType, Phase, Status
-from streamjob.api.types import timestamp
 from streamjob.controller.reports.events import events
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed
 from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.times import timestamp
 
 from ..factories import (
     MINUTE,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from streamjob.api import ConditionType, Phase
-from streamjob.api.types import timestamp
 from streamjob.controller.reports.messages import sentence
 from streamjob.controller.rules.status import fail, seen, settle
 from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.messages.driver_status import Problem
+from streamjob.protocol.times import timestamp
 
 from ..factories import MINUTE, NOW, driver, index, job, observed, ran, record, requested, running
 

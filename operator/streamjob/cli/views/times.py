@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 
+from ...protocol.times import timestamp
+
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -30,7 +32,7 @@ def _six_digits(text: str) -> str:
 
 def written(time: datetime | None) -> str | None:
     """The time as resources have it."""
-    return None if time is None else time.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if time is None else timestamp(time)
 
 
 def seconds(text: str | None) -> float | None:

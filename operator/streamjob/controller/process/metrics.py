@@ -29,7 +29,8 @@ from ...api import (
     UpgradeStatus,
     UpgradeStep,
 )
-from ...api.types import duration, moment
+from ...api.types import duration
+from ...protocol.times import moment
 
 REGISTRY = CollectorRegistry()
 MINUTES = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...api import Condition, ConditionType, Phase, Status, StreamJob
-from ...api.types import timestamp
+from ...protocol.times import timestamp
 
 # The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
 REACHED = {

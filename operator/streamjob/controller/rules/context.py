@@ -22,9 +22,10 @@ from ...api import (
     UpgradeMode,
 )
 from ...api.policies import Termination
-from ...api.types import duration, moment, timestamp
+from ...api.types import duration
 from ...protocol.messages.commands import Mode, TerminationRequest
 from ...protocol.messages.driver_status import Problem
+from ...protocol.times import moment, timestamp
 from ..objects import names
 from ..reports.messages import sentence
 from .actions import Action, DeletePod

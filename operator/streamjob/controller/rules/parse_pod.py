@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from ...api import Specification
-from ...api.types import moment
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
 from ...protocol.messages.driver_status import DriverStatus, Problem
+from ...protocol.times import moment
 from ..objects import Obj, names
 from ..reports.log_redaction import end_of_log
 from .observed import ENDED, DriverExit, Pod, Unschedulable

@@ -24,11 +24,11 @@ from ...api import (
     UpgradeStep,
     WarningStatus,
 )
-from ...api.types import moment, timestamp
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import SAVEPOINT_ID
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from ...protocol.times import moment, timestamp
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
 from ..reports.stages import stages

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...protocol.formats.records import OperatorRecord
 from ...protocol.messages.figures import Lag, QueryFigures, SourceFigures
-from ...storage import clock
+from ...protocol.times import timestamp
 from ..spark import progress as of_progress
 from ..spark.checkpoint_dir import CheckpointDir, position_of
 from ..spark.lag.meter import Meter, meter_of
@@ -84,7 +84,7 @@ class Lags:
         if batch != self._batch:
             lines = self._directory.source_offsets(batch)
             self._positions, self._batch = [position_of(line) for line in lines], batch
-        self.last_commit = clock.rfc3339(datetime.fromtimestamp(at / 1000, timezone.utc))
+        self.last_commit = timestamp(datetime.fromtimestamp(at / 1000, timezone.utc))
         if self._meters is None and len(streams := find_streams()) == len(self._positions):
             self._meters = self._new_meters(streams)
         found = []

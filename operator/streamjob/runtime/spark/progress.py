@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ...storage.clock import moment
+from ...protocol.times import moment
 
 INPUT, PROCESSED = "inputRowsPerSecond", "processedRowsPerSecond"
 UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that stands for no time

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from streamjob.api import Phase, SavepointCause, Status
-from streamjob.api.types import timestamp
 from streamjob.controller.reports.events import events
 from streamjob.controller.rules.actions import (
     ConfirmCheckpoint,
@@ -26,6 +25,7 @@ from streamjob.protocol.formats.savepoint_cause import why
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import SavepointRequest
 from streamjob.protocol.messages.driver_status import DriverPhase, Problem, SavepointStatus
+from streamjob.protocol.times import timestamp
 
 from ...factories import (
     MINUTE,

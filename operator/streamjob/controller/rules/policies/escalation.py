@@ -17,8 +17,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from ....api import Escalation, EscalationStatus, Phase, State, Status, TerminationInfo
-from ....api.types import moment, timestamp
 from ....protocol.messages.commands import Mode
+from ....protocol.times import moment, timestamp
 from ..context import Context, Decision, DesiredState, escalated, kill, timeout
 
 ESCALATED = "Escalated"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ....api import Phase, RestartPolicy, RestartStatus
-from ....api.types import duration, timestamp
+from ....api.types import duration
 from ....protocol.messages.driver_status import Problem
+from ....protocol.times import timestamp
 from ...reports.messages import sentence
 from .. import diagnosis
 from ..context import Context, Decision, DesiredState

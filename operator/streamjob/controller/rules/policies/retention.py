@@ -15,10 +15,11 @@ import re
 from datetime import datetime
 
 from ....api.storage import Retained
-from ....api.types import duration, moment, timestamp
+from ....api.types import duration
 from ....protocol.formats import index as indices
 from ....protocol.formats.index import Index
 from ....protocol.messages.commands import SAVEPOINT_ID, SavepointDeletion
+from ....protocol.times import moment, timestamp
 from ..actions import Action, DeleteSavepoints, WriteIndex, deletion_token
 from ..context import Context
 from ..observed import Observed

@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 
 from ....api import Phase, SavepointCause, SavepointRequestStatus, Status
 from ....api.cron import schedule
-from ....api.types import duration, moment, timestamp
+from ....api.types import duration
 from ....protocol.messages.commands import SAVEPOINT_ID, SavepointRequest
+from ....protocol.times import moment, timestamp
 from ...objects import names
 from ..actions import SendSavepoint
 from ..context import Context, Decision, DesiredState

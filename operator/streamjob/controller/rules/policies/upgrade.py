@@ -26,8 +26,9 @@ from ....api import (
     UpgradeStatus,
     UpgradeStep,
 )
-from ....api.types import duration, moment, timestamp
+from ....api.types import duration
 from ....protocol.messages.driver_status import DriverPhase, Problem
+from ....protocol.times import moment, timestamp
 from ...reports.messages import ROLLED_BACK, how_it_went
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState

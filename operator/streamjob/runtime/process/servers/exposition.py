@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ....protocol.formats.records import JobRef
 from ....protocol.messages.driver_status import DriverStatus, StageStatus
-from ....storage.clock import moment
+from ....protocol.times import moment
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
