@@ -77,7 +77,6 @@ def test_a_job_is_stopped_upgraded_in_vain_and_drained_on_the_page(
         upgrade=upgrade,
     )
     page.goto(address)
-    page.get_by_text("There are no StreamJobs here").wait_for()
     cluster.kubectl.apply(spec)
     page.get_by_role("link", name="paged").click()
     await_phase(page, "Running")

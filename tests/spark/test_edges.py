@@ -144,6 +144,43 @@ def test_row4_a_drain_reads_what_a_batch_function_wrote(
     assert drained(spark, script) == script.windows(spark)
 
 
+def test_row4_a_drain_reads_what_was_written_for_the_first_time_while_the_reader_started(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark calls a listener before `start` returns: the reader waits in it until the writer has written."""
+    script = Script(
+        tmp_path,
+        f"""
+        from pyspark.sql.streaming import StreamingQueryListener
+
+        spark.sql(f"CREATE DATABASE lake LOCATION '{{home}}/lake_db'")
+        spark.sql("USE lake")
+        spark.sql("CREATE TABLE bronze (t timestamp, k string, v long) USING parquet")
+        starting, wrote = threading.Event(), threading.Event()
+
+        def into_the_lake(frame, batch):
+            starting.wait()
+            frame.write.insertInto("bronze")
+            wrote.set()
+
+        class Slow(StreamingQueryListener):
+            def onQueryStarted(self, event):
+                if event.name == "silver":
+                    starting.set()
+                    wrote.wait()
+            def onQueryProgress(self, event): pass
+            def onQueryIdle(self, event): pass
+            def onQueryTerminated(self, event): pass
+
+        spark.streams.addListener(Slow())
+        read("in").writeStream.queryName("bronze").foreachBatch(into_the_lake).trigger(**OFTEN).start()
+        start("silver", windows(spark.readStream.table("lake.bronze")), {HOURLY})
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    assert drained(spark, script) == script.windows(spark)
+
+
 def test_row4_a_drain_right_after_a_resume_reads_what_a_batch_function_wrote(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -168,7 +168,7 @@ async def test_what_this_controller_may_not_make_is_told(world: Cluster) -> None
         await world.run_driver(1)
         told = await condition(world, lambda c: c is not None and c["status"] == "False", "False")
         assert told["reason"] == "UIKindNotAllowed"
-        assert await service(world) is not None
+        await eventually(lambda: service(world), "the Service, which it may make")
         assert await ingress(world) is None
 
 

@@ -55,6 +55,11 @@ class Connections:
         stages = list(self._stages.values())
         return sorted({s.uid for s in stages if s.uid != stage.uid and s.ends.read(stage.ends)})
 
+    def writers_of(self, stage: Stage) -> list[str]:
+        """The uids of the started stages that write what the stage reads, itself excluded."""
+        stages = list(self._stages.values())
+        return sorted({s.uid for s in stages if s.uid != stage.uid and stage.ends.read(s.ends)})
+
     def started(self, uids: list[str]) -> list[Stage]:
         return [s for s in list(self._stages.values()) if s.uid in uids]
 

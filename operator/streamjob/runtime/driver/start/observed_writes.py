@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Iterable
 
 from ....protocol.engine import events as ev
 from ....protocol.errors import StreamJobError
@@ -24,22 +25,24 @@ class ObservedWrites:
     def __init__(self, loop: Loop, connections: Connections) -> None:
         self._loop = loop
         self._connections = connections
-        self._declared: set[tuple[str, str]] = set()  # (reader, writer)
+        self._known: set[tuple[str, str]] = set()  # (reader, writer)
 
     def watch(self, stage: Stage) -> None:
         """Observe a run that is about to start."""
         if stage.each_batch is not None and stage.ends.sink is None:
             stage.each_batch.on_write = functools.partial(self._wrote, stage, SkippedWrites(stage))
 
-    def declare(self, stage: Stage) -> None:
-        """Declare the edges from a stage that has started to all stages that read what it wrote."""
-        if not stage.ends.wrote:
-            return
+    def entered(self, stage: Stage, upstream: Iterable[str]) -> None:
+        """Declare the edges of a run that has just entered, beside those from its `upstream`.
+
+        Since it looked for them, another stage may have entered, or its function may have written for the
+        first time. Neither could see this one.
+        """
         with self._loop.lock:
-            for reader in self._connections.readers_of(stage):
-                if (reader, stage.uid) not in self._declared:
-                    self._declared.add((reader, stage.uid))
-                    self._declare_to(stage, reader)
+            self._known.update((stage.uid, writer) for writer in upstream)
+            for writer in self._connections.writers_of(stage):
+                self._declare(stage.uid, writer)
+            self._declare_to_readers(stage)
 
     def _wrote(self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None) -> None:
         """The function is about to write. Called in the thread of its batch."""
@@ -53,14 +56,21 @@ class ObservedWrites:
             ends = stage.ends.with_writes(*seen)
             if ends != stage.ends:
                 stage.wrote(ends)
-                self.declare(stage)
+                self._declare_to_readers(stage)
 
-    def _declare_to(self, stage: Stage, reader: str) -> None:
+    def _declare_to_readers(self, stage: Stage) -> None:
+        for reader in self._connections.readers_of(stage):
+            self._declare(reader, stage.uid)
+
+    def _declare(self, reader: str, writer: str) -> None:
+        if (reader, writer) in self._known:
+            return
+        self._known.add((reader, writer))
         (first, *_) = self._connections.started([reader])
         own = self._connections.has_own_sources(reader, first.ends)
         try:
-            self._loop.take(ev.EdgeDeclared(reader, stage.uid, own_sources=own))
+            self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
         except StreamJobError as e:  # a circle, or too late
-            log.warning("stage %s reads what stage %s writes, but %s", reader, stage.uid, e.message)
+            log.warning("stage %s reads what stage %s writes, but %s", reader, writer, e.message)
         else:
-            log.info("stage %s reads what stage %s writes", reader, stage.uid)
+            log.info("stage %s reads what stage %s writes", reader, writer)

@@ -140,8 +140,9 @@ class Starter:
             if stage.inside_batch and stage.query is not None and self._job.drains:
                 stage.query.awaitTermination()  # before the drain knows it, and ends it at the next boundary
             stage.jsq = java_query(stage.query) if stage.query else _idle(stage)
-            self._enter(stage, upstream, drained=entry.drained)
-            self._observed_writes.declare(stage)
+            with self._loop.lock:
+                self._enter(stage, upstream, drained=entry.drained)
+                self._observed_writes.entered(stage, upstream)
         if before_finished:
             self._job.warn(_finished_for_good(stage))
         if entry.finished or before_finished:
@@ -269,23 +270,22 @@ class Starter:
         return entry.finished or entry.drained or finished or not self._may_read(said)
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
-        with self._loop.lock:
-            stage.beside = self._beside(stage)
-            if stage.finished:
-                batch = stage.directory.latest_commit()
-                self._loop.enter(stage, ev.TaskRestoredFinished(stage.task, tuple(upstream), batch))
-                return
-            own = self.connections.has_own_sources(stage.uid, stage.ends)
-            self._loop.enter(
-                stage,
-                ev.TaskStarted(
-                    stage.task,
-                    tuple(upstream),
-                    commits=stage.transactions is not None,
-                    own_sources=own,
-                    drained=drained,
-                ),
-            )
+        stage.beside = self._beside(stage)
+        if stage.finished:
+            batch = stage.directory.latest_commit()
+            self._loop.enter(stage, ev.TaskRestoredFinished(stage.task, tuple(upstream), batch))
+            return
+        own = self.connections.has_own_sources(stage.uid, stage.ends)
+        self._loop.enter(
+            stage,
+            ev.TaskStarted(
+                stage.task,
+                tuple(upstream),
+                commits=stage.transactions is not None,
+                own_sources=own,
+                drained=drained,
+            ),
+        )
 
     def _beside(self, stage: Stage) -> tuple[str, ...] | None:
         """`StageRecord.beside` of the stage: the stages that ran when its first run in this epoch started.
