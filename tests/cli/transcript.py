@@ -10,7 +10,8 @@ import asyncio
 import os
 import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,7 @@ CHANGES = (
     (r"\b\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago)?", "SPAN"),
     (r" +", " "),
 )
+NUMBERS = ((r"\b[0-9a-f]{6,}\b", "N"), (r"\d+(\.\d+)?( [KM]iB| bytes)?", "N"), ("(N[ ,]*)+", "N "))
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,17 @@ class Terminal:
     """A user's terminal.
 
     :param namespace: of the test; the transcripts have another name for it.
+    :param uid: of the job, of which the names of its folders have a part.
+    :param environment: how kubectl reaches the cluster, beside what this process has.
+    :param context: of kubectl's configuration; None for the current one.
+    :param steady: whether each run prints the same numbers. Otherwise blocks are compared without them.
     """
 
     namespace: str
     uid: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    context: str | None = None
+    steady: bool = True
 
     async def run(self, name: str, *words: str) -> Ran:
         """Run `kubectl streamjob WORDS` to its end, and keep it as the block of this name."""
@@ -53,7 +62,12 @@ class Terminal:
 
     async def start(self, *words: str) -> asyncio.subprocess.Process:
         """Start the command; it goes on while the test plays the driver."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), "COLUMNS": "110"}
+        environment = {
+            **os.environ,
+            **self.environment,
+            "PYTHONPATH": str(ROOT / "operator"),
+            "COLUMNS": "110",
+        }
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
@@ -62,6 +76,7 @@ class Terminal:
             *words,
             "-n",
             self.namespace,
+            *(["--context", self.context] if self.context else []),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -79,7 +94,8 @@ class Terminal:
     def keep(self, name: str, words: str, text: str, code: int) -> None:
         """Compare the block of this name with the page, or write it."""
         exit_code = f"[exit code {code}]\n" if code else ""
-        keep(name, f"$ kubectl streamjob {words}\n{self.public(text)}{exit_code}")
+        text = f"$ kubectl streamjob {words}\n{self.public(text)}{exit_code}"
+        keep(name, text, numbers=self.steady)
 
     def public(self, text: str) -> str:
         """Without what only this run has: the namespace and the job's identity."""
@@ -87,20 +103,24 @@ class Terminal:
         return text.replace(self.uid[:8], "0a1b2c3d") if self.uid else text
 
 
-def keep(name: str, text: str) -> None:
-    """Compare with the page, or write it."""
+def keep(name: str, text: str, *, numbers: bool = True) -> None:
+    """Compare with the page, or write it.
+
+    :param numbers: whether they are compared, too.
+    """
     page = PAGE.read_text()
     there = re.search(FOUND.format(name=name), page, re.DOTALL)
     assert there is not None, f"{PAGE.name} has no transcript {name}"
     if not os.environ.get("STREAMJOB_WRITE"):
-        assert steady(there[1]) == steady(text), f"{name}: STREAMJOB_WRITE=1 writes it again"
+        found, expected = steady(text, numbers=numbers), steady(there[1], numbers=numbers)
+        assert found == expected, f"{name}: STREAMJOB_WRITE=1 writes it again"
         return
     block = BLOCK.format(name=name, text=text)
     PAGE.write_text(page[: there.start()] + block + page[there.end() :])
 
 
-def steady(text: str) -> list[str]:
+def steady(text: str, *, numbers: bool = True) -> list[str]:
     """The lines that every run has. Of the steps of something that goes on, a run may miss some."""
-    for pattern, word in CHANGES:
+    for pattern, word in (*CHANGES, *(() if numbers else NUMBERS)):
         text = re.sub(pattern, word, text)
     return [line for line in text.splitlines() if not line.startswith("TIME ")]

@@ -1,7 +1,11 @@
-"""Live savepoints on a real cluster: by trigger and by schedule, across the death of a driver."""
+"""Live savepoints on a real cluster: by command and by schedule, across the death of a driver; and what the
+command finds out about them afterwards.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from dev.demo.job import KIND, Job, View
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE
 
+from ..cli.transcript import Ran, Terminal
 from .jobs import delete, index, kill_driver, read_on, sums
 from .shared_volume import Storage, expected
 
@@ -24,18 +29,42 @@ def asked(view: View) -> dict[str, Any]:
     return dict(view.object.get("status", {}).get("savepointRequest") or {})
 
 
-def test_by_nonce_by_schedule_and_across_a_kill(cluster: Site, storage: Storage) -> None:
+class Command:
+    """`kubectl streamjob` as the user of this cluster runs it."""
+
+    def __init__(self, job: Job) -> None:
+        kubectl = job.kubectl
+        environment = {**kubectl.environment(), "KUBECTL": kubectl.program}
+        uid = job.view().object["metadata"]["uid"]
+        self._terminal = Terminal(kubectl.namespace, uid, environment, kubectl.context, steady=False)
+
+    def run(self, *words: str, keep: str = "", code: int = 0) -> Ran:
+        """Run it to its end.
+
+        :param keep: the name of its block in docs/reference/transcript.md.
+        """
+        ran = asyncio.run(self._terminal.run(keep, *words))
+        assert ran.code == code, ran.out
+        return ran
+
+    def read(self, *words: str) -> Any:
+        out = self.run(*words, "--json").out
+        return json.loads(out[out.index("[") :])  # behind the note about the pod
+
+
+def test_by_command_by_schedule_and_across_a_kill(cluster: Site, storage: Storage) -> None:
     """Each is one savepoint, whole and in the index; the job runs on in the meantime, and its output is as
     without them.
     """
-    job = sums(cluster, "beside", savepoint={"nonce": 1, "schedule": "* * * * *"})
+    job = sums(cluster, "orders", savepoint={"nonce": 1, "schedule": "* * * * *"})
     job.reach("Running", PATIENCE)
+    command = Command(job)
     read_on(job, storage)
-    request(job, 2)
-    view = job.follow(
-        lambda v: asked(v).get("cause") == "Manual" and "checkpoint" in asked(v), "the first", PATIENCE
-    )
+    command.run("savepoint", "take", job.name, "--wait")
+    view = job.view()
     assert (view.phase, view.epoch) == ("Running", 1)
+    assert asked(view)["cause"] == "Manual"
+    assert "checkpoint" in asked(view)
     job.follow(
         lambda v: asked(v).get("cause") == "Schedule" and "checkpoint" in asked(v), "a minute's", PATIENCE
     )
@@ -59,4 +88,23 @@ def test_by_nonce_by_schedule_and_across_a_kill(cluster: Site, storage: Storage)
     causes = [r["request_id"].split("-")[1] for r in records if r["savepoint"] and not r["scenario"]]
     assert causes.count("manual") == 2
     assert "schedule" in causes
+    look_at(command, storage, records)
     delete(job)
+
+
+def look_at(command: Command, storage: Storage, records: list[Any]) -> None:
+    """The commands that read the storage, in pods of their own: the job has ended."""
+    listed = command.read("savepoint", "list", "orders", "--storage")
+    there = {r["savepoint"].rpartition("/")[2] for r in records if r["savepoint"]}
+    assert {s["uri"].rpartition("/")[2] for s in listed} == there
+    assert all(0 < s["own"] <= s["size"] for s in listed)
+    command.run("savepoint", "describe", "orders", keep="describe")
+    command.run("savepoint", "verify", "orders", keep="verify")
+    copy = "file:///data/exported"
+    command.run("savepoint", "export", "orders", "latest", copy, keep="export")
+    storage.shell("rm $(find /data/exported -type f -path '*state*' | head -1)")
+    command.run("savepoint", "verify", "orders", copy, keep="broken", code=1)
+    manual = next(r["savepoint"] for r in records if "manual" in r["request_id"]).rpartition("/")[2]
+    command.run("state", "show", "orders", manual, "--limit", "3", keep="state")
+    command.run("savepoint", "delete", "orders", manual, "--yes", keep="delete")
+    command.run("savepoint", "describe", "orders", manual, keep="gone", code=2)

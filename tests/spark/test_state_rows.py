@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,13 @@ def test_rows_of_a_checkpoint_directory(
     assert ask(spark, tmp_path / "x", "show", counts, "--batch", 0, "--json") == 0
     rows = {r["key"]["word"]: r["value"]["count"] for r in json.loads(capsys.readouterr().out)}
     assert rows == {"a": 1, "b": 1}, "after the first batch"
+
+
+def test_in_a_process_that_has_run_no_query(counts: Path) -> None:
+    """Spark's reader asks for what a session starts with its first query."""
+    command = [sys.executable, "-m", "streamjob.runtime", "state", "show", str(counts), "--key", "word=b"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, '{"word": "b"}  {"count": 3}\n'), ran.stderr
 
 
 def test_rows_by_key_and_no_more_than_asked_for(

@@ -24,7 +24,7 @@ def confirm(what: str, why: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise NotConfirmed(f"{what} has to be confirmed. {why}", remedy="Add --yes")
+        raise NotConfirmed(f"{what} has to be confirmed. {why.rstrip('.')}", remedy="Add --yes")
     screen.note(why)
     sys.stderr.write(f"{what}? [y/N] ")
     sys.stderr.flush()

@@ -35,6 +35,7 @@ exit codes:
 SETTINGS = {
     "spark.master": "local[1]",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.log.level": "ERROR",
 }
@@ -162,4 +163,7 @@ def _session(conf: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName("streamjob state")
     for key, value in {**SETTINGS, **conf}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    # It starts the StateStoreCoordinator, to which Spark 4.1's state store reports when it is read.
+    _ = spark.streams
+    return spark

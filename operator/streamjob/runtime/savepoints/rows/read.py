@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
@@ -147,12 +148,13 @@ def rows(
 def _collected(found: DataFrame) -> list[Any]:
     try:
         return found.collect()
-    except PySparkException as e:
+    except (PySparkException, Py4JJavaError) as e:
         raise _unreadable(e) from None
 
 
-def _unreadable(error: PySparkException) -> StateUnreadable:
-    first = str(error).strip().splitlines()[0]
+def _unreadable(error: PySparkException | Py4JJavaError) -> StateUnreadable:
+    text = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
+    first = text.strip().splitlines()[0]
     return StateUnreadable(
         f"Spark cannot read this state: {first[:500]}",
         remedy="See `state stores` for operators, stores and batches that are there",
