@@ -493,6 +493,7 @@ def test_one_that_follows_another_is_no_stage_that_is_gone(spark: SparkSession, 
         for minute in range(3, 6):
             script.feed.minutes(minute, minute + 1)
         await_batch(again, "second", 5)
+        again.wait_for(lambda s: not s.warnings)
         again.finish(Mode.STOP)
     assert script.values(spark, "second") == list(range(6))
 

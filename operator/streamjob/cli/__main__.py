@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 from .table import usage
 
-INSTALL = "streamjob: this command needs more packages: pipx install 'streamjob[cli]'"
+INSTALL = (
+    "streamjob: this command needs the packages of the extra `cli`: "
+    "pipx install './streamjob-VERSION-py3-none-any.whl[cli]'"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.driver.live_savepoints import LiveSavepoints
+from streamjob.runtime.driver.start.unstarted import Unstarted
 from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.startup import missing_stages
+from streamjob.runtime.startup.missing_stages import Missing
+from streamjob.runtime.startup.sharding.declared_shards import DeclaredStages
 
 PATIENCE = 20.0
 
@@ -40,6 +45,37 @@ def test_a_late_report_of_one_savepoint_does_not_replace_the_next_request() -> N
     status = board.status.savepoint
     assert status is not None
     assert (status.request_id, status.progress) == ("trigger-2", "")
+
+
+def test_the_warning_of_a_stage_goes_when_the_script_starts_it() -> None:
+    """Between two starts a script may take its time."""
+    board = StatusBoard(DriverStatus(1, "uid-1", 1, DriverPhase.RUNNING))
+    other = Problem("Other", "stays", "")
+    board.warn(other)
+    stages: dict[str, Any] = {}
+    points: Any = SimpleNamespace(left=lambda files: Missing(("a", "b")))
+    engines: Any = SimpleNamespace(any=lambda: SimpleNamespace(files=None))
+    unstarted = Unstarted(
+        stages,
+        declared=DeclaredStages(points, lambda uid, parallelism: None),
+        missing=points,
+        engines=engines,
+        only_main_thread=lambda: False,
+        warn=board.warn,
+        withdraw=board.withdraw,
+    )
+
+    def warnings() -> list[Problem]:
+        return list(board.status.warnings)
+
+    unstarted.warn()
+    assert warnings() == [other, missing_stages.warning(("a", "b"))]
+    stages["a/0"] = SimpleNamespace(uid="a")
+    unstarted.look_again()
+    assert warnings() == [other, missing_stages.warning(("b",))]
+    stages["b/0"] = SimpleNamespace(uid="b")
+    unstarted.look_again()
+    assert warnings() == [other]
 
 
 def test_changes_that_depend_on_the_status_do_not_lose_each_other() -> None:

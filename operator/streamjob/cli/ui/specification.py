@@ -38,7 +38,7 @@ def differences(running: str, spec: Obj) -> list[Difference]:
     except ModuleNotFoundError:
         raise UnknownSpecification(
             "this installation cannot compare specifications",
-            remedy="Use `pipx install 'streamjob[cli]'`: the plugin of krew has no pydantic",
+            remedy="Install the release's wheel with its extra `cli`: the plugin of krew has no pydantic",
         ) from None
     try:
         before = Specification.model_validate_json(running)

@@ -57,6 +57,7 @@ class Driver:
             self._starter.engines,
             self._waits.only_main_thread,
             self.warn,
+            board.withdraw,
         )
         self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
@@ -217,6 +218,7 @@ class Driver:
         if over:
             self._unstarted.warn()
             self.settle()
+        self._unstarted.look_again()
         with self._loop.lock:
             ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
             if not ends_by_itself and not self._unstarted.calls_back and self._waits.script_is_blocked():

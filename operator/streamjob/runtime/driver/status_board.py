@@ -48,6 +48,10 @@ class StatusBoard:
         """Add warnings for the user. The job continues."""
         self.change(lambda status: {"warnings": (*status.warnings, *warnings)[-WARNINGS:]})
 
+    def withdraw(self, warning: Problem) -> None:
+        """Remove a warning that is no longer true."""
+        self.change(lambda status: {"warnings": tuple(w for w in status.warnings if w != warning)})
+
     def refresh(self, **figures: Any) -> None:
         """Replace fields without a new version."""
         with self._changed:

@@ -26,6 +26,7 @@ class Unstarted:
     :param stages: the last run of each task.
     :param only_main_thread: whether the script has no thread but the main one.
     :param warn: adds warnings for the user to the status.
+    :param withdraw: removes one of them.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Unstarted:
         engines: Engines,
         only_main_thread: Callable[[], bool],
         warn: Callable[[Problem], None],
+        withdraw: Callable[[Problem], None],
     ) -> None:
         self._stages = stages
         self._declared = declared
@@ -43,6 +45,8 @@ class Unstarted:
         self._engines = engines
         self._only_main_thread = only_main_thread
         self._warn = warn
+        self._withdraw = withdraw
+        self._told: tuple[str, ...] = ()  # the stages of which the user was warned
         self.calls_back = False  # Spark calls functions of the script, which could start a query
 
     def refuse_unknown(self) -> None:
@@ -67,8 +71,7 @@ class Unstarted:
         if never := missing.live if nothing_else_starts else self._left_out(missing.live, waited):
             started = [s.name.name for s in list(self._stages.values())]
             raise missing_stages.not_started(never, started)
-        if missing.stages:
-            self._warn(missing_stages.warning(missing.stages))
+        self._tell(missing.stages)
 
     def warn(self) -> None:
         """As `refuse_unknown` and `refuse_missing`, where there is no caller to raise an error to."""
@@ -76,8 +79,22 @@ class Unstarted:
             self.refuse_unknown()
         except StreamJobError as e:
             log.warning("%s", e)
-        if missing := self._left().stages:
+        self._tell(self._left().stages)
+
+    def look_again(self) -> None:
+        """Correct the warning if a stage has started since. Between two starts it may take long."""
+        if self._told:
+            started = {stage.uid for stage in list(self._stages.values())}
+            self._tell(tuple(uid for uid in self._told if uid not in started))
+
+    def _tell(self, missing: tuple[str, ...]) -> None:
+        if missing == self._told:
+            return
+        if self._told:
+            self._withdraw(missing_stages.warning(self._told))
+        if missing:
             self._warn(missing_stages.warning(missing))
+        self._told = missing
 
     def _left(self) -> Missing:
         engine = self._engines.any()
