@@ -85,9 +85,9 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 	@touch $@
 
 .PHONY: pictures
-pictures: ui venv servers ## Take the docs' pictures of the page again
-	$(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py
-	cp .build/pictures/ui-*.png docs/pictures/
+pictures: ui venv servers ## Take the docs' pictures of the page and of a terminal again, on the real cluster
+	$(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py tests/e2e/test_page.py tests/e2e/test_recording.py
+	cp .build/pictures/ui-*.png .build/pictures/drain-terminal.svg docs/pictures/
 
 .PHONY: release
 release: venv ## Build what is published into dist/release: packages, images, chart, checksums, signature

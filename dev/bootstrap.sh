@@ -83,6 +83,9 @@ if [ "${1:-main}" = servers ]; then
     if ! command -v chromium >/dev/null 2>&1; then
         need "the tests of the page need a browser" chromium fonts-dejavu-core
     fi
+    if ! command -v tmux >/dev/null 2>&1; then
+        need "the recording of a terminal needs tmux" tmux
+    fi
     fetch jars "jars of Kafka and the connectors" dev/images/jars/pom.xml spark dev/kafka/pom.xml kafka
     fetch jars-kafka "jars of the Kafka connector for the other Sparks" "dev/images/jars/pom.xml -Dspark=3.5" 3.5 \
         "dev/images/jars/pom.xml -Dspark=4.0" 4.0 "dev/images/jars/pom.xml -Dspark=4.2" 4.2 "dev/images/jars/pom.xml -Dspark=4.3" 4.3

@@ -70,8 +70,17 @@ class Prometheus:
 
     def value(self, query: str) -> float | None:
         """The value of an expression that has at most one."""
-        found = json.loads(self._get(f"/api/v1/query?query={urllib.parse.quote(query)}"))["data"]["result"]
+        found = self.query(query)
         return float(found[0]["value"][1]) if found else None
+
+    def query(self, query: str) -> list[dict[str, Any]]:
+        """The samples of an expression, each with `metric` and `value`.
+
+        :raises urllib.error.HTTPError: Prometheus refuses it.
+        """
+        answer = json.loads(self._get(f"/api/v1/query?query={urllib.parse.quote(query)}"))
+        found: list[dict[str, Any]] = answer["data"]["result"]
+        return found
 
     def stop(self) -> None:
         self._process.kill()

@@ -25,7 +25,12 @@ CHANGES = (
     (r"\b\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago)?", "SPAN"),
     (r" +", " "),
 )
-NUMBERS = ((r"\b[0-9a-f]{6,}\b", "N"), (r"\d+(\.\d+)?( [KM]iB| bytes)?", "N"), ("(N[ ,]*)+", "N "))
+NUMBERS = (
+    (r"-[0-9a-f]{4}(-[0-9a-f]{4}){2}-[0-9a-f]{12}", ""),
+    (r"\b[0-9a-f]{6,}\b", "N"),
+    (r"\d+(\.\d+)?( [KM]iB| bytes)?", "N"),
+    (r"(N[ ,]*)+", "N "),
+)
 
 
 @dataclass(frozen=True)

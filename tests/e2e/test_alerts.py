@@ -1,7 +1,8 @@
-"""The chart's alerts on what a driver of the cluster serves, in a real Prometheus."""
+"""The chart's alerts and dashboard on what the pods of the cluster serve, in a real Prometheus."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .shared_volume import APPS, Storage
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 CHART = Path(__file__).parents[2] / "charts" / "streamjob"
 LAG = 5  # seconds
+NOTHING_YET: set[str] = set()  # panels about what has not happened to the job
 
 
 def groups(site: Site) -> list[dict[str, Any]]:
@@ -52,8 +54,8 @@ def test_behind_fires_while_a_batch_hangs_and_clears_when_it_goes_on(
     job.reach("Running", PATIENCE)
     pod = cluster.kubectl.get("pod", job.pod())
     assert pod is not None
-    address = pod["status"]["podIP"]
-    prometheus = Prometheus(tmp_path / "prometheus", [f"{address}:{METRICS_PORT}"], groups(cluster))
+    targets = [f"{pod['status']['podIP']}:{METRICS_PORT}", *controllers(cluster)]
+    prometheus = Prometheus(tmp_path / "prometheus", targets, groups(cluster))
     try:
         behind = until(lambda: prometheus.firing().get("StreamJobBehind"), "StreamJobBehind fires", PATIENCE)
         named = {name: behind[name] for name in ("namespace", "streamjob", "stage", "source")}
@@ -64,6 +66,7 @@ def test_behind_fires_while_a_batch_hangs_and_clears_when_it_goes_on(
             "source": "source-0",
         }
         assert prometheus.value("streamjob_source_lag_files") == 3
+        until(lambda: not unanswered(prometheus, cluster.namespace), "the panels have data", PATIENCE)
         until(lambda: lag_of(job).get("lagFiles") == 3, "the lag is in the status", PATIENCE)
         storage.shell("touch /data/gate")
         until(lambda: "StreamJobBehind" not in prometheus.firing(), "the alert clears", PATIENCE)
@@ -72,6 +75,26 @@ def test_behind_fires_while_a_batch_hangs_and_clears_when_it_goes_on(
     finally:
         prometheus.stop()
     delete(job)
+
+
+def controllers(site: Site) -> list[str]:
+    """Where the controllers serve their metrics."""
+    pods = site.kubectl.list("pods", "app.kubernetes.io/name=streamjob")
+    ports = {
+        p["name"]: p["containerPort"] for pod in pods for c in pod["spec"]["containers"] for p in c["ports"]
+    }
+    return [f"{pod['status']['podIP']}:{ports['http']}" for pod in pods]
+
+
+def unanswered(prometheus: Prometheus, namespace: str) -> set[str]:
+    """The panels about a job that runs that have no data. Prometheus takes each query of the dashboard."""
+    panels = json.loads((CHART / "dashboards" / "streamjob.json").read_text())["panels"]
+    empty = set()
+    for panel in panels:
+        found = [prometheus.query(t["expr"].replace("$namespace", namespace)) for t in panel["targets"]]
+        if not any(found):
+            empty.add(panel["title"])
+    return empty - NOTHING_YET
 
 
 def lag_of(job: Job) -> dict[str, Any]:

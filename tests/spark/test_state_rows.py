@@ -62,6 +62,17 @@ def test_in_a_process_that_has_run_no_query(counts: Path) -> None:
     command = [sys.executable, "-m", "streamjob.runtime", "state", "show", str(counts), "--key", "word=b"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, '{"word": "b"}  {"count": 3}\n'), ran.stderr
+    assert ran.stderr == "", "Spark's greeting is not the user's"
+
+
+def test_why_spark_does_not_start_is_shown(counts: Path) -> None:
+    command = [sys.executable, "-m", "streamjob.runtime", "state", "show", str(counts)]
+    ran = subprocess.run(
+        [*command, "--conf", "spark.master=nowhere"], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    assert "Master must" in ran.stderr, "Java's own words"
+    assert ran.stderr.splitlines()[-1].startswith("streamjob: Spark does not start: [JAVA_GATEWAY_EXITED]")
 
 
 def test_rows_by_key_and_no_more_than_asked_for(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ....protocol.errors import StreamJobError
 from ....storage.hadoop import HadoopFiles
-from .read import Place, locate, refuse_old_spark, rows, stores
+from .read import Place, StateUnreadable, locate, refuse_old_spark, rows, stores
 
 DESCRIPTION = "Shows the state in a savepoint or in a checkpoint directory. Nothing is changed."
 EPILOG = """\
@@ -163,7 +167,35 @@ def _session(conf: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName("streamjob state")
     for key, value in {**SETTINGS, **conf}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        with _unless_it_fails():
+            spark = builder.getOrCreate()
+    except (PySparkException, Py4JJavaError) as e:
+        raise StateUnreadable(
+            f"Spark does not start: {str(e).splitlines()[0]}", remedy="Above is what it wrote"
+        ) from None
     # It starts the StateStoreCoordinator, to which Spark 4.1's state store reports when it is read.
     _ = spark.streams
     return spark
+
+
+@contextmanager
+def _unless_it_fails() -> Iterator[None]:
+    """What is written to standard error, also by Java later, is shown only if there is an error in here.
+
+    Spark greets with several lines, and Java warns of its modules. Errors come as exceptions.
+    """
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile("w+") as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(before, 2)
+            kept.seek(0)
+            sys.stderr.write(kept.read())
+            raise
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
