@@ -26,6 +26,7 @@ def test_fewer_and_more(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.default_spark
 def test_other_bounds_of_dynamic_allocation(tmp_path: Path) -> None:
     """Both hold at once: the new maximum under load, the new minimum without any."""

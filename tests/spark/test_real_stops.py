@@ -229,6 +229,7 @@ def test_a_backfill_with_windows_is_told_and_not_refused(tmp_path: Path) -> None
         assert set(batches(second.finish(Mode.STOP))) == {"live", "history"}
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_is_refused_at_each_start(spark: SparkSession, tmp_path: Path) -> None:
     """The backfill that it did not start again has ended, too."""
     script = Script(
