@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
+from .diagnosis.facts import Facts
 from .errors import CommandError
 from .kubectl import JOBS, Kubectl, Objects
 from .kubectl_errors import Forbidden, KubectlError
 from .local import folder as local
 from .options import Options
+from .views import events as event_views
+from .views import pods as pod_views
+from .views import times
 from .views.checkpoints import Index, index, parsed
 from .views.job import Job, job
 from .views.pods import COMPONENT, UID
@@ -18,6 +23,7 @@ from .views.pods import COMPONENT, UID
 T = TypeVar("T")
 
 DRIVERS = f"{COMPONENT}=driver"
+LINES = 200  # of a log, for a diagnosis
 
 
 class NoSuchFolder(CommandError):
@@ -61,6 +67,40 @@ def read_folder(chosen: Options) -> local.Folder:
             "default .streamjob/SCRIPT",
         )
     return found
+
+
+def read_facts(chosen: Options, found: Job) -> Facts:
+    """What a diagnosis goes by. What may not be read is missing, and said."""
+    if chosen.local:
+        return Facts(found, read_index(chosen, found), times.now())
+    kubectl, unread = chosen.kubectl, list[str]()
+    index = read_index(chosen, found)
+    if index.problem and "forbidden" in index.problem:
+        unread.append(index.problem)
+    happened: Objects = unless_refused(lambda: events(kubectl, found), [], unread)
+    before = len(unread)
+    of_pods = pod_views.pods(unless_refused(lambda: pods(kubectl, found), [], unread))
+    pods_known = len(unread) == before
+    live = [p for p in pod_views.drivers(of_pods) if p.phase == "Running"]
+    ended = [p for p in pod_views.drivers(of_pods) if p.ended]
+    return Facts(
+        found,
+        index,
+        times.now(),
+        event_views.events(happened),
+        of_pods,
+        pods_known,
+        _log(kubectl, live[-1:], unread),
+        _log(kubectl, ended[-1:], unread),
+        tuple(unread),
+    )
+
+
+def _log(kubectl: Kubectl, of: Iterable[pod_views.Pod], unread: list[str]) -> tuple[str, ...]:
+    for pod in of:
+        read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
+        return tuple(unless_refused(partial(list, read()), list[str](), unread))
+    return ()
 
 
 def pods(kubectl: Kubectl, found: Job) -> Objects:

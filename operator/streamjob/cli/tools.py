@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from .errors import CommandError
 from .kubectl_errors import KubectlError
+from .local import runtime
 from .options import Options
 from .printing import screen
 from .views import tool_pod
@@ -38,8 +39,7 @@ def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_p
     """
     words = [*words, *(["--json"] if chosen.json else [])]
     if chosen.local:
-        sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, "-m", "streamjob.runtime", *words])  # noqa: S606
+        runtime.become(words)
     with _place(chosen, job, memory) as pod:
         command = tool_pod.command(job, words)
         return chosen.kubectl.call("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
@@ -50,11 +50,22 @@ def output(chosen: Options, job: Job, words: Sequence[str]) -> str:
 
     :returns: what it writes. Exit code 1 is a finding, which is in there.
     :raises ToolPodFailed: the pod does not start.
-    :raises KubectlError: the command has failed.
+    :raises CommandError: the command has failed.
     """
+    if chosen.local:
+        return runtime.output([*words, "--json"])
     with _place(chosen, job, tool_pod.MEMORY) as pod:
         command = ["/bin/sh", "-c", '"$@" || [ $? = 1 ]', "sh", *tool_pod.command(job, [*words, "--json"])]
         return chosen.kubectl.run("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
+
+
+def savepoints(chosen: Options, job: Job, root: str) -> list[dict[str, Any]]:
+    """The savepoints in a folder: `uri`, `problem`, `size` and `own`, the bytes that no other one shares.
+
+    :raises CommandError: they cannot be listed.
+    """
+    text = output(chosen, job, ["savepoint", "list", root])
+    return [{key: s.get(key) for key in ("uri", "problem", "size", "own")} for s in json.loads(text)]
 
 
 @contextmanager

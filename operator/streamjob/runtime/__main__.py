@@ -32,6 +32,8 @@ stops it with a savepoint; a second Ctrl-C cancels it.
 
 Start, or resume from the latest checkpoint:
     python -m streamjob.runtime --local orders.py
+The same, with a page in the browser:
+    python -m streamjob.runtime --local --ui orders.py
 Emit every open window and end for good:
     python -m streamjob.runtime --local --drain orders.py
 Start another job from a savepoint:
@@ -72,8 +74,14 @@ def main(arguments: list[str]) -> int:
             allow_drained=options.allow_drained,
             allow_non_restored_state=options.allow_non_restored_state,
         )
-        allowed = options.allow_unknown_spark
-        return local.run(application, place, begin, drain=options.drain, allow_unknown_spark=allowed)
+        return local.run(
+            application,
+            place,
+            begin,
+            drain=options.drain,
+            allow_unknown_spark=options.allow_unknown_spark,
+            ui=options.ui,
+        )
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
@@ -91,6 +99,11 @@ def parser() -> argparse.ArgumentParser:
         "--state",
         metavar="DIR",
         help="with --local: the folder of checkpoints, savepoints and the index (default: .streamjob/SCRIPT)",
+    )
+    p.add_argument(
+        "--ui",
+        action="store_true",
+        help="with --local: serve the page of the job as long as it runs, and print its address",
     )
     p.add_argument("--drain", action="store_true", help="with --local: drain the job")
     p.add_argument("--restore", metavar="URI", help="with --local: start from this savepoint")

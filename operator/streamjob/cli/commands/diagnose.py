@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 import click
 
 from .. import access, options
 from ..diagnosis.diagnose import diagnose as run
-from ..diagnosis.facts import Facts, Finding, Severity
+from ..diagnosis.facts import Finding, Severity
 from ..errors import ExitCode
-from ..kubectl import Kubectl, Objects
 from ..printing import screen
 from ..printing.text import BAD, DIM, GOOD, STRONG, WARN, Node, Span, line
-from ..views import times
-from ..views.events import events
 from ..views.job import Job
-from ..views.pods import Pod, drivers, pods
-
-LINES = 200  # of a log
 
 
 @options.command(
@@ -38,49 +31,12 @@ def diagnose(chosen: options.Options, name: str) -> int:
     is an error.
     """
     found = access.read_job(chosen, name)
-    facts = local_facts(chosen, found) if chosen.local else read_facts(chosen, found)
-    findings = run(facts)
+    findings = run(access.read_facts(chosen, found))
     if chosen.json:
         screen.document(findings)
     else:
         screen.tree(picture(found, findings))
     return ExitCode.PROBLEM if any(f.severity is Severity.ERROR for f in findings) else ExitCode.DONE
-
-
-def read_facts(chosen: options.Options, found: Job) -> Facts:
-    """What there is in the cluster. What may not be read is missing, and said."""
-    kubectl, unread = chosen.kubectl, list[str]()
-    index = access.read_index(chosen, found)
-    if index.problem and "forbidden" in index.problem:
-        unread.append(index.problem)
-    happened: Objects = access.unless_refused(lambda: access.events(kubectl, found), [], unread)
-    before = len(unread)
-    of_pods = pods(access.unless_refused(lambda: access.pods(kubectl, found), [], unread))
-    pods_known = len(unread) == before
-    live = [p for p in drivers(of_pods) if p.phase == "Running"]
-    ended = [p for p in drivers(of_pods) if p.ended]
-    return Facts(
-        found,
-        index,
-        times.now(),
-        events(happened),
-        of_pods,
-        pods_known,
-        _log(kubectl, live[-1:], unread),
-        _log(kubectl, ended[-1:], unread),
-        tuple(unread),
-    )
-
-
-def local_facts(chosen: options.Options, found: Job) -> Facts:
-    return Facts(found, access.read_index(chosen, found), times.now())
-
-
-def _log(kubectl: Kubectl, of: Iterable[Pod], unread: list[str]) -> tuple[str, ...]:
-    for pod in of:
-        read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
-        return tuple(access.unless_refused(partial(list, read()), list[str](), unread))
-    return ()
 
 
 _STYLES = {Severity.ERROR: BAD, Severity.WARNING: WARN, Severity.NOTE: GOOD}

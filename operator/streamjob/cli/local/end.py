@@ -39,27 +39,48 @@ def end(chosen: Options, goal: Goal, *, wait: bool, timeout: float | None, yes: 
     :raises OnlyAtStart: this cannot be asked of a process that runs.
     """
     folder = read_folder(chosen)
-    if goal.verb not in ("stop", "cancel"):
-        raise OnlyAtStart(
-            f"a local job is asked to {goal.verb} when it starts",
-            remedy=f"Stop it, then run `python -m streamjob.runtime --local --{goal.verb} SCRIPT`"
-            if goal.verb == "drain"
-            else "Stop it; start the script to continue",
+    process = _process(folder, goal.verb)
+    if goal.final and not confirm(f"{goal.verb} process {process}", goal.final, yes=yes):
+        return ExitCode.PROBLEM
+    ask(read_folder(chosen), goal.verb)
+    screen.note(f"Process {process} was asked to {goal.verb}")
+    return _watch(chosen, timeout) if wait else ExitCode.DONE
+
+
+def ask(folder: Folder, verb: str) -> None:
+    """Ask the process that runs the job.
+
+    :raises NotRunning: there is none.
+    :raises OnlyAtStart: this cannot be asked of a process that runs.
+    """
+    os.kill(_process(folder, verb), signal.SIGKILL if verb == "cancel" else signal.SIGTERM)
+
+
+def only_at_start(verb: str) -> tuple[str, str] | None:
+    """Why this cannot be asked of a process that runs, and what to do instead. None: it can."""
+    if verb in ("stop", "cancel"):
+        return None
+    if verb == "savepoint":
+        return "a local job writes a savepoint when it ends", "Stop it; start the script to continue"
+    if verb == "drain":
+        start = "Stop it, then run `python -m streamjob.runtime --local --drain SCRIPT`"
+        return "a local job is asked to drain when it starts", start
+    return f"a local job is asked to {verb} when it starts", "Stop it; start the script to continue"
+
+
+def _process(folder: Folder, verb: str) -> int:
+    if refused := only_at_start(verb):
+        raise OnlyAtStart(refused[0], remedy=refused[1])
+    if folder.process is None:
+        raise NotRunning(
+            f"no process runs the job in {folder.path}",
+            remedy="Start the script, to continue from its latest checkpoint",
         )
     if not folder.process:
         raise NotRunning(
-            f"no process runs the job in {folder.path}"
-            if folder.process is None
-            else f"a process runs the job in {folder.path}, but does not say which: press Ctrl-C there",
-            remedy="Start the script, to continue from its latest checkpoint"
-            if folder.process is None
-            else "",
+            f"a process runs the job in {folder.path}, but does not say which: press Ctrl-C there", remedy=""
         )
-    if goal.final and not confirm(f"{goal.verb} process {folder.process}", goal.final, yes=yes):
-        return ExitCode.PROBLEM
-    os.kill(folder.process, signal.SIGKILL if goal.verb == "cancel" else signal.SIGTERM)
-    screen.note(f"Process {folder.process} was asked to {goal.verb}")
-    return _watch(chosen, timeout) if wait else ExitCode.DONE
+    return folder.process
 
 
 def _watch(chosen: Options, timeout: float | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ class Folder:
     :param epoch: of the last attempt.
     :param status: the driver's status as it was last written; empty if an older version ran.
     :param process: the process that runs the job now; None if none does. 0: one does, but does not say which.
+    :param config: the configuration of the last attempt; empty if an older version ran.
+    :param began: when the last attempt began.
+    :param changed: when status or index were written last.
     """
 
     path: Path
@@ -27,31 +31,76 @@ class Folder:
     epoch: int
     status: dict[str, Any]
     process: int | None
+    config: dict[str, Any]
+    began: datetime | None
+    changed: datetime | None
+
+
+FILES = ("lock", "index.json", "epoch", "status.json", "config.json")
+
+
+def is_job(folder: Path) -> bool:
+    """Whether a job has run in this folder."""
+    return any(_written(folder / name) is not None for name in ("index.json", "lock"))
+
+
+def jobs(folder: Path) -> list[Path]:
+    """The folders of jobs: this one, or those in it. By absolute paths."""
+    folder = folder.absolute()
+    if is_job(folder):
+        return [folder]
+    try:
+        return sorted(f for f in folder.iterdir() if is_job(f))
+    except OSError:
+        return []
+
+
+def state(folder: Path) -> tuple[object, ...]:
+    """Differs if the folder says something else. Costs no more than a look at the files' times."""
+    return process(folder), *(_written(folder / name) for name in FILES)
 
 
 def read(folder: Path) -> Folder | None:
     """The folder of a job; None if it holds none."""
-    index = folder / "index.json"
-    if not (index.exists() or (folder / "lock").exists()):
+    if not is_job(folder):
         return None
-    epoch = folder / "epoch"
-    try:
-        status = json.loads((folder / "status.json").read_text())
-    except (OSError, ValueError):
-        status = {}
+    index, epoch = folder / "index.json", folder / "epoch"
     return Folder(
         folder,
         index.read_text() if index.exists() else None,
         int(epoch.read_text()) if epoch.exists() else 0,
-        status,
-        _process(folder / "lock"),
+        _json(folder / "status.json"),
+        process(folder),
+        _json(folder / "config.json"),
+        _time(folder / "lock"),
+        max(filter(None, (_time(folder / "status.json"), _time(index))), default=None),
     )
 
 
-def _process(lock: Path) -> int | None:
-    """The process that holds the lock."""
+def _json(file: Path) -> dict[str, Any]:
     try:
-        with lock.open() as file:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _written(file: Path) -> int | None:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _time(file: Path) -> datetime | None:
+    written = _written(file)
+    return None if written is None else datetime.fromtimestamp(written / 1e9, timezone.utc)
+
+
+def process(folder: Path) -> int | None:
+    """The process that runs the job now, as in `Folder`."""
+    try:
+        with (folder / "lock").open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:
@@ -74,7 +123,7 @@ def resource(folder: Folder) -> dict[str, Any]:
         "phase": phase,
         "epoch": max(folder.epoch, status.get("epoch") or 0),
         "stages": [_stage(s) for s in status.get("stages") or ()],
-        "conditions": _conditions(status, phase, runs),
+        "conditions": _conditions(folder, phase),
         "warnings": [{"reason": w["reason"], "message": w["message"]} for w in status.get("warnings") or ()],
     }
     if latest is not None:
@@ -104,7 +153,18 @@ def resource(folder: Folder) -> dict[str, Any]:
             "flushedRows": end.get("flushed_rows"),
         }
     if runs:
-        found["driver"] = {"pod": f"process {folder.process or ''}".strip(), "phase": "Running"}
+        found["driver"] = {
+            "pod": f"process {folder.process or ''}".strip(),
+            "phase": "Running",
+            "startedAt": written(folder.began),
+        }
+    elif status:
+        found["lastExit"] = {
+            "epoch": found["epoch"],
+            "phase": status.get("phase"),
+            "reason": (problem or {}).get("reason"),
+            "time": written(folder.changed),
+        }
     return {
         "kind": "StreamJob",
         "metadata": {
@@ -113,9 +173,34 @@ def resource(folder: Folder) -> dict[str, Any]:
             "generation": 1,
             "uid": status.get("job_uid", ""),
         },
-        "spec": {"state": "Running", "image": "this machine"},
+        "spec": _spec(folder, phase),
         "status": found,
     }
+
+
+_STATES = {
+    "Stopping": "Stopped", "Stopped": "Stopped", "Draining": "Drained", "Drained": "Drained",
+    "Cancelled": "Cancelled",
+}  # fmt: skip
+
+
+def _spec(folder: Folder, phase: str) -> dict[str, Any]:
+    """What the process was asked for last, and what it was started with."""
+    found: dict[str, Any] = {"state": _STATES.get(phase, "Running"), "image": "this machine"}
+    config = folder.config
+    if config:
+        application = config.get("application") or {}
+        found["application"] = {k: v for k, v in application.items() if v}
+        found["sparkConf"] = config.get("spark_conf") or {}
+        interval = (config.get("checkpointing") or {}).get("interval")
+        found["checkpoint"] = {"interval": f"{interval:g}s"} if interval else {}
+        found["storage"] = {"checkpoints": config.get("checkpoints"), "savepoints": savepoints(folder.path)}
+    return found
+
+
+def savepoints(folder: Path) -> str:
+    """Where the savepoints of the job in this folder are."""
+    return str(folder / "savepoints")
 
 
 def _phase(status: dict[str, Any], index: Index, runs: bool) -> str:
@@ -132,22 +217,35 @@ def _phase(status: dict[str, Any], index: Index, runs: bool) -> str:
     return {"Stop": "Stopped", "Drain": "Drained"}.get(latest.scenario, "Finished")
 
 
-def _conditions(status: dict[str, Any], phase: str, runs: bool) -> list[dict[str, Any]]:
+def _conditions(folder: Folder, phase: str) -> list[dict[str, Any]]:
+    status, runs = folder.status, folder.process is not None
     problem, dead = status.get("problem"), status.get("degraded")
+    # When an end was asked for, and since when a job that starts runs, the folder does not say.
+    since = written(folder.changed if not runs else folder.began if not _busy(phase) else None)
     reason, message = phase, "The process runs" if runs else "No process runs; start the script to continue"
     failed = phase == "Failed"
     if failed and problem:
         reason, message = problem["reason"], f"{problem['message']}. {problem.get('remedy', '')}".strip()
-    busy = phase in ("Starting", "Stopping", "Draining")
-    flags = {"Ready": not (failed or busy or dead), "Reconciling": busy, "Stalled": failed}
+    flags = {"Ready": not (failed or _busy(phase) or dead), "Reconciling": _busy(phase), "Stalled": failed}
     found = [
-        {"type": kind, "status": str(flag), "reason": reason, "message": message}
+        {
+            "type": kind,
+            "status": str(flag),
+            "reason": reason,
+            "message": message,
+            **({"lastTransitionTime": since} if since else {}),
+        }
         for kind, flag in flags.items()
     ]
     if dead and runs:
         text = f"{dead['message']}. {dead.get('remedy', '')}".strip()
         found.append({"type": "Degraded", "status": "True", "reason": dead["reason"], "message": text})
     return found
+
+
+def _busy(phase: str) -> bool:
+    """Whether the job is on its way from one phase to another."""
+    return phase in ("Starting", "Stopping", "Draining")
 
 
 def _stage(plain: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every StreamJob, as the API server has it, in memory; and whoever wants to know of changes."""
+"""Every StreamJob, as its source has it, in memory; and whoever wants to know of changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kubectl import JOBS, Kubectl, KubectlError, Watch
+from ..errors import CommandError
 from .history import History
+from .sources import JobSource
 
 Obj = dict[str, Any]
 RETRY_SECONDS = 2.0
@@ -23,11 +24,13 @@ class Change:
     :param jobs: new and changed ones.
     :param deleted: uids.
     :param problem: why jobs cannot be read at the moment: `message` and `remedy`. None: they can.
+    :param nothing: what there is to say if there are no jobs.
     """
 
     jobs: tuple[Obj, ...] = ()
     deleted: tuple[str, ...] = ()
     problem: Obj | None = None
+    nothing: str = ""
 
 
 @dataclass
@@ -51,26 +54,27 @@ class Subscriber:
             changed = tuple(known[uid] for uid in self._dirty if uid in known)
             deleted = tuple(uid for uid in self._dirty if uid and uid not in known)
             self._dirty, self._fresh = set(), False
-            return Change(changed, deleted, self.jobs.problem)
+            return Change(changed, deleted, self.jobs.problem, self.jobs.nothing)
 
 
 class Jobs:
-    """The jobs of one namespace or of all, kept up to date by one watch.
+    """The jobs of a source, kept up to date.
 
     `changed` guards everything and is notified of each change.
     """
 
-    def __init__(
-        self, kubectl: Kubectl, *, all_namespaces: bool, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, source: JobSource, clock: Callable[[], float] = time.time) -> None:
         self.changed = threading.Condition()
         self.by_uid: dict[str, Obj] = {}
         self.problem: Obj | None = None
         self._history = History()
         self._subscribers: list[Subscriber] = []
-        self._kubectl, self._all_namespaces, self._clock = kubectl, all_namespaces, clock
+        self._source, self._clock = source, clock
         self._closed = threading.Event()
-        self._watch: Watch | None = None
+
+    @property
+    def nothing(self) -> str:
+        return self._source.nothing
 
     # --- for the answers ------------------------------------------------------------------------------------
 
@@ -93,31 +97,20 @@ class Jobs:
         with self.changed:
             self._subscribers.remove(subscriber)
 
-    # --- the watch ------------------------------------------------------------------------------------------
+    # --- from the source ------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Keep the jobs up to date until `close`. kubectl ends a watch now and then."""
         while not self._closed.is_set():
             try:
-                self._follow()
-            except KubectlError as e:
+                self._source.follow(self)
+            except CommandError as e:
                 self._failed(e)
                 self._closed.wait(RETRY_SECONDS)
 
     def close(self) -> None:
         self._closed.set()
-        if self._watch is not None:
-            self._watch.close()
-
-    def _follow(self) -> None:
-        # A watch does not say what was deleted before it began.
-        self.replace(self._kubectl.list(JOBS, all_namespaces=self._all_namespaces))
-        with self._kubectl.watch(JOBS, all_namespaces=self._all_namespaces) as self._watch:
-            for event in self._watch:
-                if event.kind == "DELETED":
-                    self.remove(event.object["metadata"]["uid"])
-                else:
-                    self.put(event.object)
+        self._source.close()
 
     def replace(self, found: list[Obj]) -> None:
         """These jobs are there, and no others."""
@@ -147,7 +140,7 @@ class Jobs:
                 self._history.forget(uid)
                 self._tell([uid])
 
-    def _failed(self, error: KubectlError) -> None:
+    def _failed(self, error: CommandError) -> None:
         with self.changed:
             self.problem = {"message": error.message, "remedy": error.remedy}
             self._tell([""])

@@ -1,4 +1,4 @@
-"""The HTTP server of the page: on the loopback, for whoever has the token (`access`)."""
+"""The HTTP server of the page: on the loopback, for whoever has the token (`security`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import mimetypes
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...protocol.errors import StreamJobError
 from ..kubectl import Conflict, Forbidden, NotFound, Refused
-from . import access
-from .details import Details
+from . import security
 from .jobs import Change, Jobs
-from .requests import change, named
+from .requests import named
+from .sources import DetailSource
 
 PAGE = resources.files(__package__) / "page"  # may be in a ZIP archive: the plugin of kubectl
 COALESCE_SECONDS = 0.05  # changes that come together are sent together
@@ -40,9 +40,9 @@ class PageServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False  # on Windows it would let another program take the port
 
-    def __init__(self, port: int, jobs: Jobs, details: Details) -> None:
+    def __init__(self, port: int, jobs: Jobs, details: DetailSource) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        self.jobs, self.details, self.tokens = jobs, details, access.Tokens()
+        self.jobs, self.details, self.tokens = jobs, details, security.Tokens()
         self.files = page_files()
 
     @property
@@ -80,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        if not access.is_ours(dict(self.headers.items()), self.server.port):
+        if not security.is_ours(dict(self.headers.items()), self.server.port):
             return self._refuse(HTTPStatus.FORBIDDEN, "this address is not the server's own")
         if path in self.server.files:
             kind, content = self.server.files[path]
@@ -96,13 +96,15 @@ class Handler(BaseHTTPRequestHandler):
                 return self._guarded(lambda: self.server.details.savepoints(self._job(namespace, name)))
             case ["api", "jobs", namespace, name, "permissions"]:
                 return self._guarded(lambda: self.server.details.permissions(self._job(namespace, name)))
+            case ["api", "jobs", namespace, name, "diagnosis"]:
+                return self._guarded(lambda: self.server.details.diagnosis(self._job(namespace, name)))
             case ["api", "jobs", namespace, name, "details"]:
                 return self._guarded(lambda: self.server.details.read(self._job(namespace, name)))
         return self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
 
     def do_POST(self) -> None:
         path = urlsplit(self.path).path
-        if not access.is_ours(dict(self.headers.items()), self.server.port):
+        if not security.is_ours(dict(self.headers.items()), self.server.port):
             return self._refuse(HTTPStatus.FORBIDDEN, "this address is not the server's own")
         body = self._body()
         if path == "/api/session":
@@ -125,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
     def _job(self, namespace: str, name: str) -> dict[str, Any]:
         job = self.server.jobs.find(namespace, name)
         if job is None:
-            raise NotFound(f"there is no StreamJob {name} in namespace {namespace}")
+            raise NotFound(f"there is no StreamJob {name} in {namespace}")
         return job
 
     def _history(self, namespace: str, name: str) -> Any:
@@ -139,9 +141,8 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError):
             wanted = None
         job = self._job(namespace, name)
-        changed = self.server.details.patch(job, change(named(wanted), job))
-        self.server.jobs.put(changed)
-        return {"resourceVersion": changed["metadata"]["resourceVersion"]}
+        self.server.jobs.put(self.server.details.request(job, named(wanted)))
+        return {}
 
     def _stream(self) -> None:
         """Server-Sent Events: all jobs, then what changes, until the page is closed."""
@@ -201,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _headers(self, kind: str) -> None:
         self.send_header("Content-Type", kind)
-        for name, value in access.HEADERS.items():
+        for name, value in security.HEADERS.items():
             self.send_header(name, value)
 
 
@@ -210,7 +211,7 @@ def messages(found: Change) -> Iterator[bytes]:
     chunks = [found.jobs[i : i + CHUNK] for i in range(0, len(found.jobs), CHUNK)] or [()]
     for number, jobs in enumerate(chunks, 1):
         last = number == len(chunks)
-        part = Change(jobs, found.deleted if last else (), found.problem)
+        part = replace(found, jobs=jobs, deleted=found.deleted if last else ())
         data = json.dumps(asdict(part) | {"complete": last}, separators=(",", ":"))
         yield f"data: {data}\n\n".encode()
 

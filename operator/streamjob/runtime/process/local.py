@@ -6,6 +6,7 @@ DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes
 DIR/epoch           the number of the last epoch in which a query was admitted
 DIR/lock            locked while a process runs the job; the number of that process
 DIR/status.json     the driver's status, as it was last; `streamjob status --local DIR` shows it
+DIR/config.json     the configuration of the last attempt, for people to see
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import re
 import signal
 import sys
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -36,13 +38,14 @@ from ...storage.local_disk import uri_of
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
-from . import config
+from . import config, page
 from .lifecycle import Exit, run_script
 from .script import ScriptNotFound
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
+LOCK_SECONDS = 0.1  # whoever looks at the folder holds the lock for some microseconds
 STATUS_SECONDS = 2.0  # between two looks at figures that change all the time
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
 # Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
@@ -113,22 +116,30 @@ class JobFolder:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self.folder / "lock").open("a+")  # what the holder has written stays
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StateInUse(
-                f"another process runs the job in {self.folder}", remedy="End it, or choose another --state"
-            ) from None
+        if not _locked(self._lock):
+            time.sleep(LOCK_SECONDS)
+            if not _locked(self._lock):
+                raise StateInUse(
+                    f"another process runs the job in {self.folder}",
+                    remedy="End it, or choose another --state",
+                )
         self._lock.truncate(0)
         self._lock.write(str(os.getpid()))
         self._lock.flush()
 
     def write_status(self, status: DriverStatus) -> None:
-        """For people to see. Readers find the old status or the new one; a crash may lose it."""
-        temporary = self.folder / ".status.json.tmp"
+        self._show("status.json", codec.dumps(status))
+
+    def write_config(self, settings: DriverConfig) -> None:
+        """The configuration without what the index has."""
+        self._show("config.json", codec.dumps(replace(settings, restore=Restore())))
+
+    def _show(self, name: str, text: str) -> None:
+        """For people to see. Readers find the old text or the new one; a crash may lose it."""
+        temporary = self.folder / f".{name}.tmp"
         with suppress(OSError):
-            temporary.write_text(codec.dumps(status))
-            temporary.replace(self.folder / "status.json")
+            temporary.write_text(text)
+            temporary.replace(self.folder / name)
 
     def _write(self, name: str, text: str) -> None:
         """Write a file atomically and durably: a checkpoint in the index must survive a crash."""
@@ -140,6 +151,14 @@ class JobFolder:
         temporary.replace(self.folder / name)
 
 
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def run(
     application: Application,
     place: JobFolder,
@@ -147,10 +166,12 @@ def run(
     *,
     drain: bool,
     allow_unknown_spark: bool = False,
+    ui: bool = False,
 ) -> int:
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
+    :param ui: serve the page of the job as long as it runs.
     :returns: the exit code of the process.
     :raises StreamJobError: the job cannot begin.
     """
@@ -165,6 +186,7 @@ def run(
     place.write_index(index)  # if it is new, it gives the job its uid
     settings = settings_for(application, place, index, begin, drain=drain)
     settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
+    place.write_config(settings)
     folder = config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
@@ -180,6 +202,8 @@ def run(
     threads.start(complete, "streamjob-index", board, driver, place, index)
     threads.start(exits.watch_request, "streamjob-tail")
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
+    if ui:
+        page.start(place.folder, tell)
     return run_script(settings, driver, exits, folder)
 
 

@@ -1,35 +1,63 @@
-"""What is read for one job only, when somebody looks at it: index, Events, pods, and what the user may do.
+"""Jobs of a cluster, with the user's kubectl: one watch, and what is read for one job only.
 
 Each part is read by a kubectl of its own, all at once. A part that cannot be read says why.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from threading import Lock
 from typing import Any
 
 from ...protocol.errors import StreamJobError
 from .. import access, tools
-from ..kubectl import JOBS, Access, Kubectl
+from ..diagnosis.diagnose import diagnose
+from ..kubectl import JOBS, Access, Kubectl, Watch
 from ..options import Options
 from ..views import checkpoints, events, job, pods, savepoint, times
-from ..views.timeline import Entry, timeline
+from ..views.timeline import timeline
+from . import plain
+from .requests import Request, change
+from .sources import Listener
 from .specification import differences
 
 Obj = dict[str, Any]
 SPECIFICATION = "streamjob.dev/specification"
 PERMISSION_SECONDS = 60.0
-EVENTS = 200  # the newest
 CHANGES = Access("patch", "streamjobs", "streamjob.dev")
+LACKS = "You have no permission to change this job (patch streamjobs)"
+LOOK_ONLY = "You may look, not change: your account lacks “patch streamjobs”."
+NO_COMMAND = (Request.SAVEPOINT, Request.RESTART)  # of that very name
 
 
-class Details:
+class ClusterJobs:
+    """The jobs of one namespace or of all, kept up to date by one watch."""
+
+    nothing = "There are no StreamJobs here. `kubectl streamjob ui -A` shows all namespaces."
+
+    def __init__(self, kubectl: Kubectl, *, all_namespaces: bool) -> None:
+        self._kubectl, self._all_namespaces = kubectl, all_namespaces
+        self._watch: Watch | None = None
+
+    def follow(self, listener: Listener) -> None:
+        # A watch does not say what was deleted before it began.
+        listener.replace(self._kubectl.list(JOBS, all_namespaces=self._all_namespaces))
+        with self._kubectl.watch(JOBS, all_namespaces=self._all_namespaces) as self._watch:
+            for event in self._watch:
+                if event.kind == "DELETED":
+                    listener.remove(event.object["metadata"]["uid"])
+                else:
+                    listener.put(event.object)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+
+class ClusterDetails:
     """Reads details with the user's kubectl, and changes jobs with it."""
 
     def __init__(self, chosen: Options, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,17 +65,8 @@ class Details:
         self._lock = Lock()
         self._may: dict[tuple[str, str], tuple[float, bool]] = {}
 
-    def patch(self, found: Obj, change: Obj) -> Obj:
-        """Change a job.
-
-        :returns: the job as the API server has it then.
-        :raises KubectlError: it is not allowed, not valid, or somebody was faster.
-        """
-        return self._of(found).patch(JOBS, found["metadata"]["name"], change)
-
     def read(self, found: Obj) -> Obj:
-        """The details of a job. A part that cannot be read is `{"problem": …}` instead."""
-        kubectl, of_job = self._of(found), job.job(found)
+        kubectl, of_job = self._options(found).kubectl, job.job(found)
         parts: dict[str, Callable[[], Any]] = {
             "index": lambda: kubectl.find("configmap", of_job.index),
             "events": lambda: access.events(kubectl, of_job),
@@ -57,44 +76,53 @@ class Details:
         read = dict(zip(parts, found_parts, strict=True))
         return {
             "index": _index(read["index"]),
-            "events": _unless_problem(read["events"], _events),
-            "pods": _unless_problem(read["pods"], lambda pods: _pods(found, pods)),
+            "events": _unless_problem(read["events"], lambda them: plain.event_list(events.events(them))),
+            "pods": _unless_problem(read["pods"], lambda them: _pods(found, them)),
             "timeline": _timeline(of_job, read),
         }
 
-    def savepoints(self, found: Obj) -> list[Obj]:
-        """The savepoints that the storage has, with their sizes and what they do not share.
+    def diagnosis(self, found: Obj) -> Obj:
+        options = self._options(found)
+        facts = access.read_facts(options, job.job(found))
+        command = f"kubectl streamjob diagnose {found['metadata']['name']}{options.suffix}"
+        return plain.diagnosis(facts.at, diagnose(facts), command)
 
-        :raises CommandError: they cannot be read.
-        """
+    def savepoints(self, found: Obj) -> list[Obj]:
         of_job = job.job(found)
         root = savepoint.folder(of_job)
-        if root is None:
-            return []
-        listed: list[Obj] = json.loads(
-            tools.output(self._options(found), of_job, ["savepoint", "list", root])
-        )
-        return [{key: s.get(key) for key in ("uri", "problem", "size", "own")} for s in listed]
+        return tools.savepoints(self._options(found), of_job, root) if root else []
+
+    def permissions(self, found: Obj) -> Obj:
+        """Asked again after a minute."""
+        name, options = found["metadata"]["name"], self._options(found)
+        allowed = self._may_change(found)
+        commands = {
+            request: f"kubectl streamjob {request.value} {name}{options.suffix} --wait"
+            for request in Request
+            if request not in NO_COMMAND
+        }
+        refused = {} if allowed else dict.fromkeys(Request, LACKS)
+        return plain.permissions("" if allowed else LOOK_ONLY, refused, commands)
+
+    def request(self, found: Obj, wanted: Request) -> Obj:
+        """
+        :raises KubectlError: it is not allowed, not valid, or somebody was faster.
+        """
+        kubectl = self._options(found).kubectl
+        return kubectl.patch(JOBS, found["metadata"]["name"], change(wanted, found))
 
     def _options(self, found: Obj) -> Options:
         return replace(self._chosen, namespace=found["metadata"]["namespace"])
 
-    def _of(self, found: Obj) -> Kubectl:
-        return self._options(found).kubectl
-
-    def permissions(self, found: Obj) -> Obj:
-        """Whether the user may change this job. Asked again after a minute.
-
-        :raises KubectlError: nobody can say.
-        """
+    def _may_change(self, found: Obj) -> bool:
         key = (found["metadata"]["namespace"], found["metadata"]["name"])
         with self._lock:
             asked, allowed = self._may.get(key, (None, False))
         if asked is None or self._clock() - asked > PERMISSION_SECONDS:
-            (allowed,) = self._of(found).may(replace(CHANGES, name=key[1]))
+            (allowed,) = self._options(found).kubectl.may(replace(CHANGES, name=key[1]))
             with self._lock:
                 self._may[key] = (self._clock(), allowed)
-        return {"change": allowed}
+        return allowed
 
 
 def _or_problem(read: Callable[[], Any]) -> Any:
@@ -111,31 +139,13 @@ def _unless_problem(read: Any, then: Callable[[Any], Any]) -> Any:
 def _index(config_map: Obj | None) -> Obj:
     """The index as the controller has written it; empty before the first checkpoint."""
     if config_map is None or "problem" in config_map:
-        return config_map or {"checkpoints": [], "deleted": []}
-    found = checkpoints.index(config_map)
-    if found.problem:
-        return {"problem": f"The index: {found.problem}"}
-    plain: Obj = json.loads(config_map["data"][checkpoints.KEY])
-    return {"checkpoints": plain["checkpoints"], "deleted": plain.get("deleted", [])}
-
-
-def _events(found: list[Obj]) -> list[Obj]:
-    """The newest Events of the job and its pods, newest first."""
-    return [
-        {
-            "type": "Warning" if event.warning else "Normal",
-            "reason": event.reason,
-            "message": event.message,
-            "about": event.name if event.kind == "Pod" else "",
-            "time": _text(event.time),
-            "count": event.count,
-        }
-        for event in reversed(events.events(found)[-EVENTS:])
-    ]
+        return config_map or plain.index(None)
+    text = (config_map.get("data") or {}).get(checkpoints.KEY)
+    return plain.index(text) if text else {"problem": f"The index: {checkpoints.index(config_map).problem}"}
 
 
 def _timeline(of_job: job.Job, read: Obj) -> list[Obj]:
-    """What is known of the job's life, from what could be read."""
+    """From what could be read."""
     known = {name: part if isinstance(part, list) else [] for name, part in read.items()}
     config_map = read["index"]
     unreadable = isinstance(config_map, dict) and "problem" in config_map
@@ -146,45 +156,14 @@ def _timeline(of_job: job.Job, read: Obj) -> list[Obj]:
         pods.pods(known["pods"]),
         times.now(),
     )
-    return [_entry(entry) for entry in found]
-
-
-def _entry(entry: Entry) -> Obj:
-    return {
-        "kind": entry.kind,
-        "title": entry.title,
-        "text": entry.detail,
-        "outcome": entry.outcome,
-        "from": _text(entry.begin),
-        "until": _text(entry.end),
-        "epoch": entry.epoch,
-    }
-
-
-def _text(time: datetime | None) -> str | None:
-    return time.isoformat() if time else None
+    return plain.timeline(found)
 
 
 def _pods(found: Obj, objects: list[Obj]) -> Obj:
     """The job's pods, drivers first; and how the running driver's specification differs from the spec."""
     return {
-        "pods": [_pod(pod) for pod in pods.pods(objects)],
+        "pods": [plain.pod(pod) for pod in pods.pods(objects)],
         "upgrade": _or_problem(lambda: _upgrade(found, objects)),
-    }
-
-
-def _pod(pod: pods.Pod) -> Obj:
-    waits = pod.waiting[0] if pod.waiting else "Unschedulable" if pod.unschedulable else ""
-    return {
-        "name": pod.name,
-        "component": pod.role,
-        "epoch": pod.epoch,
-        "phase": "Terminating" if pod.deleting else pod.phase,
-        "reason": waits or pod.killed or pod.reason,
-        "node": pod.node or "",
-        "startedAt": _text(pod.began),
-        "endedAt": _text(pod.ended),
-        "code": pod.code,
     }
 
 

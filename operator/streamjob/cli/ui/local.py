@@ -1,0 +1,123 @@
+"""Jobs that run without Kubernetes, from their folders."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import access, tools
+from ..diagnosis.diagnose import diagnose
+from ..local import folder as local
+from ..local.end import ask, only_at_start
+from ..options import Options
+from ..views import checkpoints, job, times
+from ..views.timeline import timeline
+from . import plain
+from .requests import Request
+from .sources import Listener
+
+Obj = dict[str, Any]
+LOOK_SECONDS = 0.3  # a folder tells nobody that it has changed
+NOTE = "The job runs on this machine, without Kubernetes."
+INSTEAD = {Request.RESUME: "Start the script: it continues from its latest checkpoint"}
+INSTEAD[Request.RESTART] = INSTEAD[Request.RESUME]
+
+
+class LocalJobs:
+    """The job in a folder, or those in the folders below it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._closed = folder.absolute(), threading.Event()
+        self._states: dict[Path, tuple[object, ...]] = {}
+
+    @property
+    def nothing(self) -> str:
+        return f"No job has run in {self._folder}. Jobs have folders in `.streamjob` where they were started."
+
+    def follow(self, listener: Listener) -> None:
+        while not self._closed.is_set():
+            self.look(listener)
+            self._closed.wait(LOOK_SECONDS)
+
+    def look(self, listener: Listener) -> None:
+        """Tell of what has changed since the last look."""
+        # The state first: what is written while the folder is read is another state at the next look.
+        states = {path: local.state(path) for path in local.jobs(self._folder)}
+        for path in self._states.keys() - states.keys():
+            listener.remove(uid(path))
+        for path, state in states.items():
+            if self._states.get(path) != state and (found := resource(path)):
+                listener.put(found)
+        self._states = states
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class LocalDetails:
+    """Reads the folder; asks the process by signals."""
+
+    def __init__(self, chosen: Options) -> None:
+        self._chosen = chosen
+
+    def read(self, found: Obj) -> Obj:
+        folder = access.read_folder(self._options(found))
+        index = checkpoints.parsed(folder.index) if folder.index else checkpoints.Index()
+        return {
+            "index": plain.index(folder.index),
+            "timeline": plain.timeline(timeline(job.job(found), index, (), (), times.now())),
+        }
+
+    def diagnosis(self, found: Obj) -> Obj:
+        options = self._options(found)
+        facts = access.read_facts(options, job.job(found))
+        return plain.diagnosis(facts.at, diagnose(facts), f"streamjob diagnose{options.suffix}")
+
+    def savepoints(self, found: Obj) -> list[Obj]:
+        return tools.savepoints(self._options(found), job.job(found), local.savepoints(_path(found)))
+
+    def permissions(self, found: Obj) -> Obj:
+        suffix = self._options(found).suffix
+        refused, commands = dict[Request, str](), dict[Request, str]()
+        for request in Request:
+            if why := only_at_start(request.value):
+                refused[request] = INSTEAD.get(request) or f"{why[0][0].upper()}{why[0][1:]}. {why[1]}"
+            else:
+                commands[request] = f"streamjob {request.value}{suffix} --wait"
+        return plain.permissions(NOTE, refused, commands)
+
+    def request(self, found: Obj, wanted: Request) -> Obj:
+        """
+        :raises OnlyAtStart: this cannot be asked of a process that runs.
+        :raises NotRunning: there is none.
+        """
+        path = _path(found)
+        ask(access.read_folder(self._options(found)), wanted.value)
+        return resource(path) or found
+
+    def _options(self, found: Obj) -> Options:
+        return replace(self._chosen, local=_path(found))
+
+
+def resource(path: Path) -> Obj | None:
+    """The job in this folder, None if there is none."""
+    try:
+        folder = local.read(path)
+    except (OSError, ValueError):
+        return None  # it is being deleted
+    if folder is None:
+        return None
+    found = local.resource(folder)
+    # Of two copies of a folder both have the job's uid.
+    found["metadata"]["uid"] = uid(path)
+    return found
+
+
+def uid(path: Path) -> str:
+    return str(path)
+
+
+def _path(found: Obj) -> Path:
+    return Path(found["metadata"]["namespace"], found["metadata"]["name"])
