@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.cli.options import Options
-from streamjob.cli.ui.details import Details
+from streamjob.cli.ui.command import sources
 from streamjob.cli.ui.jobs import Jobs
 from streamjob.cli.ui.server import PageServer
 
@@ -27,7 +28,6 @@ __all__ = ["browser", "page"]
 class Site:
     """A running `kubectl streamjob ui`, in this process."""
 
-    api: ApiServer
     server: PageServer
     jobs: Jobs
 
@@ -56,20 +56,21 @@ def api(tmp_path: Path, kubectl: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture
 def site(api: ApiServer) -> Iterator[Site]:
-    with serving(api) as found:
+    with serving() as found:
         yield found
 
 
 @contextmanager
-def serving(api: ApiServer, clock: Callable[[], float] | None = None) -> Iterator[Site]:
-    chosen = Options()
-    jobs = Jobs(chosen.kubectl, all_namespaces=True, **({"clock": clock} if clock else {}))
-    server = PageServer(0, jobs, Details(chosen))
+def serving(local: Path | None = None, clock: Callable[[], float] = time.time) -> Iterator[Site]:
+    """Of the cluster that KUBECONFIG names, or of a folder."""
+    of_jobs, of_details = sources(Options(local=local), all_namespaces=True)
+    jobs = Jobs(of_jobs, clock)
+    server = PageServer(0, jobs, of_details)
     threads = [threading.Thread(target=run, daemon=True) for run in (jobs.run, server.serve_forever)]
     for thread in threads:
         thread.start()
     try:
-        yield Site(api, server, jobs)
+        yield Site(server, jobs)
     finally:
         jobs.close()
         server.shutdown()

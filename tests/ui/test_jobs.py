@@ -12,6 +12,7 @@ import pytest
 from streamjob.api import Spec, Specification
 from streamjob.cli.options import Options
 from streamjob.cli.ui import history, server
+from streamjob.cli.ui.cluster import ClusterJobs
 from streamjob.cli.ui.history import History
 from streamjob.cli.ui.jobs import Change, Jobs
 from streamjob.cli.ui.requests import Request, UnknownRequest, change, named
@@ -24,7 +25,7 @@ NOW = datetime(2026, 11, 26, 3, 0, tzinfo=timezone.utc)
 
 @pytest.fixture
 def jobs() -> Jobs:
-    return Jobs(Options().kubectl, all_namespaces=True, clock=lambda: 1000.0)
+    return Jobs(ClusterJobs(Options().kubectl, all_namespaces=True), clock=lambda: 1000.0)
 
 
 def job(name: str, **status: Any) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def test_the_timeline_and_the_index(page: Page, site: Site, everything: ApiServe
 
 def test_charts_have_what_the_server_has_seen(page: Page, api: ApiServer, now: datetime) -> None:
     clock = [now.timestamp()]
-    with serving(api, lambda: clock[0]) as site:
+    with serving(clock=lambda: clock[0]) as site:
         api.put("streamjobs", recorded.orders(now))
         open_job(page, site)
         caption = page.locator("figcaption").filter(has_text="Rows read per second")
@@ -252,7 +252,7 @@ def test_a_cluster_that_is_away_is_told_and_comes_back(
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).wait_for()
     everything.down = True
-    page.get_by_role("alert").get_by_text("The cluster cannot be read").wait_for()
+    page.get_by_role("alert").get_by_text("Jobs cannot be read").wait_for()
     assert page.get_by_role("link", name="orders", exact=True).count() == 1, "what was known stays"
     everything.down = False
     page.get_by_role("alert").wait_for(state="hidden")

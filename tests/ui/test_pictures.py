@@ -23,7 +23,7 @@ def test_pictures(page: Page, api: ApiServer) -> None:
     """A job in the middle of a drain, with the figures of the time before."""
     now = datetime.now(timezone.utc)
     clock = [0.0]
-    with serving(api, lambda: clock[0]) as site:
+    with serving(clock=lambda: clock[0]) as site:
         for moment in range(-MINUTES * 60, 0, 10):
             clock[0] = now.timestamp() + moment
             site.jobs.put(recorded.orders(now, moment))

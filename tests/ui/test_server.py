@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from streamjob.cli.options import Options
-from streamjob.cli.ui import access, server
-from streamjob.cli.ui.access import Tokens
-from streamjob.cli.ui.details import Details
+from streamjob.cli.ui import security, server
+from streamjob.cli.ui.cluster import ClusterDetails, ClusterJobs
 from streamjob.cli.ui.jobs import Jobs
+from streamjob.cli.ui.requests import Request
+from streamjob.cli.ui.security import Tokens
 from streamjob.cli.ui.server import PageServer
 
 JOB = {
@@ -24,22 +25,22 @@ JOB = {
 }
 
 
-class NoCalls(Details):
+class NoCalls(ClusterDetails):
     """Nothing here may reach kubectl, except where a test says so."""
 
     def __init__(self) -> None:
         super().__init__(Options())
-        self.patches: list[Any] = []
+        self.requests: list[Request] = []
 
-    def patch(self, found: Any, change: Any) -> Any:
-        self.patches.append(change)
+    def request(self, found: Any, wanted: Request) -> Any:
+        self.requests.append(wanted)
         return {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": "2"}}
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[PageServer]:
     monkeypatch.setattr(server, "page_files", lambda: {"/": ("text/html; charset=utf-8", b"<!doctype html>")})
-    jobs = Jobs(Options().kubectl, all_namespaces=False)
+    jobs = Jobs(ClusterJobs(Options().kubectl, all_namespaces=False))
     jobs.put(json.loads(json.dumps(JOB)))
     found = PageServer(0, jobs, NoCalls())
     threading.Thread(target=found.serve_forever, daemon=True).start()
@@ -61,7 +62,12 @@ def ask(
     return answer.status, json.loads(text) if is_json else text, answer.headers
 
 
-DATA = ["/api/stream", "/api/jobs/streams/orders/details", "/api/jobs/streams/orders/history"]
+DATA = [
+    "/api/stream",
+    "/api/jobs/streams/orders/details",
+    "/api/jobs/streams/orders/history",
+    "/api/jobs/streams/orders/diagnosis",
+]
 
 
 def test_it_listens_on_the_loopback_only(served: PageServer) -> None:
@@ -106,16 +112,16 @@ def test_another_page_is_refused_even_with_the_token(served: PageServer, origin:
     assert ask(served, DATA[2], Origin=origin)[0] == 403
     path = "/api/jobs/streams/orders/requests"
     assert ask(served, path, "POST", body='{"request": "drain"}', Origin=origin)[0] == 403
-    assert served.details.patches == []  # type: ignore[attr-defined]
+    assert served.details.requests == []  # type: ignore[attr-defined]
 
 
 def test_a_change_takes_the_token(served: PageServer) -> None:
     path, body = "/api/jobs/streams/orders/requests", '{"request": "stop"}'
     ours = f"http://127.0.0.1:{served.port}"
     assert ask(served, path, "POST", token=False, body=body, Origin=ours)[0] == 401
-    assert served.details.patches == []  # type: ignore[attr-defined]
+    assert served.details.requests == []  # type: ignore[attr-defined]
     assert ask(served, path, "POST", body=body, Origin=ours)[0] == 200
-    assert served.details.patches == [{"spec": {"state": "Stopped"}}]  # type: ignore[attr-defined]
+    assert served.details.requests == [Request.STOP]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"])
@@ -154,7 +160,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(served: PageServer, pa
 def test_a_request_that_nobody_knows_changes_nothing(served: PageServer, body: str, status: int) -> None:
     code, said, _ = ask(served, "/api/jobs/streams/orders/requests", "POST", body=body)
     assert (code, said["reason"]) == (status, "UnknownRequest")
-    assert served.details.patches == []  # type: ignore[attr-defined]
+    assert served.details.requests == []  # type: ignore[attr-defined]
 
 
 def test_a_job_that_is_not_there(served: PageServer) -> None:
@@ -170,7 +176,7 @@ def test_a_code_gives_the_token_once_and_soon() -> None:
     assert tokens.exchange(f"Once {code}") == tokens.token
     assert tokens.exchange(f"Once {code}") is None
     late = tokens.code()
-    now[0] += access.CODE_SECONDS
+    now[0] += security.CODE_SECONDS
     assert tokens.exchange(f"Once {late}") is None
     assert tokens.exchange("") is None
     assert not tokens.admits("Bearer ")

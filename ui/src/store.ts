@@ -11,6 +11,8 @@ export const jobs = signal<ReadonlyMap<string, Job>>(new Map());
 export const connection = signal<Connection>("connecting");
 export const complete = signal(false);
 export const problem = signal<Problem | null>(null);
+/** What there is to say if there are no jobs. */
+export const nothing = signal("");
 /** Milliseconds since 1970, once a second. */
 export const now = signal(Date.now());
 export const route = signal(parse(location.hash));
@@ -58,6 +60,7 @@ export function apply(change: Change, first: boolean): void {
   // While everything arrives in parts, each part is a map of its own: a signal notices another object only.
   jobs.value = incoming === null ? next : new Map(next);
   problem.value = change.problem;
+  nothing.value = change.nothing;
   if (change.complete) {
     incoming = null;
     complete.value = true;
@@ -100,7 +103,7 @@ export async function connect(): Promise<never> {
   }
 }
 
-const PATH = (job: Job) => `jobs/${encodeURIComponent(job.metadata.namespace)}/${encodeURIComponent(job.metadata.name)}`;
+export const PATH = (job: Job) => `jobs/${encodeURIComponent(job.metadata.namespace)}/${encodeURIComponent(job.metadata.name)}`;
 
 /** Read the details of a job. What comes too late, after another job was opened, is dropped. */
 export async function readDetails(job: Job): Promise<void> {

@@ -12,8 +12,8 @@ export interface Job {
     name: string;
     namespace: string;
     generation: number;
-    resourceVersion: string;
-    creationTimestamp: string;
+    resourceVersion?: string;
+    creationTimestamp?: string;
     deletionTimestamp?: string;
   };
   spec: Spec;
@@ -30,6 +30,8 @@ export interface Change {
   jobs: Job[];
   deleted: string[];
   problem: Problem | null;
+  /** What there is to say if there are no jobs. */
+  nothing: string;
   /** Whether this is all that there is at the moment. */
   complete: boolean;
 }
@@ -105,15 +107,37 @@ export interface Entry {
 /** A part that could not be read is its problem. */
 export type Part<T> = T | { problem: string };
 
+/** What may be asked of a job, whatever it does at the moment. */
 export interface May {
-  change: boolean;
+  note: string;
+  /** By request: why it may not be asked, empty if it may; and the command that asks for the same. */
+  requests: Record<string, { why: string; command: string }>;
 }
 
+/** Events and pods are missing for a job that has none because it runs without Kubernetes. */
 export interface Details {
   index: Part<Index>;
-  events: Part<Event[]>;
-  pods: Part<{ pods: Pod[]; upgrade: Part<Difference[] | null> }>;
+  events?: Part<Event[]>;
+  pods?: Part<{ pods: Pod[]; upgrade: Part<Difference[] | null> }>;
   timeline: Part<Entry[]>;
+}
+
+export type Severity = "error" | "warning" | "note";
+
+/** What `diagnose` says. */
+export interface Diagnosis {
+  at: string;
+  /** The command that says the same. */
+  command: string;
+  findings: {
+    severity: Severity;
+    reason: string;
+    what: string;
+    evidence: { where: string; text: string }[];
+    remedy: string;
+    /** Whose move it is; empty if nobody's. */
+    mover: string;
+  }[];
 }
 
 export type Figures = Partial<Record<FigureName, number>> & { batchSeconds?: Record<string, number> };

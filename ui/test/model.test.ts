@@ -4,7 +4,7 @@ import { problems } from "../src/model/problems";
 import { requests } from "../src/model/requests";
 import { byStage, figure, stacked } from "../src/model/series";
 import { Messages } from "../src/stream";
-import type { Samples } from "../src/types";
+import type { May, Samples } from "../src/types";
 import { yaml } from "../src/view/Configuration";
 import { condition, job, stage } from "./jobs";
 
@@ -44,24 +44,36 @@ describe("problems", () => {
 });
 
 describe("buttons", () => {
+  const may: May = { note: "", requests: {} };
   const open = (...args: Parameters<typeof requests>) => requests(...args).filter((r) => !r.why).map((r) => r.id);
 
   it("are those that the situation allows", () => {
-    expect(open(job("a", { phase: "Running" }), true)).toEqual(["savepoint", "stop", "suspend", "drain", "cancel"]);
-    expect(open(job("a", { phase: "Stopped" }, { state: "Stopped" }), true)).toEqual(["drain", "resume"]);
-    expect(open(job("a", { phase: "Draining" }, { state: "Drained" }), true)).toEqual(["cancel"]);
-    expect(open(job("a", { phase: "Drained" }, { state: "Drained" }), true)).toEqual([]);
-    expect(open(job("a", { phase: "Suspended" }, { suspend: true }), true)).toEqual(["drain", "resume"]);
-    expect(open(job("a", { phase: "Failed" }), true)).toEqual(["drain", "restart"]);
+    expect(open(job("a", { phase: "Running" }), may)).toEqual(["savepoint", "stop", "suspend", "drain", "cancel"]);
+    expect(open(job("a", { phase: "Stopped" }, { state: "Stopped" }), may)).toEqual(["drain", "resume"]);
+    expect(open(job("a", { phase: "Draining" }, { state: "Drained" }), may)).toEqual(["cancel"]);
+    expect(open(job("a", { phase: "Drained" }, { state: "Drained" }), may)).toEqual([]);
+    expect(open(job("a", { phase: "Suspended" }, { suspend: true }), may)).toEqual(["drain", "resume"]);
+    expect(open(job("a", { phase: "Failed" }), may)).toEqual(["drain", "restart"]);
   });
 
   it("wait for the answer about permissions", () => {
     expect(open(job("a", { phase: "Running" }), null)).toEqual([]);
-    expect(open(job("a", { phase: "Running" }), false)).toEqual([]);
+  });
+
+  it("say why the server does not take them, unless the situation says more", () => {
+    const local: May = { note: "", requests: { drain: { why: "Only when it starts", command: "" }, stop: { why: "", command: "streamjob stop" } } };
+    const [running, drained] = [job("a", { phase: "Running" }), job("a", { phase: "Drained" }, { state: "Drained" })].map((j) => requests(j, local));
+    expect(running!.find((r) => r.id === "drain")!.why).toBe("Only when it starts");
+    expect(running!.find((r) => r.id === "stop")).toMatchObject({ why: "", command: "streamjob stop" });
+    expect(drained!.find((r) => r.id === "drain")!.why).toBe("It is Drained");
+  });
+
+  it("are offered if nobody knows the permissions: the answer says it", () => {
+    expect(open(job("a", { phase: "Running" }), { problem: "the review was refused" })).toContain("stop");
   });
 
   it("ask before what cannot be undone, by name", () => {
-    const asked = requests(job("orders", { phase: "Running" }), true).filter((r) => r.confirm);
+    const asked = requests(job("orders", { phase: "Running" }), may).filter((r) => r.confirm);
     expect(asked.map((r) => r.id)).toEqual(["drain", "cancel"]);
     for (const { confirm } of asked) expect(confirm).toContain("orders");
   });

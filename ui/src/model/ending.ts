@@ -46,8 +46,9 @@ export interface Ending {
   tasks: TaskLine[];
   /** Whether it is still going on. */
   open: boolean;
-  requestedAt: string;
-  deadline: string;
+  /** Null if nobody has noted it. */
+  requestedAt: string | null;
+  deadline: string | null;
   /** When the final checkpoint was recorded. */
   endedAt: string | null;
   waitsFor: string;
@@ -85,8 +86,8 @@ export function ending(job: Job): Ending | null {
     steps,
     tasks,
     open,
-    requestedAt: t.requestedAt,
-    deadline: t.deadline,
+    requestedAt: t.requestedAt ?? null,
+    deadline: t.deadline ?? null,
     endedAt: over ? endedAt(job) : null,
     waitsFor: over ? "" : (t.progress ?? "") || waiting(t.step),
     mover: mover(t.step),

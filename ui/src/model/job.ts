@@ -63,7 +63,7 @@ export interface Row {
   batch: number | null;
   epoch: number;
   checkpoint: string | null;
-  since: string;
+  since: string | null;
   text: string;
 }
 
@@ -90,7 +90,7 @@ export function row(job: Job): Row {
     batch: largest(stages.map((s) => s.batchSeconds?.["triggerExecution"])),
     epoch: job.status?.epoch ?? 0,
     checkpoint: job.status?.checkpoint?.completedAt ?? null,
-    since: condition(job, "Ready")?.lastTransitionTime ?? job.metadata.creationTimestamp,
+    since: condition(job, "Ready")?.lastTransitionTime ?? job.metadata.creationTimestamp ?? null,
     text: [job.metadata.namespace, job.metadata.name, phase(job), wanted(job), job.spec.image].join(" ").toLowerCase(),
   };
   rows.set(job, made);

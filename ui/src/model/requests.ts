@@ -1,6 +1,6 @@
 /** What the user may ask of a job now, and why not. */
 
-import type { Job } from "../types";
+import { type Job, type May, type Part, isProblem } from "../types";
 import { TERMINAL, phase, wanted } from "./job";
 
 export interface Request {
@@ -10,15 +10,23 @@ export interface Request {
   why: string;
   /** What to confirm, if it cannot be undone. */
   confirm: string;
+  /** The command that asks for the same; empty if there is none, or nobody knows. */
+  command: string;
 }
 
-export function requests(job: Job, may: boolean | null): Request[] {
+/** @param may what may be asked of this job; null: that is being read */
+export function requests(job: Job, may: Part<May> | null): Request[] {
   const at = phase(job);
   const state = job.spec.state ?? "Running";
   const final = at === "Drained" || at === "Finished";
   const live = !TERMINAL.includes(at);
   const { name } = job.metadata;
-  const given = (id: string, label: string, why: string, confirm = ""): Request => ({ id, label, why: why || allowed(may), confirm });
+  const given = (id: string, label: string, why: string, confirm = ""): Request => {
+    const known = may === null || isProblem(may) ? undefined : may.requests[id];
+    // If nobody can say, it is asked all the same: then the API server says it.
+    const refused = may === null ? "Your permissions are being asked for" : (known?.why ?? "");
+    return { id, label, why: why || refused, confirm, command: known?.command ?? "" };
+  };
   const draining = state === "Drained" ? (live ? "A drain is not taken back: only a cancel breaks it off" : `It is ${at}`) : "";
   const found = [
     given("savepoint", "Savepoint", at === "Running" ? "" : `Only while it runs; it is ${at}`),
@@ -40,9 +48,4 @@ export function requests(job: Job, may: boolean | null): Request[] {
   ];
   if (at === "Failed") found.push(given("restart", "Restart", ""));
   return found;
-}
-
-function allowed(may: boolean | null): string {
-  if (may === null) return "Your permissions are being asked for";
-  return may ? "" : "You have no permission to change this job (patch streamjobs)";
 }

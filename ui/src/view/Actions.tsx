@@ -9,7 +9,7 @@ export function Actions({ job }: { job: Job }) {
   const asked = useSignal<Request | null>(null);
   const pending = useSignal("");
   const refused = useSignal<Problem | null>(null);
-  const allowed = may.value === null ? null : isProblem(may.value) ? true : may.value.change; // or the API server says it
+  const note = may.value === null || isProblem(may.value) ? "" : may.value.note;
   const carryOut = async (request: Request) => {
     asked.value = null;
     refused.value = null;
@@ -22,7 +22,7 @@ export function Actions({ job }: { job: Job }) {
     }
     pending.value = "";
   };
-  const found = requests(job, allowed);
+  const found = requests(job, may.value);
   return (
     <div class="actions">
       <div class="buttons" role="group" aria-label={`What ${job.metadata.name} shall do`}>
@@ -49,7 +49,7 @@ export function Actions({ job }: { job: Job }) {
           </button>
         ))}
       </div>
-      {allowed === false && <p class="faint">You may look, not change: your account lacks “patch streamjobs”.</p>}
+      {note && <p class="faint">{note}</p>}
       {refused.value && (
         <div class="finding bad" role="alert">
           <p>{refused.value.message}</p>
@@ -60,7 +60,12 @@ export function Actions({ job }: { job: Job }) {
         <Dialog title={`${asked.value.label} ${job.metadata.name}?`} close={() => (asked.value = null)}>
           <p>{asked.value.confirm}</p>
           <p class="faint">
-            Namespace {job.metadata.namespace}. From the terminal: <code>kubectl streamjob {asked.value.id} {job.metadata.name} -n {job.metadata.namespace} --wait</code>
+            In {job.metadata.namespace}.{" "}
+            {asked.value.command && (
+              <>
+                From the terminal: <code>{asked.value.command}</code>
+              </>
+            )}
           </p>
           <div class="buttons">
             <button data-first onClick={() => (asked.value = null)}>

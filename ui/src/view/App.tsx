@@ -58,7 +58,7 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {problem.value && (
           <div class="finding bad" role="alert">
-            <strong>The cluster cannot be read</strong>
+            <strong>Jobs cannot be read</strong>
             <p>{problem.value.message}</p>
             {problem.value.remedy && <p class="remedy">{problem.value.remedy}</p>}
           </div>
@@ -71,7 +71,7 @@ export function App() {
 }
 
 function Connection() {
-  const text = { connecting: "connecting", live: "live", lost: "not connected: is `kubectl streamjob ui` still running?", denied: "" }[connection.value];
+  const text = { connecting: "connecting", live: "live", lost: "not connected: does the command that serves this page still run?", denied: "" }[connection.value];
   return (
     <span class={`connection ${connection.value}`} role="status">
       <span class="dot" aria-hidden="true" />
@@ -93,7 +93,7 @@ function Denied() {
     <main class="denied">
       <h1>This address is not enough</h1>
       <p>
-        Open the whole address that <code>kubectl streamjob ui</code> has printed, with everything behind <code>#</code>. Each start of the command has a new one.
+        Open the whole address that the command has printed, with everything behind <code>#</code>. Each start of the command has a new one.
       </p>
     </main>
   );

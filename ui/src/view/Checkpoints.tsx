@@ -3,7 +3,7 @@
 import { between, duration, last } from "../model/format";
 import { details, now } from "../store";
 import { type Checkpoint, type Index, type Job, isProblem } from "../types";
-import { Empty, Facts, Panel, Time } from "./parts";
+import { Empty, Facts, Panel, Time, Wide } from "./parts";
 import { Sharing } from "./Sharing";
 
 export function Checkpoints({ job }: { job: Job }) {
@@ -43,7 +43,7 @@ function Records({ index }: { index: Index }) {
   if (all.length === 0) return <Empty>No checkpoint has completed yet.</Empty>;
   const stages = [...new Set(all.flatMap((c) => c.stages.map((s) => s.uid)))];
   return (
-    <div class="wide" tabIndex={0} role="group" aria-label="Checkpoints, newest first">
+    <Wide label="Checkpoints, newest first">
       <table class="plain">
         <thead>
           <tr>
@@ -82,7 +82,7 @@ function Records({ index }: { index: Index }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

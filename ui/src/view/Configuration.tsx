@@ -2,7 +2,7 @@
 
 import { details } from "../store";
 import { type Difference, type Job, isProblem } from "../types";
-import { Empty, Facts, Panel, Time } from "./parts";
+import { Empty, Facts, Panel, Time, Wide } from "./parts";
 
 const MODES: Record<string, string> = {
   Savepoint: "The running driver stops with a savepoint, and the next one starts there",
@@ -11,11 +11,22 @@ const MODES: Record<string, string> = {
 };
 
 export function Configuration({ job }: { job: Job }) {
+  if (details.value !== null && details.value.pods === undefined) return <Started job={job} />;
   return (
     <>
       <Upgrade job={job} />
       <Spec job={job} />
     </>
+  );
+}
+
+/** Without a controller nothing takes effect before the next start. */
+function Started({ job }: { job: Job }) {
+  const { state: _, ...started } = job.spec;
+  return (
+    <Panel id="spec" title="What the process was started with" aside={<span class="faint">a change takes another start</span>}>
+      <pre tabIndex={0}>{yaml(started)}</pre>
+    </Panel>
   );
 }
 
@@ -58,7 +69,7 @@ function Upgrade({ job }: { job: Job }) {
 
 function Differences({ found }: { found: Difference[] }) {
   return (
-    <div class="wide" tabIndex={0} role="group" aria-label="What the upgrade changes">
+    <Wide label="What the upgrade changes">
       <table class="plain">
         <thead>
           <tr>
@@ -79,7 +90,7 @@ function Differences({ found }: { found: Difference[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

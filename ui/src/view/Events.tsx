@@ -1,6 +1,6 @@
 import { details } from "../store";
 import { isProblem } from "../types";
-import { Empty, Panel, Time } from "./parts";
+import { Empty, Panel, Time, Wide } from "./parts";
 
 export function Events() {
   return (
@@ -24,7 +24,7 @@ function Pods() {
       ) : found.pods.length === 0 ? (
         <Empty>The job has no pod at the moment.</Empty>
       ) : (
-        <div class="wide" tabIndex={0} role="group" aria-label="Pods">
+        <Wide label="Pods">
           <table class="plain">
             <thead>
               <tr>
@@ -63,7 +63,7 @@ function Pods() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </Panel>
   );
@@ -75,7 +75,7 @@ function EventTable() {
   if (isProblem(found)) return <Empty>{found.problem}</Empty>;
   if (found.length === 0) return <Empty>There are none.</Empty>;
   return (
-    <div class="wide" tabIndex={0} role="group" aria-label="Events, newest first">
+    <Wide label="Events, newest first">
       <table class="plain">
         <thead>
           <tr>
@@ -103,6 +103,6 @@ function EventTable() {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }

@@ -26,7 +26,7 @@ export function Help({ close }: { close: () => void }) {
       <p class="legend">
         <Phase tone="good">Runs</Phase> <Phase tone="busy">Is on its way</Phase> <Phase tone="warn">Needs a look</Phase> <Phase tone="bad">Needs you</Phase> <Phase tone="rest">Rests</Phase>
       </p>
-      <p class="faint">The page has the rights of your kubectl and stores nothing. Charts begin when the command was started.</p>
+      <p class="faint">The page can do what you can do, and stores nothing. Charts begin when the command was started.</p>
       <div class="buttons">
         <button onClick={close}>Close</button>
       </div>

@@ -1,5 +1,6 @@
 /** One job: what it does and asks for, its tabs. */
 
+import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { between, duration } from "../model/format";
 import { condition, message, phase, stages, tone, wanted } from "../model/job";
@@ -9,6 +10,7 @@ import { Actions } from "./Actions";
 import { Charts } from "./Charts";
 import { Checkpoints } from "./Checkpoints";
 import { Configuration } from "./Configuration";
+import { Diagnosis } from "./Diagnosis";
 import { Events } from "./Events";
 import { StageGraph } from "./StageGraph";
 import { Life } from "./Life";
@@ -16,19 +18,21 @@ import { Problems } from "./Problems";
 import { Timeline } from "./Timeline";
 import { Phase } from "./parts";
 
-const TABS = [
+const ALL = [
   ["overview", "Overview"],
+  ["diagnosis", "Diagnosis"],
   ["timeline", "Timeline"],
   ["checkpoints", "Checkpoints"],
   ["configuration", "Configuration"],
   ["events", "Events and pods"],
 ] as const;
+const tabs = computed(() => ALL.filter(([id]) => id !== "events" || details.value === null || details.value.pods !== undefined));
 
 const REFRESH = 15_000; // milliseconds: Events and pods change without the job
 
 export function JobPage({ job }: { job: Job }) {
   useFresh(job);
-  const tab = TABS.find(([id]) => id === route.value?.tab)?.[0] ?? "overview";
+  const tab = tabs.value.find(([id]) => id === route.value?.tab)?.[0] ?? "overview";
   const since = between(condition(job, "Ready")?.lastTransitionTime, now.value);
   return (
     <article class="job" aria-labelledby="job-title">
@@ -49,6 +53,7 @@ export function JobPage({ job }: { job: Job }) {
       <Tabs job={job} tab={tab} />
       <div id={`panel-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`} class="panels">
         {tab === "overview" && <Overview job={job} />}
+        {tab === "diagnosis" && <Diagnosis job={job} />}
         {tab === "timeline" && <Timeline />}
         {tab === "checkpoints" && <Checkpoints job={job} />}
         {tab === "configuration" && <Configuration job={job} />}
@@ -70,18 +75,19 @@ function Overview({ job }: { job: Job }) {
 
 function Tabs({ job, tab }: { job: Job; tab: string }) {
   const list = useRef<HTMLDivElement>(null);
+  const shown = tabs.value;
   const turn = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    const at = TABS.findIndex(([id]) => id === tab);
-    const [next] = TABS[(at + step + TABS.length) % TABS.length]!;
+    const at = shown.findIndex(([id]) => id === tab);
+    const [next] = shown[(at + step + shown.length) % shown.length]!;
     location.replace(address(job.metadata, next));
     list.current!.querySelector<HTMLElement>(`#tab-${next}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="About the job" ref={list} onKeyDown={turn}>
-      {TABS.map(([id, label]) => (
+      {shown.map(([id, label]) => (
         <a
           key={id}
           id={`tab-${id}`}

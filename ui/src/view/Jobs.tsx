@@ -4,8 +4,8 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { count, duration, between } from "../model/format";
 import { type Column, type Row, arrange, row, toneOf } from "../model/job";
-import { address, complete, jobs, namespaces, now } from "../store";
-import { Empty, Phase } from "./parts";
+import { address, complete, jobs, namespaces, nothing, now } from "../store";
+import { Empty, Phase, Said } from "./parts";
 
 const HEIGHT = { wide: 34, narrow: 62 };
 const MARGIN = 10; // rows above and below those in sight
@@ -71,7 +71,7 @@ export function Jobs() {
       </div>
       {total === 0 && complete.value ? (
         <Empty>
-          There are no StreamJobs here. <code>kubectl streamjob ui -A</code> shows all namespaces.
+          <Said text={nothing.value} />
         </Empty>
       ) : (
         <List />

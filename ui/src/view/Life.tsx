@@ -4,7 +4,7 @@ import { between, count, duration } from "../model/format";
 import { type Mark, ending } from "../model/ending";
 import { now } from "../store";
 import type { Job } from "../types";
-import { Facts, Panel, Time } from "./parts";
+import { Facts, Panel, Time, Wide } from "./parts";
 
 const WORDS: Record<Mark, string> = { done: "done", now: "now", ahead: "to come", failed: "failed" };
 const SIGNS: Record<Mark, string> = { done: "✓", now: "", ahead: "", failed: "✕" };
@@ -35,7 +35,7 @@ export function Life({ job }: { job: Job }) {
         </p>
       )}
       {(e.open || e.tasks.some((t) => t.marks.includes("failed"))) && (
-        <div class="wide" tabIndex={0} role="group" aria-label="Steps of each task">
+        <Wide label="Steps of each task">
           <table class="life">
             <thead>
               <tr>
@@ -70,11 +70,11 @@ export function Life({ job }: { job: Job }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       )}
       <Facts
         facts={[
-          ["Requested", <Time at={e.requestedAt} />],
+          ["Requested", e.requestedAt && <Time at={e.requestedAt} />],
           ["Final checkpoint", e.finalCheckpoint],
           ["Rows emitted by timers", e.flushedRows === null ? null : count(e.flushedRows)],
           ["Rows left in state", e.stateRowsLeft === null ? null : count(e.stateRowsLeft)],

@@ -2,10 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 import { bytes, last } from "../model/format";
-import { type Listed, readSavepoints } from "../savepoints";
+import { type Listed, readSavepoints } from "../requested";
 import { Refused } from "../session";
 import type { Checkpoint, Job } from "../types";
-import { Time } from "./parts";
+import { Time, Wide } from "./parts";
 
 export function Sharing({ job, kept }: { job: Job; kept: Checkpoint[] }) {
   const listed = useSignal<Listed[] | null>(null);
@@ -23,7 +23,7 @@ export function Sharing({ job, kept }: { job: Job; kept: Checkpoint[] }) {
   const largest = Math.max(1, ...[...known.values()].map((s) => s.size ?? 0));
   return (
     <>
-      <div class="wide" tabIndex={0} role="group" aria-label="Savepoints, newest first">
+      <Wide label="Savepoints, newest first">
         <table class="plain">
           <thead>
             <tr>
@@ -69,12 +69,12 @@ export function Sharing({ job, kept }: { job: Job; kept: Checkpoint[] }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Wide>
       <p class="measure">
         <button aria-disabled={state.value === "reading"} onClick={() => state.value !== "reading" && void measure()}>
           {state.value === "reading" ? "Reading the storage…" : "Read sizes and what they share"}
         </button>{" "}
-        <span class="faint">in the driver's pod, some seconds</span>
+        <span class="faint">takes some seconds, beside the driver</span>
       </p>
       {typeof state.value === "object" && (
         <div class="finding warn" role="alert">

@@ -6,7 +6,7 @@ import { bytes, count, duration } from "../model/format";
 import { type Placed, draw, path, shown } from "../model/graph";
 import { largest, runs, stages, sum } from "../model/job";
 import type { Job, Stage, Task } from "../types";
-import { Empty, Panel } from "./parts";
+import { Empty, Panel, Wide } from "./parts";
 
 const TASKS = 48; // of a stage that are drawn
 const narrow = matchMedia("(max-width: 720px)");
@@ -50,7 +50,7 @@ export function StageGraph({ job }: { job: Job }) {
       {found.length === 0 ? (
         <Empty>No query has been started yet.</Empty>
       ) : (
-        <div class="wide" tabIndex={0} role="group" aria-label="Graph of the stages">
+        <Wide label="Graph of the stages">
           <div class="graph" style={{ width: `${layout.width}px`, height: `${layout.height}px` }}>
             <svg width={layout.width} height={layout.height} aria-hidden="true">
               <defs>
@@ -68,7 +68,7 @@ export function StageGraph({ job }: { job: Job }) {
               ))}
             </ul>
           </div>
-        </div>
+        </Wide>
       )}
     </Panel>
   );

@@ -3,7 +3,7 @@
 import { between, duration } from "../model/format";
 import { details, now } from "../store";
 import { type Entry, isProblem } from "../types";
-import { Empty, Panel, Time } from "./parts";
+import { Empty, Panel, Time, Wide } from "./parts";
 
 const LANES: [string[], string][] = [
   [["epoch"], "Epochs"],
@@ -59,7 +59,7 @@ function Drawn({ entries }: { entries: Entry[] }) {
           </div>
         </div>
       </div>
-      <div class="wide" tabIndex={0} role="group" aria-label="Everything that happened, newest first">
+      <Wide label="Everything that happened, newest first">
         <table class="plain">
           <thead>
             <tr>
@@ -91,7 +91,7 @@ function Drawn({ entries }: { entries: Entry[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </>
   );
 }

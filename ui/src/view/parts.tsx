@@ -55,3 +55,17 @@ export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
+
+/** What may be wider than the page, a table for one: it scrolls on its own, by keyboard too. */
+export function Wide({ label, children }: { label: string; children: ComponentChildren }) {
+  return (
+    <div class="wide" tabIndex={0} role="group" aria-label={label}>
+      {children}
+    </div>
+  );
+}
+
+/** A sentence of the server: what stands between backticks is code. */
+export function Said({ text }: { text: string }) {
+  return <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+}
