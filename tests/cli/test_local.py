@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -14,32 +14,25 @@ from streamjob.cli.__main__ import main
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.local import folder
 from streamjob.cli.views.job import job
+from streamjob.cli.views.times import moment
 from streamjob.protocol.formats import codec
 from streamjob.protocol.formats import index as indices
-from streamjob.protocol.lifecycle import Scenario, TaskState
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
     Problem,
-    StageStatus,
-    TaskStatus,
+    TerminationStatus,
+    TerminationStep,
 )
-from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
-from streamjob.runtime.process.local import JobFolder, StateInUse
+from streamjob.runtime.process.local import JobFolder, StateInUse, settings_for
 
 from ..controller.factories import record
+from .local_job import RUNS, started
 
 Output = pytest.CaptureFixture[str]
-FIGURES = QueryFigures(
-    sources=(SourceFigures("source-0", Lag(rows=9, seconds=1.5)),), batch_seconds={"triggerExecution": 2.0}
-)
-RUNS = DriverStatus(
-    3,
-    "uid",
-    2,
-    DriverPhase.RUNNING,
-    (StageStatus("windows", (TaskStatus(0, TaskState.RUNNING, 7),), figures=FIGURES),),
-)
 
 
 @pytest.fixture
@@ -107,6 +100,45 @@ def test_a_job_that_has_failed(place: JobFolder) -> None:
     assert view.last_error is not None
 
 
+@pytest.mark.parametrize(
+    ("mode", "phase", "state"), [(Mode.STOP, "Stopping", "Stopped"), (Mode.DRAIN, "Draining", "Drained")]
+)
+def test_the_state_that_it_was_asked_for_last(place: JobFolder, mode: Mode, phase: str, state: str) -> None:
+    end = TerminationStatus("end-2", mode, TerminationStep.BOUNDARY)
+    place.write_status(replace(RUNS, phase=DriverPhase.TERMINATING, termination=end))
+    view = job(folder.resource(seen(place)))
+    assert (view.phase, view.wanted) == (phase, state)
+
+
+def test_what_it_was_started_with_and_when(place: JobFolder) -> None:
+    index = indices.empty("uid")
+    settings = settings_for(
+        Application(file="orders.py", args=("in", "out")),
+        place,
+        index,
+        Restore(savepoint="file:///s"),
+        drain=False,
+    )
+    place.write_config(settings)
+    found = folder.resource(seen(place))
+    spec, driver = found["spec"], found["status"]["driver"]
+    assert spec["application"] == {"file": "orders.py", "args": ["in", "out"]}
+    assert spec["sparkConf"]["spark.master"] == "local[*]"
+    assert spec["storage"]["checkpoints"] == place.uri("checkpoints")
+    began = datetime.fromtimestamp((place.folder / "lock").stat().st_mtime, timezone.utc)
+    assert abs(moment(driver["startedAt"]) - began) < timedelta(seconds=1)  # type: ignore[operator]
+
+
+def test_a_folder_says_something_else_when_a_file_or_the_lock_does(place: JobFolder) -> None:
+    before = folder.state(place.folder)
+    assert folder.state(place.folder) == before
+    place.write_status(RUNS)
+    written = folder.state(place.folder)
+    assert written != before
+    ended(place)
+    assert folder.state(place.folder) != written
+
+
 def test_a_folder_of_an_older_version(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text(
         indices.dumps(indices.add(indices.empty("u"), record(1, 1, Scenario.STOP)))
@@ -132,27 +164,14 @@ def test_the_commands(place: JobFolder, capsys: Output) -> None:
 
 
 def test_a_stop_is_the_signal_of_ctrl_c(tmp_path: Path, capsys: Output) -> None:
-    """To a process that holds the lock; what it does then is the runtime's."""
-    script = (
-        "import signal, sys; from pathlib import Path; from streamjob.runtime.process.local import "
-        "JobFolder; "
-        "p = JobFolder(Path(sys.argv[1])); p.lock(); print('ready', flush=True); "
-        "signal.sigwait([signal.SIGTERM])"
-    )
+    """To the process that holds the lock; what it does then is the runtime's."""
     place = tmp_path / "orders"
-    command = [
-        sys.executable,
-        "-c",
-        f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); {script}",
-        str(place),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "operator")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with started(place) as process:
         assert main(["stop", "--wait", "--local", str(place)]) == ExitCode.DONE
-        assert process.wait(60) == 0
-    assert "was asked to stop" in capsys.readouterr().err
+        assert process.popen.wait(60) == 0
+    said = capsys.readouterr()
+    assert "was asked to stop" in said.err
+    assert "It has ended with checkpoint 5" in said.out
     assert main(["stop", "--local", str(place)]) == ExitCode.PROBLEM
     assert "no process runs the job" in capsys.readouterr().err
 

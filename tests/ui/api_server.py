@@ -36,6 +36,7 @@ class ApiServer(ThreadingHTTPServer):
         self.objects: dict[tuple[str, str, str], Obj] = {}
         self.log: list[tuple[int, str, str, Obj]] = []  # version, kind, type of the change, object
         self.patches: list[Obj] = []
+        self.logs: dict[str, str] = {}  # by pod
         self.allowed = True
         self.down = False
 
@@ -100,6 +101,8 @@ class Handler(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         if (found := _discovery(url.path)) is not None:
             return self._answer(200, found)
+        if url.path.endswith("/log"):
+            return self._send(200, "text/plain", self.server.logs.get(url.path.split("/")[-2], "").encode())
         kind, namespace, name = _place(url.path)
         if kind not in KINDS:
             return self._status(404, "NotFound", "the server could not find the requested resource")
@@ -159,9 +162,11 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(code, failed | {"reason": reason, "message": message, "code": code})
 
     def _answer(self, code: int, value: Obj) -> None:
-        data = json.dumps(value).encode()
+        self._send(code, "application/json", json.dumps(value).encode())
+
+    def _send(self, code: int, kind: str, data: bytes) -> None:
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -42,6 +42,8 @@ def orders(now: datetime, moment: float = 0.0) -> Obj:
             1,
         ),
     ]
+    for found in stages:
+        found["lastCommitAt"] = at(now, seconds=2)
     spec = {
         "state": "Running",
         "image": "registry.example/orders:1.4.2",
@@ -173,6 +175,63 @@ def drained(now: datetime) -> Obj:
         "stateRowsLeft": 0,
     }
     return job
+
+
+def failed(now: datetime) -> Obj:
+    """The same job after a query of its fifth epoch has died and four restarts have not helped."""
+    job = orders(now)
+    status = job["status"]
+    message = (
+        "The query windows died: org.apache.iceberg.exceptions.RESTException: Unable to process: "
+        "java.net.ConnectException: Connection refused (catalog.lake.svc:8181)"
+    )
+    remedy = "Make the catalog reachable, then raise spec.restart.nonce"
+    error = {"reason": "QueryFailed", "message": message, "remedy": remedy, "time": at(now, minutes=6)}
+    status |= {
+        "phase": "Failed",
+        "conditions": [
+            *conditions(now, ready=("False", "QueryFailed", message), seconds=360)[:2],
+            condition(now, "Stalled", "True", "QueryFailed", message, seconds=360),
+        ],
+        "driver": {**status["driver"], "phase": "Failed"},
+        "lastExit": {
+            "epoch": 5,
+            "code": 1,
+            "phase": "Failed",
+            "reason": "the query windows died",
+            "time": at(now, minutes=6),
+        },
+        "restarts": {"count": 4, "epoch": 5, "generation": 7},
+        "lastError": error,
+    }
+    status.pop("executors")
+    return job
+
+
+FAILED_LOG = """\
+2026-11-26 02:53:58,120 WARN  RESTSessionCatalog: retrying, 3 of 3
+java.net.ConnectException: Connection refused (catalog.lake.svc:8181)
+Traceback (most recent call last):
+  File "/app/orders.py", line 71, in <module>
+    spark.streams.awaitAnyTermination()
+pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query windows terminated
+"""
+
+
+def failed_pods(now: datetime) -> list[Obj]:
+    """The driver that has failed last, and one that had no memory left before."""
+    driver, killed, *_ = pods(now)
+    ended = {
+        "exitCode": 1,
+        "reason": "Error",
+        "startedAt": at(now, minutes=40),
+        "finishedAt": at(now, minutes=6),
+    }
+    driver["status"] = {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "driver", "state": {"terminated": ended}}],
+    }
+    return [driver, killed]
 
 
 def rolled_back(now: datetime) -> Obj:
@@ -351,7 +410,7 @@ def pods(now: datetime, running: Obj | None = None) -> list[Obj]:
                 "annotations": {},
                 "creationTimestamp": at(now, minutes=ago + 1),
             },
-            "spec": {"nodeName": f"worker-{len(name) % 3 + 1}"},
+            "spec": {"nodeName": f"worker-{len(name) % 3 + 1}", "containers": [{"name": container["name"]}]},
             "status": {"phase": "Running", "containerStatuses": [container], **status},
         }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamjob.cli.__main__ import main
+from streamjob.cli.errors import ExitCode
 from streamjob.cli.ui.server import page_files
 
 from ..browser import problems
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-TABS = ("overview", "timeline", "checkpoints", "configuration", "events")
+TABS = ("overview", "diagnosis", "timeline", "checkpoints", "configuration", "events")
 
 
 @pytest.fixture
@@ -34,6 +37,17 @@ def everything(api: ApiServer, now: datetime) -> ApiServer:
     api.put("configmaps", recorded.index(now))
     api.put("pods", *recorded.pods(now))
     api.put("events", *recorded.events(now))
+    return api
+
+
+@pytest.fixture
+def failing(api: ApiServer, now: datetime) -> ApiServer:
+    """`orders` has failed."""
+    api.put("streamjobs", recorded.failed(now))
+    api.put("configmaps", recorded.index(now))
+    api.put("pods", *recorded.failed_pods(now))
+    api.put("events", *recorded.events(now))
+    api.logs["orders-driver-5"] = recorded.FAILED_LOG
     return api
 
 
@@ -153,6 +167,47 @@ def test_remedies_come_before_everything_else(page: Page, site: Site, everything
     findings.get_by_text("ErrImagePull").first.wait_for()
     findings.get_by_text("Set spec.image to an image that exists").first.wait_for()
     assert findings.bounding_box()["y"] < page.get_by_role("tablist").bounding_box()["y"]  # type: ignore[index]
+
+
+def test_the_diagnosis_is_that_of_the_command(
+    page: Page, site: Site, failing: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", "orders", "-n", "streams", "--json"]) == ExitCode.PROBLEM
+    said = json.loads(capsys.readouterr().out)
+    open_job(page, site, tab="diagnosis")
+    findings = page.get_by_label("Findings, the worst first").locator("> li")
+    findings.first.wait_for()
+    shown = findings.locator("h3").all_inner_texts()
+    assert [text.lower().split() for text in shown] == [[f["severity"], f["reason"].lower()] for f in said], (
+        "each with its severity as a word"
+    )
+    assert shown[0] == "Error QueryFailed"
+    first = findings.first
+    evidence = said[0]["evidence"][0]["text"].partition("ago: ")[2]
+    assert evidence
+    assert evidence in first.get_by_label("Evidence").inner_text()
+    assert "What to do: Make the catalog reachable" in first.inner_text()
+    assert "The next move is yours" in first.inner_text()
+    log = findings.filter(has_text="Unreachable").get_by_label("Evidence")
+    assert "catalog.lake.svc:8181" in log.inner_text(), "of the log of the driver that failed"
+    assert problems(page) == []
+
+
+def test_a_diagnosis_is_read_on_demand_only(page: Page, site: Site, failing: ApiServer) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    open_job(page, site)
+    page.get_by_role("tab", name="Events").click()
+    page.get_by_role("row").filter(has_text="orders-driver-1").first.wait_for()
+    assert "diagnosis" not in asked
+    page.get_by_role("tab", name="Diagnosis").click()
+    page.get_by_role("heading", name="Error QueryFailed").wait_for()
+    assert asked.count("diagnosis") == 1
+    failing.put("streamjobs", recorded.orders(datetime.now(timezone.utc)))
+    page.locator("h1", has_text="Running").wait_for()
+    assert asked.count("diagnosis") == 1
+    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("heading", name="Error QueryFailed").wait_for(state="hidden")
 
 
 def test_what_an_upgrade_changes(page: Page, site: Site, everything: ApiServer, now: datetime) -> None:

@@ -49,3 +49,11 @@ def test_pictures(page: Page, api: ApiServer) -> None:
         page.get_by_role("tab", name="Timeline").click()
         page.get_by_role("row").filter(has_text="OOMKilled").wait_for()
         picture(page, "ui-timeline")
+        api.put("streamjobs", recorded.failed(now))
+        api.put("pods", *recorded.failed_pods(now))
+        api.logs["orders-driver-5"] = recorded.FAILED_LOG
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        page.locator("h1", has_text="Failed").wait_for()
+        page.get_by_role("tab", name="Diagnosis").click()
+        page.get_by_role("heading", name="Warning Unreachable").wait_for()
+        picture(page, "ui-diagnosis")

@@ -15,7 +15,14 @@ from . import recorded
 NOW = datetime(2026, 11, 26, 3, 0, tzinfo=timezone.utc)
 CRD = Path(__file__).parents[2] / "crds/streamjobs.yaml"
 JOBS = {
-    f.__name__: f(NOW) for f in (recorded.orders, recorded.draining, recorded.drained, recorded.rolled_back)
+    f.__name__: f(NOW)
+    for f in (
+        recorded.orders,
+        recorded.draining,
+        recorded.drained,
+        recorded.failed,
+        recorded.rolled_back,
+    )
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,16 @@ def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert JobFolder(Path("link/state")).uri() == f"file://{tmp_path}/link/state"
     # Where the operating system would make it. Hadoop alone would take it for a folder of tmp_path.
     assert JobFolder(Path("link/../state")).uri() == f"file://{tmp_path}/other/state"
+
+
+def test_a_look_at_the_folder_keeps_no_job_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks whether a process holds the lock holds it for an instant."""
+    place = JobFolder(tmp_path)
+    (tmp_path / "lock").touch()
+    with (tmp_path / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr("time.sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+        place.lock()
+    assert (tmp_path / "lock").read_text() == str(os.getpid())

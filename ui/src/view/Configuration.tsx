@@ -22,10 +22,10 @@ export function Configuration({ job }: { job: Job }) {
 
 /** Without a controller nothing takes effect before the next start. */
 function Started({ job }: { job: Job }) {
-  const { state: _, ...started } = job.spec;
+  const { application, sparkConf, checkpoint, storage } = job.spec;
   return (
     <Panel id="spec" title="What the process was started with" aside={<span class="faint">a change takes another start</span>}>
-      <pre tabIndex={0}>{yaml(started)}</pre>
+      {application ? <pre tabIndex={0}>{yaml({ application, sparkConf, checkpoint, storage })}</pre> : <Empty>It has left no configuration: an earlier version has run.</Empty>}
     </Panel>
   );
 }

@@ -18,7 +18,7 @@ const WORDS = { ok: "well", failed: "failed", going: "goes on", "": "" };
 export function Timeline() {
   const found = details.value?.timeline;
   return (
-    <Panel id="timeline" title="Timeline" aside={<span class="faint">from status, index, Events and pods: what those have forgotten is missing</span>}>
+    <Panel id="timeline" title="Timeline" aside={<span class="faint">what is no longer on record is missing</span>}>
       {found === undefined ? (
         <Empty>Reading…</Empty>
       ) : isProblem(found) ? (

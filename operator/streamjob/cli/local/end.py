@@ -56,20 +56,26 @@ def ask(folder: Folder, verb: str) -> None:
     os.kill(_process(folder, verb), signal.SIGKILL if verb == "cancel" else signal.SIGTERM)
 
 
-def only_at_start(verb: str) -> tuple[str, str] | None:
-    """Why this cannot be asked of a process that runs, and what to do instead. None: it can."""
+def not_possible(verb: str) -> tuple[str, str] | None:
+    """Why this cannot be asked of a local job, and what to do instead. None: it can."""
     if verb in ("stop", "cancel"):
         return None
-    if verb == "savepoint":
-        return "a local job writes a savepoint when it ends", "Stop it; start the script to continue"
+    again = "Stop it; start the script to continue"
     if verb == "drain":
         start = "Stop it, then run `python -m streamjob.runtime --local --drain SCRIPT`"
         return "a local job is asked to drain when it starts", start
-    return f"a local job is asked to {verb} when it starts", "Stop it; start the script to continue"
+    if verb == "savepoint":
+        return "a local job writes a savepoint when it ends", again
+    if verb == "suspend":
+        return "nobody would resume a local job", again
+    return (
+        f"nobody but you can {verb} a local job",
+        "Start the script: it continues from its latest checkpoint",
+    )
 
 
 def _process(folder: Folder, verb: str) -> int:
-    if refused := only_at_start(verb):
+    if refused := not_possible(verb):
         raise OnlyAtStart(refused[0], remedy=refused[1])
     if folder.process is None:
         raise NotRunning(

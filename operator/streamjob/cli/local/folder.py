@@ -151,18 +151,19 @@ def resource(folder: Folder) -> dict[str, Any]:
             "progress": end.get("progress"),
             "finalCheckpoint": end.get("final_checkpoint"),
             "flushedRows": end.get("flushed_rows"),
+            "stateRowsLeft": end.get("state_rows_left"),
         }
+        if latest is not None and latest.request == end["request_id"]:
+            found["termination"]["savepoint"] = latest.savepoint
+    found["driver"] = {"startedAt": written(folder.began)}
     if runs:
-        found["driver"] = {
-            "pod": f"process {folder.process or ''}".strip(),
-            "phase": "Running",
-            "startedAt": written(folder.began),
-        }
+        found["driver"] |= {"pod": f"process {folder.process or ''}".strip(), "phase": "Running"}
     elif status:
         found["lastExit"] = {
             "epoch": found["epoch"],
+            "code": status.get("exit_code"),
             "phase": status.get("phase"),
-            "reason": (problem or {}).get("reason"),
+            "reason": status.get("exit_reason"),
             "time": written(folder.changed),
         }
     return {

@@ -10,7 +10,7 @@ from typing import Any
 from .. import access, tools
 from ..diagnosis.diagnose import diagnose
 from ..local import folder as local
-from ..local.end import ask, only_at_start
+from ..local.end import ask, not_possible
 from ..options import Options
 from ..views import checkpoints, job, times
 from ..views.timeline import timeline
@@ -21,8 +21,6 @@ from .sources import Listener
 Obj = dict[str, Any]
 LOOK_SECONDS = 0.3  # a folder tells nobody that it has changed
 NOTE = "The job runs on this machine, without Kubernetes."
-INSTEAD = {Request.RESUME: "Start the script: it continues from its latest checkpoint"}
-INSTEAD[Request.RESTART] = INSTEAD[Request.RESUME]
 
 
 class LocalJobs:
@@ -82,15 +80,15 @@ class LocalDetails:
         suffix = self._options(found).suffix
         refused, commands = dict[Request, str](), dict[Request, str]()
         for request in Request:
-            if why := only_at_start(request.value):
-                refused[request] = INSTEAD.get(request) or f"{why[0][0].upper()}{why[0][1:]}. {why[1]}"
+            if why := not_possible(request.value):
+                refused[request] = ". ".join(f"{text[0].upper()}{text[1:]}" for text in why)
             else:
                 commands[request] = f"streamjob {request.value}{suffix} --wait"
         return plain.permissions(NOTE, refused, commands)
 
     def request(self, found: Obj, wanted: Request) -> Obj:
         """
-        :raises OnlyAtStart: this cannot be asked of a process that runs.
+        :raises OnlyAtStart: this cannot be asked of a local job.
         :raises NotRunning: there is none.
         """
         path = _path(found)
