@@ -16,13 +16,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from streamjob.protocol.formats import index as indices
-from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef
 from streamjob.protocol.lifecycle import Scenario, TaskState
-from streamjob.protocol.messages.driver_config import Application, Restore
+from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus, TaskStatus
 from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
 from streamjob.protocol.times import timestamp
-from streamjob.runtime.process.local import JobFolder, settings_for
+from streamjob.runtime.process.job_folder import JobFolder
 
 ROOT = Path(__file__).parents[2]
 FIGURES = QueryFigures(
@@ -77,7 +77,10 @@ def run(place: JobFolder) -> None:
     place.lock()
     index = indices.empty("uid")
     place.write_index(index)
-    place.write_config(settings_for(Application(file="orders.py"), place, index, Restore(), drain=False))
+    job = JobRef("local", place.folder.name, index.job_uid)
+    conf = {"spark.master": "local[*]"}
+    script = Application(file="orders.py")
+    place.write_config(DriverConfig(job, 2, script, place.uri("checkpoints"), spark_conf=conf))
     place.begin(2)
     place.write_status(RUNS)
     print("ready", flush=True)

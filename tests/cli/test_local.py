@@ -27,7 +27,8 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
-from streamjob.runtime.process.local import JobFolder, StateInUse, settings_for
+from streamjob.runtime.process.job_folder import JobFolder, StateInUse
+from streamjob.runtime.process.local import settings_for
 
 from ..controller.factories import record
 from .local_job import RUNS, started

@@ -62,13 +62,13 @@ def main(arguments: list[str]) -> int:
     logs.begin()
     try:
         floor.refuse_image(in_pod=not options.local)
-        from .process import config, local, pod  # noqa: PLC0415  older pysparks lack what they import
+        from .process import config, job_folder, local, pod  # noqa: PLC0415  older pysparks lack what they import
 
         if not options.local:
             return pod.run(application)
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
-        place = local.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
+        place = job_folder.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
         begin = Restore(
             savepoint=options.restore,
             allow_drained=options.allow_drained,

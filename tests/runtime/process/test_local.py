@@ -16,7 +16,8 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import main, parser
-from streamjob.runtime.process.local import JobFolder, describe, in_options, settings_for
+from streamjob.runtime.process.job_folder import JobFolder
+from streamjob.runtime.process.local import describe, in_options, settings_for
 from streamjob.storage.local_disk import path_of
 
 PACKAGE = Path(str(streamjob.__file__)).parent

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[3]
 JOB = """
 import sys, threading
 from pathlib import Path
-from streamjob.runtime.process import local, page
-local.JobFolder(Path(sys.argv[1])).lock()
+from streamjob.runtime.process import job_folder, page
+job_folder.JobFolder(Path(sys.argv[1])).lock()
 page.start(Path(sys.argv[1]), lambda line: print(line, flush=True))
 threading.Event().wait()
 """

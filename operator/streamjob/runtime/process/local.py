@@ -1,32 +1,21 @@
 """Runs a job without Kubernetes: does the controller's part in the driver's own process.
 
-DIR/checkpoints     the queries' checkpoint directories
-DIR/savepoints      one folder per stop and per drain
-DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is recorded here
-DIR/epoch           the number of the last epoch in which a query was admitted
-DIR/lock            locked while a process runs the job; the number of that process
-DIR/status.json     the driver's status, as it was last; `streamjob status --local DIR` shows it
-DIR/config.json     the configuration of the last attempt, for people to see
+What it keeps is in the job's folder (`job_folder`).
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
 import signal
 import sys
-import time
-import uuid
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 from ...protocol.errors import StreamJobError
-from ...protocol.formats import codec
 from ...protocol.formats import index as indices
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import JobRef
@@ -34,18 +23,17 @@ from ...protocol.messages.commands import Mode, TerminationRequest
 from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus
 from ...storage.fetch import is_local, local_path
-from ...storage.local_disk import uri_of
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
 from . import config, page
+from .job_folder import JobFolder
 from .lifecycle import Exit, run_script
 from .script import ScriptNotFound
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-LOCK_SECONDS = 0.1  # whoever looks at the folder holds the lock for some microseconds
 STATUS_SECONDS = 2.0  # between two looks at figures that change all the time
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
 # Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
@@ -64,99 +52,10 @@ OPTIONS = {
 }
 
 
-class StateInUse(StreamJobError):
-    """Another process runs the job in this folder. Two drivers would overwrite each other's files."""
-
-    reason = "StateInUse"
-
-
 class HasCheckpoints(StreamJobError):
     """The job has checkpoints of its own. Only a job without any can begin from a savepoint."""
 
     reason = "RestoreTargetNotEmpty"
-
-
-class JobFolder:
-    """The folder (DIR) of a job."""
-
-    def __init__(self, folder: Path) -> None:
-        # Hadoop takes `LINK/..` for the folder of the link, the operating system for that of its target.
-        self.folder = folder.resolve() if ".." in folder.parts else folder.absolute()
-        self._lock: IO[str] | None = None
-
-    def uri(self, *parts: str) -> str:
-        return uri_of(self.folder.joinpath(*parts))
-
-    def index(self) -> Index:
-        """The index; an empty one with a new job uid if there is none.
-
-        :raises FormatError: it cannot be read, or has a newer version.
-        """
-        path = self.folder / "index.json"
-        if not path.exists():
-            return indices.empty(str(uuid.uuid4()))
-        return indices.loads(path.read_text(), str(path))
-
-    def write_index(self, index: Index) -> None:
-        self._write("index.json", indices.dumps(index))
-
-    def next_epoch(self) -> int:
-        """The epoch that begins next. An attempt that was refused before its first query does not count."""
-        path = self.folder / "epoch"
-        return int(path.read_text()) + 1 if path.exists() else 1
-
-    def begin(self, epoch: int) -> None:
-        """Note that the epoch begins: from now on its queries may change the checkpoint directories."""
-        self._write("epoch", str(epoch))
-
-    def lock(self) -> None:
-        """Lock the folder for the life of this process.
-
-        :raises StateInUse: another process has locked it.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.folder / "lock").open("a+")  # what the holder has written stays
-        if not _locked(self._lock):
-            time.sleep(LOCK_SECONDS)
-            if not _locked(self._lock):
-                raise StateInUse(
-                    f"another process runs the job in {self.folder}",
-                    remedy="End it, or choose another --state",
-                )
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
-
-    def write_status(self, status: DriverStatus) -> None:
-        self._show("status.json", codec.dumps(status))
-
-    def write_config(self, settings: DriverConfig) -> None:
-        """The configuration without what the index has."""
-        self._show("config.json", codec.dumps(replace(settings, restore=Restore())))
-
-    def _show(self, name: str, text: str) -> None:
-        """For people to see. Readers find the old text or the new one; a crash may lose it."""
-        temporary = self.folder / f".{name}.tmp"
-        with suppress(OSError):
-            temporary.write_text(text)
-            temporary.replace(self.folder / name)
-
-    def _write(self, name: str, text: str) -> None:
-        """Write a file atomically and durably: a checkpoint in the index must survive a crash."""
-        temporary = self.folder / f".{name}.tmp"
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.folder / name)
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def run(
