@@ -22,7 +22,20 @@ from .shared_volume import APPS, Storage
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 CHART = Path(__file__).parents[2] / "charts" / "streamjob"
 LAG = 5  # seconds
-NOTHING_YET: set[str] = set()  # panels about what has not happened to the job
+NOTHING_YET = {  # panels about what has not happened to the job, or what it does not have
+    "Degraded: a query is dead, the others keep running",
+    "Duration of terminations by mode, median and p95",
+    "Escalations per hour",
+    "Failed reconciles by reason",
+    "Lag: rows",
+    "Live savepoints per hour",
+    "Pending terminations: seconds until their deadline",
+    "Stalled or failed",
+    "State: memory",
+    "State: rows",
+    "Terminations per hour by outcome",
+    "Watermark: how far it is behind the clock",
+}
 
 
 def groups(site: Site) -> list[dict[str, Any]]:
