@@ -90,7 +90,7 @@ if [ "${1:-main}" = servers ]; then
     fetch jars-kafka "jars of the Kafka connector for the other Sparks" "dev/images/jars/pom.xml -Dspark=3.5" 3.5 \
         "dev/images/jars/pom.xml -Dspark=4.0" 4.0 "dev/images/jars/pom.xml -Dspark=4.2" 4.2 "dev/images/jars/pom.xml -Dspark=4.3" 4.3
     fetch jars-s3 "jars of the connector for S3, for Spark 4.1 and 4.0" dev/s3/pom.xml 4.1 "dev/s3/pom.xml -Pspark40" 4.0
-    fetch jars-tables "jars of Delta Lake and Apache Iceberg" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
+    fetch jars-tables "jars of Delta Lake, Apache Iceberg and Apache Hudi" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
         "dev/tables/pom.xml -Dspark=4.1" 4.1 "dev/tables/pom.xml -Dspark=4.2" 4.2
     rm -f "$cache"/jars-tables/4.2/iceberg-*
     python3 -m dev.s3

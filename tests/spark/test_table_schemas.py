@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import FAST
-from dev.tables import formats
+from dev.tables import together
 
 from .apps import environment
 from .lakes import settings
@@ -18,7 +18,7 @@ from .lakes import settings
 pytestmark = [
     pytest.mark.default_spark,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not formats(), reason="neither format exists for this Spark"),
+    pytest.mark.skipif(not together(), reason="no format exists for this Spark"),
 ]
 # Columns of the table, columns of the query (of v BIGINT and k STRING), and which formats we refuse it for.
 CASES: list[tuple[str, list[str], set[str]]] = [
@@ -43,15 +43,16 @@ CASES: list[tuple[str, list[str], set[str]]] = [
 
 
 @pytest.mark.slow
-def test_what_is_refused_is_what_the_sink_refuses(tmp_path: Path) -> None:
-    cases = [(form, table, query) for form in formats() for table, query, _ in CASES]
+@pytest.mark.parametrize("formats", together(), ids="-".join)
+def test_what_is_refused_is_what_the_sink_refuses(tmp_path: Path, formats: tuple[str, ...]) -> None:
+    cases = [(form, table, query) for form in formats for table, query, _ in CASES]
     said = subprocess.run(
         [
             sys.executable,
             "-m",
             "tests.spark.apps.table_schemas",
             str(tmp_path),
-            json.dumps({**FAST, **settings(tmp_path)}),
+            json.dumps({**FAST, **settings(tmp_path, formats)}),
             json.dumps(cases),
         ],
         env=environment(),
@@ -64,4 +65,4 @@ def test_what_is_refused_is_what_the_sink_refuses(tmp_path: Path) -> None:
     assert len(found) == len(cases), said.stderr[-3000:]
     assert [case for case in found if case["unfit"] and not case["failed"]] == []
     refused = [(case["format"], case["table"], case["query"]) for case in found if case["unfit"]]
-    assert refused == [(form, t, q) for form in formats() for t, q, those in CASES if form in those]
+    assert refused == [(form, t, q) for form in formats for t, q, those in CASES if form in those]

@@ -1,4 +1,4 @@
-"""A plain PySpark session with Delta Lake and Apache Iceberg, as somebody beside the job has it.
+"""A plain PySpark session with tables of some formats, as somebody beside the job has it.
 
 Reads commands from its standard input, a JSON object in each line, and answers each with one line of JSON:
 
@@ -33,7 +33,7 @@ def answer(spark: SparkSession, command: dict[str, Any]) -> object:
         "maxFilesPerTrigger", command["files"]
     )
     writer = rows.json(command["from"]).select("v").writeStream.option("checkpointLocation", command["at"])
-    writer = writer.format(command["run"]).trigger(availableNow=True)
+    writer = writer.format(command["run"]).trigger(availableNow=True).option("hoodie.table.name", "lake")
     table = command["table"]
     query = writer.toTable(table) if command["run"] == "iceberg" else writer.start(table)
     query.awaitTermination()
