@@ -104,7 +104,7 @@ class HudiTable:
         )
 
     def _meta_client(self) -> Any:
-        """The table's org.apache.hudi.common.table.HoodieTableMetaClient, which reads the timeline anew.
+        """The table's org.apache.hudi.common.table.HoodieTableMetaClient, with its newest timeline.
 
         :raises Py4JJavaError: there is no table.
         """
