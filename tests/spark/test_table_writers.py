@@ -71,3 +71,13 @@ def test_columns_that_hudi_does_not_take_are_refused_before_a_batch_is_planned(l
     script.file.write_text(HEAD + app(lake, '"v", "k", F.lit(1).alias("w")'))
     stopped(lake, script, 3, refused)
     assert lake.values() == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_two_queries_of_a_job_that_are_one_writer_are_refused(lake: Lake) -> None:
+    """The table would skip batches of one because of those of the other."""
+    one = app(lake).replace(".awaitTermination()", "")
+    script = Script(lake.home, f"{one}\n{one.replace('lake', 'sea', 1)}\nspark.streams.awaitAnyTermination()")
+    message, remedy = problem(run(lake, script), "SinkShared")
+    assert f"'lake' and 'sea' write to one table with {IDENTIFIER}=default_single_writer" in message
+    assert IDENTIFIER in remedy

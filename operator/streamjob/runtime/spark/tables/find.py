@@ -26,9 +26,11 @@ class MissingTable:
     """A table that does not exist. The query's first batch makes it.
 
     :param name: as the script names it.
+    :param shared_by: see `Table`.
     """
 
     name: str
+    shared_by: str | None = None
 
 
 FindTable = Callable[[], Table | MissingTable | None]
@@ -80,7 +82,7 @@ def _find(
         return iceberg if iceberg.exists else MissingTable(path)
     if form in HUDI:
         hudi = HudiTable(spark, path, qualify(path), target.options)
-        return hudi if hudi.exists else MissingTable(path)
+        return hudi if hudi.exists else MissingTable(path, hudi.shared_by)
     return None
 
 
@@ -93,7 +95,7 @@ def _of_catalog(
         # and Hudi takes it up.
         if form in HUDI and found.folder is not None:
             hudi = HudiTable(spark, target.table, found.folder, target.options)
-            return hudi if hudi.exists else MissingTable(target.table)
+            return hudi if hudi.exists else MissingTable(target.table, hudi.shared_by)
         forgotten = form == "delta" and found.folder is not None and _at(spark, found.folder) is not None
         return None if forgotten else MissingTable(target.table)
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {found.quoted}").collect()
