@@ -51,7 +51,7 @@ def main() -> None:
         try:
             started = writer.toTable(table.name) if form == "iceberg" else writer.start(f"{folder}")
             started.awaitTermination()
-            failed = form == "hudi" and spark.table(table.name).count() == 0
+            failed = form == "hudi" and not list((folder / ".hoodie" / "timeline").glob("*_*.commit"))
         except StreamingQueryException:
             failed = True
         found = {"format": form, "table": columns, "query": query, "unfit": unfit, "failed": failed}

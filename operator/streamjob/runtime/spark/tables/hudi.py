@@ -97,10 +97,12 @@ class HudiTable:
         return None
 
     def rollback(self, version: int) -> str:
+        """Three statements: Hudi brings a table back to a savepoint, which would keep its files for ever."""
         table = f"path => '{self._location}'"
         return (
             f"CALL create_savepoint({table}, commit_time => '{version}'); "
-            f"CALL rollback_to_savepoint({table}, instant_time => '{version}')"
+            f"CALL rollback_to_savepoint({table}, instant_time => '{version}'); "
+            f"CALL delete_savepoint({table}, instant_time => '{version}')"
         )
 
     def _meta_client(self) -> Any:
