@@ -65,7 +65,6 @@ class Lake:
         self.shown = "`ice-lake`.`db`.`table`" if form == "iceberg" else self.table
         self.settings = settings(home, next(those for those in together() if form in those))
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}
-        conf["spark.sql.warehouse.dir"] = str(home / "warehouse")
         self._log = (home / "lake.log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.apps.lake", json.dumps(conf)],
@@ -87,7 +86,9 @@ class Lake:
         :param form: another format than the lake's.
         """
         form = form or self.format
-        return f"delta.`{table}`" if form == "delta" else Path(table).name if form == "hudi" else table
+        if form == "hudi":
+            return f"lake_{Path(table).name}"
+        return f"delta.`{table}`" if form == "delta" else table
 
     def create(self, table: str, form: str | None = None) -> None:
         form = form or self.format

@@ -33,7 +33,9 @@ def answer(spark: SparkSession, command: dict[str, Any]) -> object:
         "maxFilesPerTrigger", command["files"]
     )
     writer = rows.json(command["from"]).select("v").writeStream.option("checkpointLocation", command["at"])
-    writer = writer.format(command["run"]).trigger(availableNow=True).option("hoodie.table.name", "lake")
+    writer = writer.format(command["run"]).trigger(availableNow=True)
+    if command["run"] == "hudi":
+        writer = writer.option("hoodie.table.name", "lake")
     table = command["table"]
     query = writer.toTable(table) if command["run"] == "iceberg" else writer.start(table)
     query.awaitTermination()

@@ -17,7 +17,7 @@ from streamjob.runtime.spark.tables.hudi import HudiTable
 from streamjob.runtime.spark.tables.iceberg import IcebergTable
 from streamjob.runtime.spark.tables.table import Table
 
-HUDI = {
+HUDI = {  # otherwise it tries three times, and then ends the JVM
     "hoodie.datasource.write.streaming.retry.count": "1",
     "hoodie.datasource.write.streaming.ignore.failed.batch": "true",
 }
@@ -45,8 +45,8 @@ def main() -> None:
         unfit = table.unfit(rows, {})
         writer = rows.writeStream.format(form).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", f"{home}/checkpoints/{number}")
-        # Otherwise Hudi tries three times, and then ends the JVM.
-        writer = writer.options(**HUDI, **{"hoodie.table.name": f"t{number}"})
+        if form == "hudi":
+            writer = writer.options(**HUDI, **{"hoodie.table.name": f"t{number}"})
         failed = False
         try:
             started = writer.toTable(table.name) if form == "iceberg" else writer.start(f"{folder}")
