@@ -6,14 +6,15 @@
 #     dev/bootstrap.sh spark35     .venv-spark35  the same with Spark 3.5, for the Spark tests; also spark40, spark42, spark43
 #     dev/bootstrap.sh node        Node and npm, which build the page
 #     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
+#     dev/bootstrap.sh hudi        Apache Hudi for Spark 3.5, which only `make test-all` needs
 set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-main}" in
-    packages | servers | node) venv='' lock='' ;;
+    packages | servers | node | hudi) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
     spark35 | spark40 | spark42 | spark43) venv=.venv-$1 lock=requirements/$1.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (packages, node, main, spark35, spark40, spark42, spark43 or servers)" >&2; exit 2 ;;
+    *) echo "bootstrap: unknown environment '$1' (packages, node, main, spark35, spark40, spark42, spark43, servers or hudi)" >&2; exit 2 ;;
 esac
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/streamjob"
@@ -73,6 +74,10 @@ if [ "${1:-main}" = node ]; then
     command -v npm >/dev/null 2>&1 || need "the page is built with Node" nodejs npm
     exit 0
 fi
+if [ "${1:-main}" = hudi ]; then
+    fetch jars-hudi "Apache Hudi for Spark 3.5, 80 MB" dev/tables/hudi.xml 3.5
+    exit 0
+fi
 if [ "${1:-main}" = servers ]; then
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         need "the tests of the PostgreSQL sink need its server" postgresql
@@ -90,7 +95,7 @@ if [ "${1:-main}" = servers ]; then
     fetch jars-kafka "jars of the Kafka connector for the other Sparks" "dev/images/jars/pom.xml -Dspark=3.5" 3.5 \
         "dev/images/jars/pom.xml -Dspark=4.0" 4.0 "dev/images/jars/pom.xml -Dspark=4.2" 4.2 "dev/images/jars/pom.xml -Dspark=4.3" 4.3
     fetch jars-s3 "jars of the connector for S3, for Spark 4.1 and 4.0" dev/s3/pom.xml 4.1 "dev/s3/pom.xml -Pspark40" 4.0
-    fetch jars-tables "jars of Delta Lake, Apache Iceberg and Apache Hudi" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
+    fetch jars-tables "jars of Delta Lake and Apache Iceberg" "dev/tables/pom.xml -Dspark=3.5" 3.5 "dev/tables/pom.xml -Dspark=4.0" 4.0 \
         "dev/tables/pom.xml -Dspark=4.1" 4.1 "dev/tables/pom.xml -Dspark=4.2" 4.2
     rm -f "$cache"/jars-tables/4.2/iceberg-*
     python3 -m dev.s3

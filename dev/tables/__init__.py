@@ -9,7 +9,6 @@ import pyspark
 from dev.cluster.layout import cache_folder
 
 LINE = ".".join(pyspark.__version__.split(".")[:2])
-JARS = cache_folder() / "jars-tables" / LINE  # filled by dev/bootstrap.sh servers
 FORMATS = {
     "3.5": ("delta", "iceberg", "hudi"),
     "4.0": ("delta", "iceberg"),
@@ -32,10 +31,11 @@ def together() -> list[tuple[str, ...]]:
 def jars(those: Collection[str]) -> str:
     """For spark.jars.
 
-    :param those: formats.
+    :param those: formats, as in `together`.
     :raises FileNotFoundError: they are missing.
     """
-    found = sorted(str(jar) for form in those for jar in JARS.glob(f"{form}-*.jar"))
+    folder, step = ("jars-hudi", "hudi") if "hudi" in those else ("jars-tables", "servers")
+    found = sorted(map(str, (cache_folder() / folder / LINE).glob("*.jar")))
     if not found:
-        raise FileNotFoundError(f"no jars of {', '.join(those)} in {JARS}: run dev/bootstrap.sh servers")
+        raise FileNotFoundError(f"no {', '.join(those)} for Spark {LINE}: run dev/bootstrap.sh {step}")
     return ",".join(found)

@@ -36,7 +36,8 @@ ROLLBACK = {
 }
 
 
-@pytest.fixture(params=formats())
+# The gate has no jar of Hudi.
+@pytest.fixture(params=[pytest.param(f, marks=[pytest.mark.slow] if f == "hudi" else []) for f in formats()])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
     made = Lake(tmp_path, request.param)
     yield made

@@ -9,6 +9,7 @@ Arguments: the settings of the session, as a JSON object.
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -16,13 +17,15 @@ from pyspark.sql import SparkSession
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Hudi's libraries print warnings
     builder = SparkSession.builder
     for key, value in json.loads(sys.argv[1]).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
-        print(json.dumps(answer(spark, json.loads(line)), default=str), flush=True)
+        print(json.dumps(answer(spark, json.loads(line)), default=str), file=answers, flush=True)
     spark.stop()
 
 

@@ -22,6 +22,7 @@ from .table import Commit, TakenBack
 FORMATS = ("hudi", "org.apache.hudi")
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 DEFAULT = "default_single_writer"
+RECONCILE = "hoodie.datasource.write.reconcile.schema"  # changes what is taken
 CHECKPOINT = "_hudi_streaming_sink_checkpoint"  # in a commit's metadata: a JSON object, batches by identifier
 
 
@@ -77,12 +78,15 @@ class HudiTable:
         return TakenBack(there + 1, done, None)
 
     def unfit(self, rows: DataFrame, options: Mapping[str, str]) -> str | None:
+        if options.get(RECONCILE, "false").lower() == "true":
+            return None
         hudi = jvm(self._spark).org.apache.hudi
-        properties = hudi.common.config.TypedProperties()
+        properties = hudi.common.config.DFSPropertiesConfiguration.getGlobalProps()
         for key, value in options.items():
             properties.setProperty(key, value)
-        try:  # as HoodieSparkSqlWriter does it
-            there = hudi.common.table.TableSchemaResolver(self._meta_client()).getTableSchemaIfPresent(False)
+        try:  # as HoodieSparkSqlWriter does it: a table without a commit takes all columns
+            resolver = hudi.common.table.TableSchemaResolver(self._meta_client())
+            there = resolver.getTableSchemaFromLatestCommit(False)
             schema = hudi.HoodieSchemaConversionUtils.convertStructTypeToHoodieSchema(
                 plan_of_frame(rows).schema(), "rows", "hoodie"
             )
