@@ -48,6 +48,7 @@ test: ready-to-test ## Run the tests that every commit must pass, end to end on 
 .PHONY: test-all
 test-all: SPARKS = $(OTHER_SPARKS)
 test-all: ready-to-test ## Run every test in every combination (an hour)
+	@dev/bootstrap.sh hudi
 	@dev/test.sh all
 
 .PHONY: ready-to-test

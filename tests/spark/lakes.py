@@ -1,37 +1,47 @@
-"""Delta and Iceberg tables for tests, and a session of somebody else's that reads and writes them."""
+"""Tables of each format for tests, and a session of somebody else's that reads and writes them."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from dev.localdriver import FAST
-from dev.tables import formats, jars
+from dev.tables import jars, together
 
 from .apps import environment
 
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "hudi": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+}
 
-def settings(home: Path) -> dict[str, str]:
-    """What a session needs for tables of all formats. The Iceberg catalog `ice-lake` lies below `home`."""
-    extensions = {
-        "delta": "io.delta.sql.DeltaSparkSessionExtension",
-        "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    }
-    found = {"spark.jars": jars(), "spark.sql.extensions": ",".join(extensions[f] for f in formats())}
-    if "delta" in formats():
+
+def settings(home: Path, those: Collection[str]) -> dict[str, str]:
+    """What a session needs for tables of some formats. The Iceberg catalog `ice-lake` lies below `home`."""
+    found = {"spark.jars": jars(those), "spark.sql.extensions": ",".join(EXTENSIONS[form] for form in those)}
+    if "delta" in those:
         found |= {
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.databricks.delta.snapshotPartitions": "2",
         }
-    if "iceberg" in formats():
+    if "iceberg" in those:
         found |= {
             "spark.sql.catalog.ice-lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice-lake.type": "hadoop",
             "spark.sql.catalog.ice-lake.warehouse": str(home / "ice"),
             "spark.sql.catalog.ice-lake.cache-enabled": "false",
+        }
+    if "hudi" in those:
+        found |= {
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+            "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         }
     return found
 
@@ -39,7 +49,10 @@ def settings(home: Path) -> dict[str, str]:
 class Lake:
     """A table of a test, and a plain PySpark session beside the job.
 
-    :ivar table: as a script names it: a path for Delta, a name for Iceberg.
+    A table is named as a script does it: by a path for Delta and Hudi, by a name for Iceberg. A Hudi table is
+    made by the first batch.
+
+    :ivar table: as a script names it.
     :ivar name: as SQL names it.
     :ivar shown: what a message has of its name.
     """
@@ -47,10 +60,10 @@ class Lake:
     def __init__(self, home: Path, form: str) -> None:
         self.home = home
         self.format = form
-        self.table = str(home / "table") if form == "delta" else "`ice-lake`.db.table"
-        self.name = f"delta.`{self.table}`" if form == "delta" else self.table
-        self.shown = self.table if form == "delta" else "`ice-lake`.`db`.`table`"
-        self.settings = settings(home)
+        self.table = self.named("table")
+        self.name = self.in_sql(self.table)
+        self.shown = "`ice-lake`.`db`.`table`" if form == "iceberg" else self.table
+        self.settings = settings(home, next(those for those in together() if form in those))
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}
         self._log = (home / "lake.log").open("w")
         self._process = subprocess.Popen(
@@ -62,13 +75,54 @@ class Lake:
             stderr=self._log,
             text=True,
         )
-        self.sql(f"CREATE TABLE {self.name} (v BIGINT) USING {form}")
+        self.create(self.table)
 
-    def write(self, table: str | None = None) -> str:
-        """How a script's writer ends: the name of the query, format and table."""
+    def named(self, name: str) -> str:
+        return f"`ice-lake`.db.{name}" if self.format == "iceberg" else str(self.home / name)
+
+    def in_sql(self, table: str, form: str | None = None) -> str:
+        """The name of a table in SQL. Of a Hudi table only if it `is_there`.
+
+        :param form: another format than the lake's.
+        """
+        form = form or self.format
+        if form == "hudi":
+            return f"lake_{Path(table).name}"
+        return f"delta.`{table}`" if form == "delta" else table
+
+    def create(self, table: str, form: str | None = None) -> None:
+        form = form or self.format
+        if form != "hudi":
+            self.sql(f"CREATE TABLE {self.in_sql(table, form)} (v BIGINT) USING {form}")
+
+    def is_there(self, table: str, form: str | None = None) -> bool:
+        """False if the table is yet to be made. Makes the session see the newest state of a Hudi table."""
+        if (form or self.format) != "hudi":
+            return True
+        if not instants(Path(table)):
+            return False
+        name = self.in_sql(table, "hudi")
+        self.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{table}'")
+        self.sql(f"REFRESH TABLE {name}")
+        return True
+
+    def drop(self) -> None:
+        if self.format == "iceberg":
+            self.sql(f"DROP TABLE {self.name}")
+        else:
+            shutil.rmtree(self.table)
+
+    def write(self, table: str | None = None, options: str = "") -> str:
+        """How a script's writer ends: the name of the query, format, options and table."""
         table = table or self.table
-        end = f'.format("delta").start("{table}")' if self.format == "delta" else f'.toTable("{table}")'
-        return f'.writeStream.queryName("lake").trigger(**OFTEN){end}'
+        end = (
+            f'.toTable("{table}")'
+            if self.format == "iceberg"
+            else f'.format("{self.format}").start("{table}")'
+        )
+        if self.format == "hudi":
+            options += '.option("hoodie.table.name", "lake")'
+        return f'.writeStream.queryName("lake").trigger(**OFTEN){options}{end}'
 
     def sql(self, text: str) -> list[list[Any]]:
         return self._ask({"sql": text})  # type: ignore[return-value]
@@ -81,8 +135,35 @@ class Lake:
         command = {"run": self.format, "table": self.table, "from": str(folder), "at": str(checkpoint)}
         return str(self._ask({**command, "files": files}))
 
-    def values(self, name: str | None = None) -> list[int]:
-        return [value for (value,) in self.sql(f"SELECT v FROM {name or self.name} ORDER BY v")]
+    def insert(self, value: int) -> None:
+        """As somebody else."""
+        assert self.is_there(self.table)
+        self.sql(f"INSERT INTO {self.name} VALUES ({value})")
+
+    def values(self, table: str | None = None) -> list[int]:
+        table = table or self.table
+        if not self.is_there(table):
+            return []
+        return [value for (value,) in self.sql(f"SELECT v FROM {self.in_sql(table)} ORDER BY v")]
+
+    def version_with(self, rows: int) -> int:
+        """The version that the table had with so many rows, each in a commit of its own."""
+        if self.format == "delta":
+            return rows  # version 0 made the table
+        if self.format == "hudi":
+            return instants(Path(self.table))[rows - 1]
+        text = f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at LIMIT {rows}"
+        return int(self.sql(text)[-1][0])
+
+    def back_to(self, version: int) -> None:
+        if self.format == "delta":
+            self.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {version}")
+        elif self.format == "iceberg":
+            self.sql(f"CALL `ice-lake`.system.rollback_to_snapshot('db.table', {version})")
+        else:
+            for instant in reversed(instants(Path(self.table))):
+                if instant > version:
+                    self.sql(f"CALL rollback_to_instant(table => '{self.name}', instant_time => '{instant}')")
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -98,3 +179,9 @@ class Lake:
         line = self._process.stdout.readline()
         assert line, (self.home / "lake.log").read_text()[-3000:]
         return json.loads(line)
+
+
+def instants(table: Path) -> list[int]:
+    """The times of a Hudi table's commits, oldest first."""
+    found = (file.name.partition("_")[0] for file in (table / ".hoodie" / "timeline").glob("*_*.commit"))
+    return sorted(map(int, found))

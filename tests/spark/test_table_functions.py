@@ -14,7 +14,7 @@ from streamjob.protocol.messages.driver_config import Restore
 
 from .lakes import Lake
 from .scripts import Script
-from .test_tables import await_values, feed, problem, version_with
+from .test_tables import await_values, feed, problem
 
 pytestmark = [
     pytest.mark.default_spark,
@@ -50,12 +50,12 @@ def test_a_new_batch_that_delta_would_skip_is_refused(lake: Lake, tmp_path: Path
     with script.driver("orders", spark_conf=lake.settings) as driver:
         await_values(lake, driver, 2)
         savepoint = driver.finish(Mode.STOP).savepoint
-    older = version_with(lake, 2)
+    older = lake.version_with(2)
     feed(script, 2, 4)
     with script.next(driver, "orders", spark_conf=lake.settings) as driver:
         await_values(lake, driver, 4)
         driver.finish(Mode.STOP)
-    lake.sql(f"RESTORE TABLE {lake.name} TO VERSION AS OF {older}")
+    lake.back_to(older)
     feed(script, 4, 5)
 
     def another(app: str, epoch: int) -> LocalDriver:

@@ -1,8 +1,8 @@
-"""A job that is killed at random moments while it writes to Delta and Iceberg tables in the ways of users.
+"""A job that is killed at random moments while it writes to tables of each format in the ways of users.
 
 Each file is one row. So a table is right at any moment if it has the rows of all batches in Spark's commit
 log, and perhaps those of the one batch that Spark has only planned. Most of the time goes into the start of
-what is killed: so each driver runs two of the queries, one for each format.
+what is killed: so each driver runs two of the queries, one for each format if its session can have two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from dev.tables import formats
+from dev.tables import together
 from streamjob.protocol.messages.commands import Mode
 
 from .feeds import eventually
@@ -28,7 +28,7 @@ KILLS = int(os.environ.get("STREAMJOB_KILLS", "30"))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(7200),
-    pytest.mark.skipif(not formats(), reason="neither format exists for this Spark"),
+    pytest.mark.skipif(not together(), reason="no format exists for this Spark"),
 ]
 # Arguments: the folder, files for each batch, and the queries to start, by the names of their tables.
 APP = """
@@ -53,6 +53,11 @@ def merge(table):
     return write
 
 
+def upsert(frame, batch):
+    options = {"hoodie.table.name": "hudi_upserted", "hoodie.datasource.write.recordkey.field": "v"}
+    frame.write.format("hudi").options(**options).mode("append").save(f"{home}/hudi_upserted")
+
+
 for name in sys.argv[3:]:
     if name == "path":
         start(name).format("delta").start(f"{home}/path")
@@ -67,6 +72,13 @@ for name in sys.argv[3:]:
         start(name).toTable("`ice-lake`.db.ice")
     elif name == "ice_merged":
         start(name).foreachBatch(merge("`ice-lake`.db.ice_merged")).start()
+    elif name == "hudi":
+        start(name).format("hudi").option("hoodie.table.name", "hudi").start(f"{home}/hudi")
+    elif name == "hudi_named":
+        spark.sql(f"CREATE TABLE IF NOT EXISTS hudi_named (v BIGINT) USING hudi LOCATION '{home}/hudi_named'")
+        start(name).format("hudi").option("hoodie.table.name", "hudi_named").toTable("hudi_named")
+    elif name == "hudi_upserted":
+        start(name).foreachBatch(upsert).start()
 spark.streams.awaitAnyTermination()
 """
 WAYS = {  # by table: its format
@@ -76,6 +88,9 @@ WAYS = {  # by table: its format
     "merged": "delta",
     "ice": "iceberg",
     "ice_merged": "iceberg",
+    "hudi": "hudi",
+    "hudi_named": "hudi",
+    "hudi_upserted": "hudi",
 }
 FILES = 5  # between two kills: all of the queries together are always behind
 
@@ -83,29 +98,44 @@ FILES = 5  # between two kills: all of the queries together are always behind
 class Tables:
     """Those that the job writes to, by the names of their queries."""
 
-    def __init__(self, home: Path, lake: Lake) -> None:
-        self._home, self._lake = home, lake
-        names = [name for name, form in WAYS.items() if form in formats()]
-        self.sql = {n: f"delta.`{home}/{n}`" if WAYS[n] == "delta" else f"`ice-lake`.db.{n}" for n in names}
-        for name, table in self.sql.items():
-            lake.sql(f"CREATE TABLE {table} (v BIGINT) USING {WAYS[name]}")
+    def __init__(self, home: Path, lake: Lake, formats: tuple[str, ...]) -> None:
+        self._home, self._lake, self._formats = home, lake, formats
+        names = [name for name, form in WAYS.items() if form in formats]
+        self.names = {n: f"`ice-lake`.db.{n}" if WAYS[n] == "iceberg" else str(home / n) for n in names}
+        for name, table in self.names.items():
+            lake.create(table, WAYS[name])
 
     def rows(self) -> dict[str, int]:
-        counts = (f"SELECT '{name}', COUNT(*) FROM {table}" for name, table in self.sql.items())
-        return {str(name): int(number) for name, number in self._lake.sql(" UNION ALL ".join(counts))}
+        found = dict.fromkeys(self.names, 0)
+        there = {n: lake_name for n, lake_name in self._in_sql().items() if lake_name is not None}
+        counts = [f"SELECT '{name}', COUNT(*) FROM {table}" for name, table in there.items()]
+        answer = self._lake.sql(" UNION ALL ".join(counts)) if counts else []
+        return found | {str(name): int(number) for name, number in answer}
 
     def some(self, chance: random.Random) -> list[str]:
-        """A table of each format, in any order."""
-        found = [chance.choice([n for n in self.sql if WAYS[n] == form]) for form in formats()]
+        """Two tables in any order, of different formats if there are two."""
+        names = [[n for n in self.names if WAYS[n] == form] for form in self._formats]
+        if len(names) == 1:
+            return chance.sample(names[0], 2)
+        found = [chance.choice(those) for those in names]
         chance.shuffle(found)
         return found
 
     def values(self, name: str) -> list[int]:
-        return self._lake.values(self.sql[name])
+        table = self._in_sql()[name]
+        return [value for (value,) in self._lake.sql(f"SELECT v FROM {table} ORDER BY v")]
+
+    def _in_sql(self) -> dict[str, str | None]:
+        """None for a table that is yet to be made."""
+        lake, of = self._lake, WAYS
+        return {
+            n: lake.in_sql(table, of[n]) if lake.is_there(table, of[n]) else None
+            for n, table in self.names.items()
+        }
 
     def batches(self, log: str) -> dict[str, int]:
         """The last batch of each query in one of its logs, `offsets` or `commits`; -1 if there is none."""
-        return {name: _last(self._home / "checkpoints" / name / "0" / log) for name in self.sql}
+        return {name: _last(self._home / "checkpoints" / name / "0" / log) for name in self.names}
 
     def rows_in(self, log: str) -> dict[str, int]:
         """How many rows each query has in the batches of one of its logs.
@@ -137,12 +167,13 @@ class Tables:
         assert driver.process.poll() is None, driver.tail()
 
 
-def test_every_row_is_in_every_table_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("formats", together(), ids="-".join)
+def test_every_row_is_in_every_table_once(tmp_path: Path, formats: tuple[str, ...]) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    lake, script = Lake(tmp_path, formats()[0]), Script(tmp_path, APP)
-    tables = Tables(tmp_path, lake)
+    lake, script = Lake(tmp_path, formats[0]), Script(tmp_path, APP)
+    tables = Tables(tmp_path, lake, formats)
     struck: Counter[tuple[str, str]] = Counter()  # by table and what the kill has left
     began = time.monotonic()
     driver: LocalDriver | None = None
@@ -162,11 +193,11 @@ def test_every_row_is_in_every_table_once(tmp_path: Path) -> None:
                 struck[name, "between table and log"] += rows > committed[name]
         print(f"kill {kill} after {time.monotonic() - began:.0f} s: {', '.join(names)}", flush=True)
     values = list(range(KILLS * FILES))
-    with _next(script, lake, driver, 50, list(tables.sql)) as driver:
+    with _next(script, lake, driver, 50, list(tables.names)) as driver:
         tables.await_rows(driver, len(values))
         driver.finish(Mode.DRAIN)
     print(f"{time.monotonic() - began:.0f} s")
-    found = {name: tables.values(name) for name in tables.sql}
+    found = {name: tables.values(name) for name in tables.names}
     for name, there in found.items():
         print(
             name,
@@ -176,7 +207,7 @@ def test_every_row_is_in_every_table_once(tmp_path: Path) -> None:
         )
         lost, twice = len(set(values) - set(there)), len(there) - len(set(there))
         print(f"{len(there)} rows, {lost} lost, {twice} twice")
-    assert found == dict.fromkeys(tables.sql, values)
+    assert found == dict.fromkeys(tables.names, values)
     lake.close()
 
 

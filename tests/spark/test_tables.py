@@ -1,4 +1,4 @@
-"""Delta Lake and Apache Iceberg tables: no row is lost and none comes twice, or the query is refused.
+"""Tables of each format: no row is lost and none comes twice, or the query is refused.
 
 Files in are values in: each minute of a `Feed` is one row, so a table is right if it has each value once.
 """
@@ -27,11 +27,17 @@ from .scripts import Script, await_batch
 pytestmark = [
     pytest.mark.default_spark,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not formats(), reason="neither format exists for this Spark"),
+    pytest.mark.skipif(not formats(), reason="no format exists for this Spark"),
 ]
+ROLLBACK = {
+    "delta": "RESTORE TABLE",
+    "iceberg": "rollback_to_snapshot",
+    "hudi": "rollback_to_savepoint",
+}
 
 
-@pytest.fixture(params=formats())
+# The gate has no jar of Hudi.
+@pytest.fixture(params=[pytest.param(f, marks=[pytest.mark.slow] if f == "hudi" else []) for f in formats()])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
     made = Lake(tmp_path, request.param)
     yield made
@@ -142,7 +148,7 @@ def test_a_directory_that_was_set_back_is_refused(lake: Lake, script: Script) ->
     message, remedy = problem(run(lake, script, restore=Restore(checkpoints={"lake": older.as_uri()})))
     assert "batches up to 3 of query 'lake'" in message
     assert "ends with batch 1" in message
-    assert ("RESTORE TABLE" if lake.format == "delta" else "rollback_to_snapshot") in remedy
+    assert ROLLBACK[lake.format] in remedy
     assert not (script.home / "checkpoints" / "lake" / "0" / "offsets").exists()
     lake.run(script.home / "in", older, files=2)
     assert lake.values() == [0, 1, 2, 3]  # 4 and 5 were in batch 3 of the older directory
@@ -163,7 +169,8 @@ def test_an_older_savepoint_needs_the_table_of_that_time(lake: Lake, script: Scr
     message, remedy = problem(another_job(lake, script, lake.table, record.savepoint))
     assert str(recorded.version) in remedy
     assert "batches up to 3 of query 'lake', and the savepoint ends with batch 1" in message
-    lake.sql(remedy[remedy.index("after ") + len("after ") :])
+    for statement in remedy[remedy.index("after ") + len("after ") :].split("; "):
+        lake.sql(statement)
     assert lake.values() == [0, 1]
     feed(script, 4, 5)
     with another_job(lake, script, lake.table, record.savepoint, epoch=2) as driver:
@@ -180,23 +187,19 @@ def test_a_fork_writes_to_another_table(lake: Lake, script: Script) -> None:
         record = driver.finish(Mode.STOP)
     feed(script, 2, 3)
     driver = stopped(lake, script, 3, driver)
-    fork = str(script.home / "fork") if lake.format == "delta" else "`ice-lake`.db.fork"
-    name = f"delta.`{fork}`" if lake.format == "delta" else fork
-    lake.sql(f"CREATE TABLE {name} (v BIGINT) USING {lake.format}")
+    fork = lake.named("fork")
+    lake.create(fork)
     with another_job(lake, script, fork, record.savepoint) as driver:
-        eventually(lambda: lake.values(name) or driver.process.poll() is not None, "the fork's rows")
+        eventually(lambda: lake.values(fork) or driver.process.poll() is not None, "the fork's rows")
         driver.finish(Mode.STOP)
-    assert (lake.values(), lake.values(name)) == ([0, 1, 2], [2])
+    assert (lake.values(), lake.values(fork)) == ([0, 1, 2], [2])
 
 
 @pytest.mark.slow
 def test_a_table_that_was_dropped_is_not_begun_again_in_silence(lake: Lake, script: Script) -> None:
     feed(script, 0, 2)
     driver = stopped(lake, script, 2)
-    if lake.format == "delta":
-        shutil.rmtree(lake.table)
-    else:
-        lake.sql(f"DROP TABLE {lake.name}")
+    lake.drop()
     message, remedy = problem(run(lake, script, driver), "SinkGone")
     assert lake.table in message
     assert "create it empty" in remedy
@@ -206,37 +209,35 @@ def test_a_table_that_was_dropped_is_not_begun_again_in_silence(lake: Lake, scri
 def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) -> None:
     """Without the refusal, the query goes on behind the rows that are gone. Others may append rows."""
     feed(script, 0, 4)
-    driver = stopped(lake, script, 4)
-    older = version_with(lake, 2)
-    lake.sql(f"INSERT INTO {lake.name} VALUES (100)")
-    lake.sql(back_to(lake, older))
+    with run(lake, script) as driver:
+        await_values(lake, driver, 4)
+        savepoint = driver.finish(Mode.STOP).savepoint
+    older = lake.version_with(2)
+    lake.insert(100)
+    lake.back_to(older)
     refused = run(lake, script, driver)
     message, remedy = problem(refused, "SinkBehind")
     assert "no longer has the batches 2 to 3 of query 'lake'" in message
     assert lake.shown in message
-    lake.sql(remedy[remedy.index(": ") + 2 : remedy.index(", or make")])
-    lake.sql(f"INSERT INTO {lake.name} VALUES (101)")
     feed(script, 4, 5)
-    driver = stopped(lake, script, 6, refused)
+    if lake.format == "hudi":  # it keeps nothing of what was taken back
+        assert remedy.startswith("If their rows are needed: make a new StreamJob")
+        assert "If they are not, make one with the latest savepoint" in remedy
+        with another_job(lake, script, lake.table, savepoint) as driver:
+            await_values(lake, driver, 3)
+            driver.finish(Mode.STOP)
+        assert lake.values() == [0, 1, 4]
+        return
+    lake.sql(remedy[remedy.index(": ") + 2 : remedy.index(", or make")])
+    lake.insert(101)
+    stopped(lake, script, 6, refused)
     assert lake.values() == [0, 1, 2, 3, 4, 101]
-
-
-def version_with(lake: Lake, rows: int) -> int:
-    """The version that the table had with so many rows, each in a commit of its own."""
-    if lake.format == "delta":
-        return rows  # version 0 made the table
-    text = f"SELECT snapshot_id FROM {lake.name}.snapshots ORDER BY committed_at LIMIT {rows}"
-    return int(lake.sql(text)[-1][0])
-
-
-def back_to(lake: Lake, version: int) -> str:
-    if lake.format == "delta":
-        return f"RESTORE TABLE {lake.name} TO VERSION AS OF {version}"
-    return f"CALL `ice-lake`.system.rollback_to_snapshot('db.table', {version})"
 
 
 @pytest.mark.slow
 def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: Lake, script: Script) -> None:
+    if lake.format == "hudi":
+        pytest.skip("see test_table_writers.py: Hudi adds columns by itself")
     feed(script, 0, 2)
     driver = stopped(lake, script, 2)
     if lake.format == "delta":

@@ -1,4 +1,4 @@
-"""A plain PySpark session with Delta Lake and Apache Iceberg, as somebody beside the job has it.
+"""A plain PySpark session with tables of some formats, as somebody beside the job has it.
 
 Reads commands from its standard input, a JSON object in each line, and answers each with one line of JSON:
 
@@ -9,6 +9,7 @@ Arguments: the settings of the session, as a JSON object.
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -16,13 +17,15 @@ from pyspark.sql import SparkSession
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Hudi's libraries print warnings
     builder = SparkSession.builder
     for key, value in json.loads(sys.argv[1]).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
-        print(json.dumps(answer(spark, json.loads(line)), default=str), flush=True)
+        print(json.dumps(answer(spark, json.loads(line)), default=str), file=answers, flush=True)
     spark.stop()
 
 
@@ -34,6 +37,8 @@ def answer(spark: SparkSession, command: dict[str, Any]) -> object:
     )
     writer = rows.json(command["from"]).select("v").writeStream.option("checkpointLocation", command["at"])
     writer = writer.format(command["run"]).trigger(availableNow=True)
+    if command["run"] == "hudi":
+        writer = writer.option("hoodie.table.name", "lake")
     table = command["table"]
     query = writer.toTable(table) if command["run"] == "iceberg" else writer.start(table)
     query.awaitTermination()

@@ -77,13 +77,14 @@ class Begun:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """The Delta or Iceberg table that a task writes to, as of the task's batch.
+    """The table in Delta, Iceberg or Hudi that a task writes to, as of the task's batch.
 
     :param stage: uid of the task's stage.
     :param task: its index.
-    :param format: `delta` or `iceberg`.
+    :param format: `delta`, `iceberg` or `hudi`.
     :param name: as SQL takes it.
-    :param version: of Delta the version, of Iceberg the snapshot's id, since the commit of the batch.
+    :param version: since the commit of the batch: of Delta the version, of Iceberg the snapshot's id, of Hudi
+        the commit's time.
     """
 
     stage: str

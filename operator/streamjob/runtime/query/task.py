@@ -129,6 +129,7 @@ class Stage:
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
         self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
+        self.shared_by: str | None = None  # see `tables.table.Table`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts

@@ -221,6 +221,8 @@ class Starter:
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
         self._job.warn(*entry.warnings)
+        shared_by = before.shared_by if before else entry.shared_by
+        neighbours.refuse_one_writer(name, found.sink, shared_by, list(self._stages.values()))
         transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
             name,
@@ -243,6 +245,7 @@ class Starter:
         )
         stage.each_batch = said.each_batch
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
+        stage.shared_by = shared_by
         stage.inside_batch = nested.inside_batch(said)
         stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
         sources = self.connections.started(upstream)

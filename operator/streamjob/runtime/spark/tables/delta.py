@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from ..handles import java_session, jvm
 from .schema import unfit
-from .table import NEWEST, Commit
+from .table import NEWEST, Commit, TakenBack
+from .table import taken_back as taken_back_of
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 UPDATE, RESTORE = "STREAMING UPDATE", "RESTORE"
@@ -29,6 +30,7 @@ class DeltaTable:
     """
 
     format = "delta"
+    shared_by: str | None = None
 
     def __init__(self, spark: SparkSession, name: str, location: str) -> None:
         self.name = name
@@ -39,7 +41,9 @@ class DeltaTable:
     def exists(self) -> bool:
         return bool(self._log().tableExists())
 
-    def skipped_up_to(self, query_id: str) -> int | None:
+    def skipped_up_to(self, query_id: str | None) -> int | None:
+        if query_id is None:
+            return None
         snapshot = _newest(self._log(), jvm(self._spark).scala.Option.empty())
         found = snapshot.transactions().get(query_id)
         return int(found.get()) if found.isDefined() else None
@@ -47,10 +51,10 @@ class DeltaTable:
     def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
         return in_effect(self._history(newest), query_id)
 
-    def taken_back(self, query_id: str) -> list[Commit]:
+    def taken_back(self, query_id: str, there: int, done: int) -> TakenBack | None:
         if not any(row.operation == RESTORE for row in self._history(NEWEST)):
-            return []
-        return taken_back(self._history(), query_id)
+            return None
+        return taken_back_of(taken_back(self._history(), query_id), there, done, self.rollback)
 
     def unfit(self, rows: DataFrame, options: Mapping[str, str]) -> str | None:
         merges = [options.get("mergeschema"), options.get("overwriteschema")]
@@ -62,8 +66,6 @@ class DeltaTable:
 
     def rollback(self, version: int) -> str:
         return f"RESTORE TABLE {self.name} TO VERSION AS OF {version}"
-
-    redo = rollback
 
     def _history(self, newest: int | None = None) -> list[Row]:
         limit = f" LIMIT {newest}" if newest is not None else ""
@@ -83,7 +85,7 @@ def in_effect(history: Iterable[Row], query_id: str) -> list[Commit]:
 
 
 def taken_back(history: Iterable[Row], query_id: str) -> list[Commit]:
-    """As `Table.taken_back`."""
+    """The query's commits that a RESTORE has taken back, without those that the table has again."""
     found = _commits(history, query_id)
     there = {commit.batch for commit, kept in found if kept}
     return [commit for commit, kept in found if not kept and commit.batch not in there]

@@ -15,6 +15,8 @@ from ..handles import session_of, table_of
 from ..stream_writer import Written
 from ..target import Target
 from .delta import DeltaTable
+from .hudi import FORMATS as HUDI
+from .hudi import HudiTable
 from .iceberg import IcebergTable
 from .table import Table
 
@@ -24,9 +26,11 @@ class MissingTable:
     """A table that does not exist. The query's first batch makes it.
 
     :param name: as the script names it.
+    :param shared_by: see `Table`.
     """
 
     name: str
+    shared_by: str | None = None
 
 
 FindTable = Callable[[], Table | MissingTable | None]
@@ -35,7 +39,7 @@ FindTable = Callable[[], Table | MissingTable | None]
 def table_written(
     writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]
 ) -> Table | MissingTable | None:
-    """The Delta or Iceberg table that a query writes to.
+    """The Delta, Iceberg or Hudi table that a query writes to.
 
     :param qualify: makes a path absolute.
     :returns: None if it writes to none, or if that cannot be found out. If a catalog or a jar is missing,
@@ -51,7 +55,7 @@ def table_written(
 def table_of_target(
     spark: SparkSession, target: Target, found: CatalogTable | None, qualify: Callable[[str], str]
 ) -> Table | None:
-    """The Delta or Iceberg table that a batch writer writes to. None as of `table_written`, or if it is new.
+    """As `table_written`, of a batch writer. None also if the table is new.
 
     :param found: the table that `target.table` names.
     """
@@ -68,24 +72,32 @@ def _find(
     path = target.options.get("path")
     form = (target.format or spark.conf.get("spark.sql.sources.default") or "").lower()
     if target.table is not None:
-        return _of_catalog(spark, found, form, target.table) if found is not None else None
+        return _of_catalog(spark, found, form, target) if found is not None else None
     if path is None:
         return None
     if form == "delta":
         return _at(spark, qualify(path)) or MissingTable(path)
     if form == "iceberg":
-        table = IcebergTable(spark, path)
-        return table if table.exists else MissingTable(path)
+        iceberg = IcebergTable(spark, path)
+        return iceberg if iceberg.exists else MissingTable(path)
+    if form in HUDI:
+        hudi = HudiTable(spark, path, qualify(path), target.options)
+        return hudi if hudi.exists else MissingTable(path, hudi.shared_by)
     return None
 
 
 def _of_catalog(
-    spark: SparkSession, found: CatalogTable, form: str, name: str
+    spark: SparkSession, found: CatalogTable, form: str, target: Target
 ) -> Table | MissingTable | None:
+    assert target.table is not None
     if not spark.catalog.tableExists(found.quoted):
-        # A catalog in memory forgets a table whose files are still there. Delta refuses to make it again.
+        # A catalog in memory forgets a table whose files are still there. Delta refuses to make it again,
+        # and Hudi takes it up.
+        if form in HUDI and found.folder is not None:
+            hudi = HudiTable(spark, target.table, found.folder, target.options)
+            return hudi if hudi.exists else MissingTable(target.table, hudi.shared_by)
         forgotten = form == "delta" and found.folder is not None and _at(spark, found.folder) is not None
-        return None if forgotten else MissingTable(name)
+        return None if forgotten else MissingTable(target.table)
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {found.quoted}").collect()
     about = {row.col_name: row.data_type for row in rows}
     match str(about.get("Provider")).lower():
@@ -93,6 +105,8 @@ def _of_catalog(
             return DeltaTable(spark, found.quoted, about["Location"])
         case "iceberg":
             return IcebergTable(spark, found.quoted)
+        case "hudi":
+            return HudiTable(spark, found.quoted, about["Location"], target.options)
     return None
 
 

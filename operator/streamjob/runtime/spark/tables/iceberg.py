@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ....jvm.errors import one_line
 from ..handles import jvm, plan_of_frame
-from .table import Commit
+from .table import Commit, TakenBack, taken_back
 
 QUERY_ID, EPOCH_ID = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 LENIENT = ("merge-schema", "check-nullability", "check-ordering")  # options that change what is taken
@@ -30,6 +30,7 @@ class IcebergTable:
     """
 
     format = "iceberg"
+    shared_by: str | None = None
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
@@ -43,27 +44,30 @@ class IcebergTable:
             return False
         return True
 
-    def skipped_up_to(self, query_id: str) -> int | None:
+    def skipped_up_to(self, query_id: str | None) -> int | None:
+        if query_id is None:
+            return None
         return next((c.batch for c in self._commits(query_id)), None)
 
     def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
         return list(self._commits(query_id, newest))
 
-    def taken_back(self, query_id: str) -> list[Commit]:
-        """Those that were current once, and whose lineage leaves that of the current snapshot."""
+    def taken_back(self, query_id: str, there: int, done: int) -> TakenBack | None:
+        """Counts those that were current once, and whose lineage leaves that of the current snapshot."""
         table = self._refreshed()
         parents = {s.snapshotId(): s.parentId() for s in table.snapshots()}
-        there = {s.snapshotId() for s in _lineage(table)}
+        current = {s.snapshotId() for s in _lineage(table)}
 
         def leaves_lineage(snapshot_id: int | None) -> bool:  # otherwise the table was replaced
-            while snapshot_id is not None and snapshot_id not in there:
+            while snapshot_id is not None and snapshot_id not in current:
                 snapshot_id = parents.get(snapshot_id)
             return snapshot_id is not None
 
-        once = {entry.snapshotId() for entry in table.history()} - there
+        once = {entry.snapshotId() for entry in table.history()} - current
         lost = [table.snapshot(i) for i in once if i in parents and leaves_lineage(i)]
         batches = {c.batch for c in _of_query(_lineage(table), query_id)}
-        return [c for c in _of_query(lost, query_id) if c.batch not in batches]
+        gone = (c for c in _of_query(lost, query_id) if c.batch not in batches)
+        return taken_back(gone, there, done, lambda version: self._call("set_current_snapshot", version))
 
     def unfit(self, rows: DataFrame, options: Mapping[str, str]) -> str | None:
         conf, table = self._spark.conf, self._table()
@@ -83,9 +87,6 @@ class IcebergTable:
 
     def rollback(self, version: int) -> str:
         return self._call("rollback_to_snapshot", version)
-
-    def redo(self, version: int) -> str:
-        return self._call("set_current_snapshot", version)
 
     def _call(self, procedure: str, version: int) -> str:
         if "/" in self.name and not self.name.startswith("`"):  # a location, and not a name in a catalog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,26 +18,45 @@ class Commit:
     """A batch of a streaming query in a table.
 
     :param batch: its number in that query.
-    :param version: of the table, since that commit.
+    :param version: of the table, since that commit. Of Delta its number, of Iceberg the snapshot's id, of
+        Hudi the commit's time.
     """
 
     batch: int
     version: int
 
 
+@dataclass(frozen=True)
+class TakenBack:
+    """Batches that somebody took out of a table by restoring an older version of it.
+
+    :param first: the first of them.
+    :param last: the last of them.
+    :param redo: the SQL statement that brings them back, or what else has to be done. None: they are lost.
+    """
+
+    first: int
+    last: int
+    redo: str | None
+
+
 class Table(Protocol):
     """A table that a query writes to, with the versions that its format keeps.
 
     :ivar name: as SQL takes it.
-    :ivar format: `delta` or `iceberg`.
+    :ivar format: `delta`, `iceberg` or `hudi`.
+    :ivar shared_by: None if the table knows a query by Spark's id of it, which no other query has. Otherwise
+        the option with its value by which it knows the query. All queries with that value are one to it.
     """
 
     name: str
     format: str
+    shared_by: str | None
 
-    def skipped_up_to(self, query_id: str) -> int | None:
+    def skipped_up_to(self, query_id: str | None) -> int | None:
         """The last batch of the query that the table takes for written. It skips that one and all before.
 
+        :param query_id: None for a query that gets a new one.
         :raises PySparkException: the table cannot be read.
         """
 
@@ -50,11 +69,14 @@ class Table(Protocol):
         :raises PySparkException: the table cannot be read.
         """
 
-    def taken_back(self, query_id: str) -> list[Commit]:
+    def taken_back(self, query_id: str, there: int, done: int) -> TakenBack | None:
         """The query's batches that somebody took out of the table by restoring an older version of it.
 
         Without those that the table has again. As far as the table's history goes.
 
+        :param there: the last batch that the table has; -1 if it has none.
+        :param done: the last batch that the query would not write again. Only those between the two count.
+        :returns: None if there is no evidence of any.
         :raises PySparkException: the table cannot be read.
         """
 
@@ -68,5 +90,15 @@ class Table(Protocol):
     def rollback(self, version: int) -> str:
         """The SQL statement that brings the table back to a version, or what else has to be done."""
 
-    def redo(self, version: int) -> str:
-        """As `rollback`, for a version that was taken back."""
+
+def taken_back(lost: Iterable[Commit], there: int, done: int, redo: Callable[[int], str]) -> TakenBack | None:
+    """As `Table.taken_back`, of a table that keeps what was taken back.
+
+    :param lost: all batches of the query that were taken back.
+    :param redo: the statement that brings the table to a version that was taken back.
+    """
+    counted = [commit for commit in lost if there < commit.batch <= done]
+    if not counted:  # they had no rows, or the history does not go so far back
+        return None
+    newest = max(counted, key=lambda commit: commit.batch)
+    return TakenBack(min(commit.batch for commit in counted), newest.batch, redo(newest.version))

@@ -1,9 +1,10 @@
-"""Checks a query's Delta or Iceberg table before the query starts: does it fit what the query begins from?
+"""Checks a table in Delta, Iceberg or Hudi before a query starts: does it fit what the query begins from?
 
-A table skips each batch whose number it has from the same query id. So a query whose table is ahead would
-lose rows. A restored query has a new id. If the rows behind the savepoint are still in the table, they would
-come twice. And if somebody has brought the table back to an older version, the query would not write again
-what it has committed since.
+A table skips each batch whose number it has from the same writer. So a query whose table is ahead would lose
+rows. The writer is the query's id, and a restored query has a new one. If the rows behind the savepoint are
+still in the table, they would come twice. To Hudi the writer is an option that stays, also for a query that
+begins from nothing. And if somebody has brought the table back to an older version, the query would not write
+again what it has committed since.
 
 What others append, change or delete is their business, as under plain Spark.
 """
@@ -52,13 +53,18 @@ class SinkSchema(StreamJobError):
 class Origin:
     """What a query begins from.
 
-    :param directory: the checkpoint directory; for reading only.
+    :param directory: the checkpoint directory; for reading only. It may be empty.
     :param batch: of a savepoint, the last batch in it. None: the query continues in the directory, or in a
         copy of it with the same query id.
     """
 
     directory: CheckpointDir
     batch: int | None = None
+
+    @property
+    def last(self) -> int | None:
+        """The last batch that the query does not plan again, None if it begins with its first one."""
+        return self.directory.latest_offset() if self.batch is None else self.batch
 
 
 def refuse_unfit_table(
@@ -75,17 +81,16 @@ def refuse_unfit_table(
     :raises SinkAhead: the table has batches that the query would plan again.
     :raises SinkBehind: batches were taken out of the table that the query would not write again.
     """
-    query_id, planned = origin.directory.query_id(), origin.directory.latest_offset()
+    query_id = origin.directory.query_id()
     replaces = (written.mode or "append").lower() == "complete"  # each batch replaces all rows
     try:
         _refuse_schema(name, table, rows, written)
-        if query_id is None or planned is None:
+        _refuse_skipped(name, table, query_id, origin)
+        if query_id is None or origin.last is None or replaces:
             return []
         if origin.batch is None:
-            _refuse_skipped(name, table, query_id, planned)
-            if not replaces:
-                _refuse_taken_back(name, table, query_id, origin.directory.latest_commit())
-        elif not replaces:
+            _refuse_taken_back(name, table, query_id, origin.directory.latest_commit())
+        else:
             _refuse_twice(name, table, query_id, origin)
     except (PySparkException, Py4JError) as e:
         text = (
@@ -109,15 +114,33 @@ def refuse_gone_table(name: str, table: MissingTable, batch: int) -> NoReturn:
     )
 
 
-def _refuse_skipped(name: str, table: Table, query_id: str, planned: int) -> None:
-    last = table.skipped_up_to(query_id)
-    if last is None or last <= planned:
+def _refuse_skipped(name: str, table: Table, query_id: str | None, origin: Origin) -> None:
+    last = table.skipped_up_to(query_id if origin.batch is None else None)
+    if last is None or last <= (-1 if origin.last is None else origin.last):
         return
+    lost = f"the table would skip the batches up to {last}, and their rows would be lost"
+    if origin.last is None or query_id is None:
+        option = str(table.shared_by).partition("=")[0]
+        raise SinkAhead(
+            f"{table.name} has the batches up to {last} of a query with {table.shared_by}, and query "
+            f"{name!r}, which has the same, begins with batch 0: {lost}",
+            remedy=f"Set the option {option} of the query's writer to a value of its own. If the job has the "
+            "name of one that has ended, continue that one, or let it write to another table",
+        )
+    if origin.batch is not None:
+        place = "the savepoint"
+        remedy = "Let the query write to another table, or begin"
+    else:
+        place = "its checkpoint directory"
+        remedy = (
+            "Somebody else ran this query, or its directory was set back. Use the newest directory, or "
+            "make a new StreamJob with spec.restoreFrom.savepoint"
+        )
+    shared = f". All queries with {table.shared_by} are one to it" if table.shared_by else ""
     raise SinkAhead(
-        f"{table.name} has the batches up to {last} of query {name!r}, whose checkpoint directory ends with "
-        f"batch {planned}: the table would skip the batches up to {last}, and their rows would be lost",
-        remedy="Somebody else ran this query, or its directory was set back. Use the newest directory, or "
-        f"make a new StreamJob with spec.restoreFrom.savepoint{_after(table, query_id, planned)}",
+        f"{table.name} has the batches up to {last} of query {name!r}, and {place} ends with batch "
+        f"{origin.last}: {lost}{shared}",
+        remedy=f"{remedy}{_after(table, query_id, origin.last)}",
     )
 
 
@@ -137,16 +160,14 @@ def _refuse_taken_back(name: str, table: Table, query_id: str, committed: int | 
     done = max((b for b in (committed, table.skipped_up_to(query_id)) if b is not None), default=-1)
     if there >= done:
         return
-    lost = [c for c in table.taken_back(query_id) if there < c.batch <= done]
-    if not lost:  # they had no rows, or the history does not go so far back
+    if (lost := table.taken_back(query_id, there, done)) is None:
         return
-    newest = max(lost, key=lambda c: c.batch)
+    redo = f"{lost.redo}, or make" if lost.redo is not None else "make"
     raise SinkBehind(
         f"{table.name} was brought back to an older version: it no longer has the batches "
-        f"{min(c.batch for c in lost)} to {newest.batch} of query {name!r}, which would not write them again",
-        remedy=f"If their rows are needed: {table.redo(newest.version)}, or make a new StreamJob with "
-        f"spec.restoreFrom.savepoint of batch {there} or before. If they are not, make one with the latest "
-        "savepoint",
+        f"{lost.first} to {lost.last} of query {name!r}, which would not write them again",
+        remedy=f"If their rows are needed: {redo} a new StreamJob with spec.restoreFrom.savepoint of batch "
+        f"{there} or before. If they are not, make one with the latest savepoint",
     )
 
 
