@@ -176,6 +176,10 @@ def define(site: Site) -> bool:
 
 
 def undefine(site: Site) -> None:
+    """Delete the CustomResourceDefinition, unless there are StreamJobs: they would go with it."""
+    jobs = ("get", DEFINITION, "--all-namespaces", "--output=name", "--ignore-not-found")
+    if site.kubectl.run(*jobs, check=False).strip():
+        return
     site.kubectl.run("delete", "crd", "--ignore-not-found", DEFINITION)
 
 

@@ -28,7 +28,8 @@ TEXT = """\
 - **Test.** `helm test {name} --namespace streams` checks that each replica is healthy and that one of
   them leads.
 - **Uninstall.** First delete all StreamJobs, because only the controller can remove their finalizers.
-  helm leaves the CustomResourceDefinition: `kubectl delete crd streamjobs.streamjob.dev`.
+  helm leaves the CustomResourceDefinition. If no other release is in the cluster:
+  `kubectl delete crd streamjobs.streamjob.dev`. It deletes every StreamJob that is left.
 - **OpenShift.** Set `podSecurity=OpenShift`.
 
 ## Values

@@ -64,9 +64,9 @@ from .transcript import Terminal
 Obj = dict[str, Any]
 NAMESPACE = "streams"
 OPERATORS = (
-    OperatorRecord("source-0", OperatorKind.SOURCE, "Kafka[orders]", False),
+    OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", False),
     OperatorRecord("state-0", OperatorKind.STATE, "stateStoreSave", False),
-    OperatorRecord("sink", OperatorKind.SINK, "Delta", False),
+    OperatorRecord("sink", OperatorKind.SINK, "sink", False),
 )
 FIGURES = QueryFigures(
     1900.0,

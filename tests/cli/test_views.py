@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamjob.cli.printing.live import Live
 from streamjob.cli.printing.text import Node, plain
 from streamjob.cli.views import times
 from streamjob.cli.views.checkpoints import index
@@ -176,3 +177,13 @@ def test_plain_text_has_no_escape_sequences() -> None:
     shown = text(tree(job(situations()["progressing_stopping"]), EMPTY, NOW))
     assert "\x1b" not in shown
     assert plain(tree(job(situations()["suspended"]), EMPTY, NOW).label) == "orders in shop Suspended ready"
+
+
+def test_a_table_that_is_followed_has_its_header_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A column is as wide as its longest age. Nobody wants to see that."""
+    obj = situations()["healthy_running"]
+    with Live() as live:
+        for seconds in (50, 59, 61, 3599, 36000):
+            live.show(table([job(obj)], NOW + timedelta(seconds=seconds), all_namespaces=False))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", obj["metadata"]["name"]]

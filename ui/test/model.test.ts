@@ -34,7 +34,8 @@ describe("problems", () => {
   });
 
   it("of the past are a note", () => {
-    expect(problems(job("a", { phase: "Running", lastError, conditions: [condition("Ready", "True")] }), null)[0]!.severity).toBe("note");
+    const [past] = problems(job("a", { phase: "Running", lastError, conditions: [condition("Ready", "True")] }), null);
+    expect([past!.severity, past!.message, past!.remedy]).toEqual(["note", "Is over: no room", ""]);
   });
 
   it("say what could not be read", () => {

@@ -10,6 +10,7 @@ import pytest
 from streamjob.protocol.messages.figures import Lag, SourceFigures
 from streamjob.runtime.query import figures
 from streamjob.runtime.query.figures import Lags
+from streamjob.runtime.spark import progress
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.storage.local_disk import uri_of
 from tests.runtime.localfiles import LocalFiles
@@ -29,6 +30,21 @@ class Sound:
         return Lag(files=0 if position == '{"logOffset":3}' else 1)
 
     def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("number", "parts", "batch"),
+    [
+        (7, {"addBatch": 5, "triggerExecution": 9}, 7),
+        (8, {"latestOffset": 1, "triggerExecution": 1}, 7),
+        (0, {"latestOffset": 1}, None),
+    ],
+)
+def test_a_trigger_without_new_data_is_no_batch(
+    number: int, parts: dict[str, int], batch: int | None
+) -> None:
+    """Spark reports it with the number of the batch that comes next."""
+    assert progress.batch({"batchId": number, "durationMs": parts}) == batch
 
 
 @pytest.fixture

@@ -45,7 +45,11 @@ function Upgrade({ job }: { job: Job }) {
       ) : pods.upgrade === null ? (
         <Empty>No driver runs. The next one begins with the configuration below.</Empty>
       ) : pods.upgrade.length === 0 ? (
-        <Empty>The running driver has exactly the configuration below: nothing to upgrade.</Empty>
+        <Empty>
+          {upgrade?.step === "Starting"
+            ? "The driver that starts has exactly the configuration below. It has not come up yet."
+            : "The running driver has exactly the configuration below: nothing to upgrade."}
+        </Empty>
       ) : (
         <>
           <p>{upgrade?.step === "RolledBack" ? "Rolled back: the running driver has the specification of before." : (MODES[mode] ?? "")}</p>

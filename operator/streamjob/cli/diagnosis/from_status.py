@@ -29,7 +29,7 @@ def conditions(f: Facts) -> Iterator[Finding]:
         yield Finding(
             Severity.ERROR,
             found.reason,
-            _stalled(f.job, found.reason) if kind == "Stalled" else _degraded(found.reason),
+            _stalled(f, found.reason) if kind == "Stalled" else _degraded(found.reason),
             tuple(evidence),
             knowledge.remedy(found.reason, error.remedy if same and error else "")
             if kind == "Stalled"
@@ -40,11 +40,19 @@ def conditions(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _stalled(job: Job, reason: str) -> str:
+def _stalled(f: Facts, reason: str) -> str:
     general = knowledge.what(reason)
-    return f"Nothing moves until a person acts: the job is {job.phase} with the reason {reason}" + (
-        f" ({general})." if general and len(general) < 160 else "."
-    )
+    because = f"{reason} ({general})" if general and len(general) < 160 else reason
+    back = f.job.rolls_back_at
+    if back is not None:
+        left = span(max((back - f.at).total_seconds(), 0))
+        return (
+            f"The upgrade's driver does not come up: {because}. In {left} the job returns to the previous "
+            "specification by itself."
+        )
+    if f.job.part("upgrade").get("step") == "RolledBack" and f.job.phase == "Running":
+        return f"The job runs with its previous specification: the upgrade failed with {because}."
+    return f"Nothing moves until a person acts: the job is {f.job.phase} with the reason {because}."
 
 
 def _degraded(reason: str) -> str:

@@ -28,14 +28,12 @@ def table() -> dict[str, dict[str, str]]:
 def remedy(reason: str, given: str = "") -> str:
     """What to do.
 
-    :param given: what the resource says itself. It knows more, and comes first.
+    :param given: what the resource says itself. It knows more than the manual, which speaks of every case.
     """
+    if given:
+        return _sentence(given)
     known = table().get(reason, {}).get("remedy", "")
-    if known == "see the message":
-        known = ""
-    if not given or given.rstrip(".").lower() in known.lower():
-        return _sentence(known)
-    return f"{_sentence(given)} {_sentence(known)}".strip() if known else _sentence(given)
+    return "" if known == "see the message" else _sentence(known)
 
 
 def of_warning(reason: str) -> str:

@@ -63,4 +63,5 @@ def _without_times(line: str) -> str:
     """The line without what changes by itself: the ages that grow."""
     import re  # noqa: PLC0415
 
-    return re.sub(r"\b\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago| left)?", "", line)
+    ages = r"\b\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago| left)?"
+    return re.sub(r"\s+", " ", re.sub(ages, "", line))  # a column is as wide as its longest age

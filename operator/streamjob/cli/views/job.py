@@ -158,6 +158,12 @@ class Job:
         return self.conditions.get("Ready")
 
     @property
+    def rolls_back_at(self) -> datetime | None:
+        """When the operator gives up an upgrade whose driver does not come up, without anybody's help."""
+        upgrade = self.part("upgrade")
+        return moment(upgrade.get("deadline")) if upgrade.get("step") == "Starting" else None
+
+    @property
     def driver(self) -> str | None:
         """The name of the driver's pod."""
         return self.part("driver").get("pod")

@@ -162,7 +162,15 @@ def _request(root: Node, job: Job, at: datetime) -> None:
         root.add(
             Span(f"upgrade: {upgrade.get('step')}", style),
             Span(f"generation {upgrade.get('generation')}", DIM),
+            _rolls_back(job, at),
         )
+
+
+def _rolls_back(job: Job, at: datetime) -> Span | None:
+    back = job.rolls_back_at
+    if back is None or job.phase == "Running":
+        return None
+    return Span(f"back to the previous specification in {span(max((back - at).total_seconds(), 0))}", DIM)
 
 
 def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:

@@ -61,8 +61,13 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
 def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
     text, mover, move = waiting(job, at)
     deadline = moment(job.part("upgrade").get("deadline"))
-    current = 2
+    current, stalled = 2, stalled_since(job)
     batches: tuple[str, ...] = ()
+    if job.rolls_back_at is not None:
+        # The operator helps itself: whoever waits sees how it ends.
+        if stalled is not None:
+            text = f"{text}. Unless it comes up, the job returns to the previous specification"
+        stalled = None
     if job.phase == "Stopping" or step == "Stopping":
         current, deadline = 1, moment(job.part("termination").get("deadline"))
         if job.phase == "Stopping":
@@ -82,7 +87,7 @@ def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
         steps(NAMES, current),
         batches,
         (deadline - at).total_seconds() if deadline is not None else None,
-        stalled_since(job),
+        stalled,
     )
 
 

@@ -38,7 +38,7 @@ def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags)
     """The figures of a StreamingQueryProgress, with the lag as last measured."""
     watermark = of_progress.watermark(progress)
     return Figures(
-        progress["batchId"],
+        of_progress.batch(progress),
         watermark,
         of_progress.rate(progress, of_progress.INPUT),
         of_progress.state_rows(progress),

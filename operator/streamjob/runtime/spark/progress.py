@@ -15,6 +15,13 @@ INPUT, PROCESSED = "inputRowsPerSecond", "processedRowsPerSecond"
 UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that stands for no time
 
 
+def batch(progress: Any) -> int | None:
+    """The last batch that has run. A trigger that found nothing new has the number of the next one."""
+    number = int(progress["batchId"])
+    ran = "addBatch" in (progress.get("durationMs") or {})
+    return number if ran else number - 1 if number > 0 else None
+
+
 def watermark(progress: Any) -> str | None:
     """The watermark as RFC 3339, None for a query without event time."""
     event_time = progress.get("eventTime") or {}

@@ -179,7 +179,12 @@ def enter(
         description,
         transactions,
         state_manager,
-        (*warnings, *([moved] if moved else []), *([_not_replayable(task.name)] if sockets else [])),
+        (
+            *warnings,
+            *([moved] if moved else []),
+            *([_not_replayable(task.name)] if sockets else []),
+            *([_in_place(task.name, directory)] if in_place and points.names_directory(task.uid) else []),
+        ),
         going.ends,
         volatile,
         table.shared_by if table is not None else None,
@@ -227,6 +232,15 @@ def _not_replayable(name: str) -> Problem:
     )
     log.warning("%s", text)
     return Problem("SourceNotReplayable", text, "Use a socket for tests only; read files or Kafka instead")
+
+
+def _in_place(name: str, directory: CheckpointDir) -> Problem:
+    text = (
+        f"query {name!r} continues in {directory.uri} itself, not in a copy: restoreFrom.checkpoints and the "
+        "script's checkpointLocation name the same directory, so the earlier job cannot go on from it"
+    )
+    log.warning("%s", text)
+    return Problem("AdoptedInPlace", text, "Remove the option from the script to have a copy")
 
 
 def _prepare_sink(directory: CheckpointDir, written: Written, *, new: bool) -> None:

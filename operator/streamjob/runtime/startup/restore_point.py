@@ -150,6 +150,10 @@ class RestorePoints:
         named = files.qualify(directories.get(uid, location)).rstrip("/")
         return named == own.uri and own.latest_offset() is not None
 
+    def names_directory(self, uid: str) -> bool:
+        """Whether `restoreFrom.checkpoints` has a directory for the stage."""
+        return uid in self.config.restore.checkpoints
+
     def nothing(self, files: HadoopFiles, uid: str) -> RestorePoint:
         """The restore point of a stage that the restored checkpoint has nothing for.
 

@@ -1,0 +1,55 @@
+"""How far an upgrade has come: the operator gives up one whose driver does not come up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamjob.cli.diagnosis.diagnose import diagnose
+from streamjob.cli.diagnosis.facts import Facts
+from streamjob.cli.views import tree
+from streamjob.cli.views.checkpoints import Index
+from streamjob.cli.views.job import job
+from streamjob.cli.views.progress import Mover, Outcome
+from streamjob.cli.views.upgrade import look
+
+from ..controller.factories import NOW, observed, ran, running, waiting
+from ..controller.factories import job as a_job
+from ..gitops.cases import resource
+
+BACK = "2026-01-02T03:09:00Z"
+
+
+def stalled(**upgrade: Any) -> dict[str, Any]:
+    """The image of the new driver is not there."""
+    obj = resource(observed(a_job(status=ran(2, phase="Starting")), pods=[waiting("ErrImagePull", epoch=2)]))
+    return {**obj, "status": {**obj["status"], "upgrade": {"generation": 1, "step": "Starting", **upgrade}}}
+
+
+def test_whoever_waits_for_one_that_is_rolled_back_waits_for_that() -> None:
+    found = look(1, job(stalled(deadline=BACK)), NOW)
+    assert (found.outcome, found.mover, found.stalled_since) == (Outcome.GOING, Mover.YOU, None)
+    assert found.waits_for.endswith("the job returns to the previous specification")
+    assert found.left is not None
+    assert found.left > 0
+
+
+def test_whoever_waits_for_one_that_stays_is_told_that_nothing_moves() -> None:
+    assert look(1, job(stalled()), NOW).stalled_since == NOW
+
+
+def test_a_diagnosis_says_what_the_operator_will_do() -> None:
+    (error, *_) = diagnose(Facts(job(stalled(deadline=BACK)), Index(), NOW))
+    assert error.what.startswith("The upgrade's driver does not come up: ")
+    assert error.what.endswith("the job returns to the previous specification by itself.")
+    shown = "\n".join(tree.tree(job(stalled(deadline=BACK)), Index(), NOW).lines())
+    assert "back to the previous specification in" in shown
+
+
+def test_a_job_that_runs_after_a_rollback_does_not_stand_still() -> None:
+    obj = resource(observed(a_job(status=ran(3)), pods=[running(3)]))
+    (condition,) = [c for c in stalled()["status"]["conditions"] if c["type"] == "Stalled"]
+    conditions = [c for c in obj["status"]["conditions"] if c["type"] != "Stalled"]
+    status = {"phase": "Running", "upgrade": {"generation": 1, "step": "RolledBack"}}
+    obj = {**obj, "status": {**obj["status"], **status, "conditions": [*conditions, condition]}}
+    (error, *_) = diagnose(Facts(job(obj), Index(), NOW))
+    assert error.what.startswith("The job runs with its previous specification: the upgrade failed with ")
