@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.messages.figures import Lag, SourceFigures
 from streamjob.runtime.query import figures
 from streamjob.runtime.query.figures import Lags
@@ -30,6 +31,26 @@ class Sound:
         return Lag(files=0 if position == '{"logOffset":3}' else 1)
 
     def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("description", "name"),
+    [
+        ("KafkaV2[Subscribe[orders]]", "KafkaV2[Subscribe[orders]]"),
+        ("FileStreamSource[file:/data/in]", "FileStreamSource[file:/data/in]"),
+        ("org.apache.spark.sql.execution.datasources.noop.NoopTable$@7a3f", "NoopTable"),
+        ("x" * 500, "x" * 120),
+        (None, "source-0"),
+    ],
+)
+def test_operators_have_the_names_that_spark_has_for_them(description: str | None, name: str) -> None:
+    source = OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", False)
+    state = OperatorRecord("state-0", OperatorKind.STATE, "stateStoreSave", False)
+    sink = OperatorRecord("sink", OperatorKind.SINK, "sink", False)
+    last = {"sources": [{"description": description}], "sink": {"description": "ForeachBatchSink"}}
+    found = progress.described(last, (source, state, sink))
+    assert [o.name for o in found] == [name, "stateStoreSave", "ForeachBatchSink"]
+    assert progress.described({}, (source, state, sink)) == (source, state, sink)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.foreach_batch.function import BatchFunction
 from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers
+from ..spark.progress import described
 from ..spark.sources.source_log import left_at
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
@@ -322,7 +323,7 @@ class Stage:
         progress = self.query.lastProgress
         if progress is None:
             return
-        operators = self.figures.operators or self.operators(finished=False)
+        operators = self.figures.operators or described(progress, self.operators(finished=False))
         self.figures = figures_of(progress, operators, self._lags)
 
     def measure_lag(self) -> None:

@@ -6,12 +6,18 @@ which are not JSON. Spark 3.5 leaves out what a query does not have, such as `ev
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ...protocol.formats.records import OperatorRecord
 from ...protocol.times import moment
 
 INPUT, PROCESSED = "inputRowsPerSecond", "processedRowsPerSecond"
+OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+?)\$?@[0-9a-f]+")  # as java.lang.Object.toString
+NAME_LIMIT = 120  # characters
 UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that stands for no time
 
 
@@ -38,6 +44,19 @@ def watermark_delay(watermark: str | None, now: datetime) -> float | None:
     except ValueError:  # the max watermark has a year with five digits
         return None
     return round((now - at).total_seconds(), 1) if 1970 < at.year < 9999 else None
+
+
+def described(progress: Any, operators: Sequence[OperatorRecord]) -> tuple[OperatorRecord, ...]:
+    """The operators, sources and sink with the names that Spark has for them: `KafkaV2[Subscribe[a]]`."""
+    names = {f"source-{n}": s["description"] for n, s in enumerate(progress.get("sources") or ())}
+    names["sink"] = (progress.get("sink") or {}).get("description")
+    return tuple(replace(o, name=_name(names[o.uid])) if names.get(o.uid) else o for o in operators)
+
+
+def _name(description: str) -> str:
+    """Without the package and the number of an object that has no description of its own."""
+    found = OBJECT.fullmatch(description)
+    return (found[1] if found else description)[:NAME_LIMIT]
 
 
 def rate(progress: Any, name: str) -> float | None:

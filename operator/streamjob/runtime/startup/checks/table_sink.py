@@ -162,12 +162,12 @@ def _refuse_taken_back(name: str, table: Table, query_id: str, committed: int | 
         return
     if (lost := table.taken_back(query_id, there, done)) is None:
         return
-    redo = f"{lost.redo}, or make" if lost.redo is not None else "make"
+    redo = f"{lost.redo}, or " if lost.redo is not None else ""
     raise SinkBehind(
         f"{table.name} was brought back to an older version: it no longer has the batches "
         f"{lost.first} to {lost.last} of query {name!r}, which would not write them again",
-        remedy=f"If their rows are needed: {redo} a new StreamJob with spec.restoreFrom.savepoint of batch "
-        f"{there} or before. If they are not, make one with the latest savepoint",
+        remedy=f"If their rows are needed: {redo}make a new StreamJob with spec.restoreFrom.savepoint "
+        f"of batch {there} or before. If they are not, make one with the latest savepoint",
     )
 
 
