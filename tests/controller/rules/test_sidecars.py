@@ -68,6 +68,14 @@ def test_r6_a_driver_that_has_ended_is_over_though_its_sidecar_runs(
     assert found.exit.code == code
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_r6_a_pod_whose_containers_have_all_ended_is_over_before_its_phase_says_so(native: bool) -> None:
+    """The pod of a failed driver would else be deleted with its log."""
+    proxy = {"name": "istio-proxy", "state": {"terminated": ended(0)}}
+    found = pod("Running", native=native, proxy=proxy, terminated=ended(137))
+    assert (found.terminated, found.beside, found.over) == (True, False, True)
+
+
 def test_r6_a_sidecar_that_fails_does_not_fail_the_driver() -> None:
     failed = {"name": "istio-proxy", "state": {"terminated": ended(1)}}
     found = pod("Failed", proxy=failed, terminated=ended(0))

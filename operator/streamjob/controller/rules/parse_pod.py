@@ -39,7 +39,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         epoch=int(epoch),
         generation=int(annotations.get(names.ANNOTATION_GENERATION, "0")),
         phase=_phase(status.get("phase", "Pending"), state),
-        beside=ended is not None and status.get("phase") not in ENDED,
+        beside=ended is not None and status.get("phase") not in ENDED and _others_run(status),
         ip=status.get("podIP"),
         deleting="deletionTimestamp" in meta,
         grace=meta.get("deletionGracePeriodSeconds"),
@@ -62,6 +62,16 @@ def _phase(of_the_pod: str, state: Obj) -> str:
     if "terminated" in state:
         return "Failed" if state["terminated"]["exitCode"] else "Succeeded"
     return "Pending" if of_the_pod == "Running" and "waiting" in state else of_the_pod
+
+
+def _others_run(status: Obj) -> bool:
+    """Whether any container but the driver's has not ended.
+
+    The phase does not say so: the kubelet reports a pod as Running for a moment after its last container has
+    ended.
+    """
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any("terminated" not in (c.get("state") or {}) for c in containers if c["name"] != names.CONTAINER)
 
 
 def _unschedulable(conditions: Iterable[Obj]) -> Unschedulable | None:
