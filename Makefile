@@ -82,6 +82,7 @@ $(UI): ui/node_modules/.package-lock.json crds/streamjobs.yaml $(shell find ui -
 	@cd ui && node build.mjs
 ui/node_modules/.package-lock.json: ui/package-lock.json
 	@dev/bootstrap.sh node
+	@echo "  packages of the page, 30 s to some minutes (the download)"
 	@cd ui && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
