@@ -143,7 +143,8 @@ def test_a_query_whose_script_sets_its_location_goes_on_there(
     with script.driver(restore=Restore(checkpoints=adopted)) as driver:
         driver.running(1)
         eventually(lambda: all(script.values(spark, name) for name in bare), "rows of both")
-        told = [w.message for w in driver.report().warnings if w.reason == "AdoptedInPlace"]
+        status = driver.wait_for(lambda s: len(s.stages) == 2)
+        told = [w.message for w in status.warnings if w.reason == "AdoptedInPlace"]
         assert ["'a' continues in" in text for text in told] == ([True] if named else [])
         driver.finish(Mode.STOP)
     assert script.values(spark, "a") == script.values(spark, "b") == [1]
