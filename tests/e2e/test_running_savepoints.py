@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ class Command:
 
         :param keep: the name of its block in docs/reference/transcript.md.
         """
-        ran = asyncio.run(self._terminal.run(keep, *words))
+        with ThreadPoolExecutor(1) as apart:  # the browser of other tests has an event loop in this thread
+            ran = apart.submit(asyncio.run, self._terminal.run(keep, *words)).result()
         assert ran.code == code, ran.out
         return ran
 
