@@ -28,7 +28,7 @@ CHANGES = (
 NUMBERS = (
     (r"-[0-9a-f]{4}(-[0-9a-f]{4}){2}-[0-9a-f]{12}", ""),
     (r"\b[0-9a-f]{6,}\b", "N"),
-    (r"\d+(\.\d+)?( [KM]iB| bytes)?", "N"),
+    (r"\d+(\.\d+)?( [KMG]?i?B\b| bytes)?", "N"),
     (r"(N[ ,]*)+", "N "),
 )
 
@@ -128,4 +128,5 @@ def steady(text: str, *, numbers: bool = True) -> list[str]:
     """The lines that every run has. Of the steps of something that goes on, a run may miss some."""
     for pattern, word in (*CHANGES, *(() if numbers else NUMBERS)):
         text = re.sub(pattern, word, text)
-    return [line for line in text.splitlines() if not line.startswith("TIME ")]
+    some = ("TIME ", "streamjob: there are more than")
+    return [line for line in text.splitlines() if not line.startswith(some)]
