@@ -25,6 +25,11 @@ ENDED = {TaskState.FINISHED, TaskState.CLOSED}
 HOURLY = "{'processingTime': '1 hour'}"
 
 
+LAKE = """spark.sql(f"CREATE DATABASE lake LOCATION '{home}/lake_db'")
+        spark.sql("USE lake")
+        spark.sql("CREATE TABLE bronze (t timestamp, k string, v long) USING parquet")"""
+
+
 def drained(spark: SparkSession, script: Script) -> list[int]:
     """What `silver` has of `bronze` after a drain.
 
@@ -129,9 +134,7 @@ def test_row4_a_drain_reads_what_a_batch_function_wrote(
     script = Script(
         tmp_path,
         f"""
-        spark.sql(f"CREATE DATABASE lake LOCATION '{{home}}/lake_db'")
-        spark.sql("USE lake")
-        spark.sql("CREATE TABLE bronze (t timestamp, k string, v long) USING parquet")
+        {LAKE}
         Path(home, "lake").mkdir(exist_ok=True)
 
         def into_the_lake(frame, batch):
@@ -154,9 +157,7 @@ def test_row4_a_drain_reads_what_was_written_for_the_first_time_while_the_reader
         f"""
         from pyspark.sql.streaming import StreamingQueryListener
 
-        spark.sql(f"CREATE DATABASE lake LOCATION '{{home}}/lake_db'")
-        spark.sql("USE lake")
-        spark.sql("CREATE TABLE bronze (t timestamp, k string, v long) USING parquet")
+        {LAKE}
         starting, wrote = threading.Event(), threading.Event()
 
         def into_the_lake(frame, batch):

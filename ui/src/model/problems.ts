@@ -28,9 +28,9 @@ export function problems(job: Job, details: Details | null): Finding[] {
   }
   const ready = condition(job, "Ready");
   if (error && !found.some((f) => f.reason === error.reason)) {
-    // What it says to do has been done, or was not needed.
-    if (ready?.status === "True") found.push({ severity: "note", reason: error.reason, message: `Is over: ${error.message}`, remedy: "", time: error.time });
-    else found.push({ severity: s?.phase === "Running" ? "note" : "bad", reason: error.reason, message: error.message, remedy: error.remedy ?? "", time: error.time });
+    const over = ready?.status === "True"; // what it says to do has been done, or was not needed
+    const severity = over || s?.phase === "Running" ? "note" : "bad";
+    found.push({ severity, reason: error.reason, message: over ? `Is over: ${error.message}` : error.message, remedy: over ? "" : error.remedy ?? "", time: error.time });
   }
   const upgrade = s?.upgrade;
   if (upgrade?.step === "RolledBack" && upgrade.error) {

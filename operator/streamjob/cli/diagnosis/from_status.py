@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..views.job import Job
 from ..views.progress import Mover
-from ..views.times import ago, moment, span
+from ..views.times import ago, moment, span, until
 from . import knowledge
 from .facts import Evidence, Facts, Finding, Severity
 
@@ -45,10 +45,9 @@ def _stalled(f: Facts, reason: str) -> str:
     because = f"{reason} ({general})" if general and len(general) < 160 else reason
     back = f.job.rolls_back_at
     if back is not None:
-        left = span(max((back - f.at).total_seconds(), 0))
         return (
-            f"The upgrade's driver does not come up: {because}. In {left} the job returns to the previous "
-            "specification by itself."
+            f"The upgrade's driver does not come up: {because}. In {until(back, f.at)} the job returns to "
+            "the previous specification by itself."
         )
     if f.job.part("upgrade").get("step") == "RolledBack" and f.job.phase == "Running":
         return f"The job runs with its previous specification: the upgrade failed with {because}."
@@ -66,7 +65,7 @@ def restarting(f: Facts) -> Iterator[Finding]:
         return
     reason = error.reason if error else "DriverFailed"
     due = moment(restarts.get("nextAt"))
-    when = f"; the next one starts in {span(max((due - f.at).total_seconds(), 0))}" if due else ""
+    when = f"; the next one starts in {until(due, f.at)}" if due else ""
     evidence = [
         Evidence(
             "status.restarts",

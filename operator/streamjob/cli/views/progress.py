@@ -9,7 +9,7 @@ from enum import Enum
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Node, Span, line
 from .job import Job
-from .times import amount, moment, span
+from .times import amount, moment, span, until
 
 
 class Outcome(str, Enum):
@@ -148,7 +148,7 @@ def waiting(job: Job, at: datetime) -> tuple[str, Mover, str]:
     driver = job.part("driver")
     if job.phase == "Restarting":
         due = moment(job.part("restarts").get("nextAt"))
-        when = f" in {span(max((due - at).total_seconds(), 0))}" if due else ""
+        when = f" in {until(due, at)}" if due else ""
         return f"the next driver starts{when}. {says}", Mover.OPERATOR, ""
     if job.phase == "Cancelling":
         return "the driver's pod is being deleted", Mover.KUBERNETES, ""

@@ -65,6 +65,11 @@ def ago(time: datetime | None, at: datetime) -> str:
     return "" if time is None else f"{span(max(at - time, timedelta()))} ago"
 
 
+def until(time: datetime, at: datetime) -> str:
+    """How long it is until then; `0s` if that is over."""
+    return span(max(time - at, timedelta()))
+
+
 def amount(number: float | None) -> str:
     """A number that is short: `950`, `12.4k`, `3.1M`."""
     if number is None:

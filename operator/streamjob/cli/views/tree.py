@@ -8,7 +8,7 @@ from datetime import datetime
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Node, Span, Table, line
 from .checkpoints import Checkpoint, Index
 from .job import ENDING, Job, Problem, Source, Stage
-from .times import ago, amount, moment, size, span
+from .times import ago, amount, moment, size, span, until
 
 COLUMNS = ("NAME", "READY", "STATE", "PHASE", "EPOCH", "CHECKPOINT", "LAG", "ROWS/S", "AGE", "MESSAGE")
 NUMBERS = frozenset({"EPOCH", "LAG", "ROWS/S"})
@@ -170,7 +170,7 @@ def _rolls_back(job: Job, at: datetime) -> Span | None:
     back = job.rolls_back_at
     if back is None or job.phase == "Running":
         return None
-    return Span(f"back to the previous specification in {span(max((back - at).total_seconds(), 0))}", DIM)
+    return Span(f"back to the previous specification in {until(back, at)}", DIM)
 
 
 def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
@@ -303,4 +303,4 @@ def _savepoint(root: Node, job: Job, at: datetime) -> None:
         )
     due = moment(job.status.get("nextSavepointAt"))
     if due is not None:
-        root.add(Span("next savepoint", DIM), f"in {span(max((due - at).total_seconds(), 0))}")
+        root.add(Span("next savepoint", DIM), f"in {until(due, at)}")
