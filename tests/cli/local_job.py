@@ -22,7 +22,7 @@ from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus, TaskStatus
 from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures
 from streamjob.protocol.times import timestamp
-from streamjob.runtime.process.job_folder import JobFolder
+from streamjob.runtime.process.local.job_folder import JobFolder
 
 ROOT = Path(__file__).parents[2]
 FIGURES = QueryFigures(

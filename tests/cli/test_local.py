@@ -27,8 +27,8 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStatus,
     TerminationStep,
 )
-from streamjob.runtime.process.job_folder import JobFolder, StateInUse
-from streamjob.runtime.process.local import settings_for
+from streamjob.runtime.process.local.job_folder import JobFolder, StateInUse
+from streamjob.runtime.process.local.run import settings_for
 
 from ..controller.factories import record
 from .local_job import RUNS, started

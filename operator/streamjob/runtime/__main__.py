@@ -36,6 +36,8 @@ The same, with a page in the browser:
     python -m streamjob.runtime --local --ui orders.py
 Emit every open window and end for good:
     python -m streamjob.runtime --local --drain orders.py
+Replace the running job by a new version of its script, almost without a pause:
+    python -m streamjob.runtime --local --handover orders.py
 Start another job from a savepoint:
     python -m streamjob.runtime --local --state /tmp/fork \\
         --restore file:///tmp/orders/savepoints/stop-1 orders.py
@@ -62,7 +64,8 @@ def main(arguments: list[str]) -> int:
     logs.begin()
     try:
         floor.refuse_image(in_pod=not options.local)
-        from .process import config, job_folder, local, pod  # noqa: PLC0415  older pysparks lack what they import
+        from .process import config, pod  # noqa: PLC0415  older pysparks lack what they import
+        from .process.local import job_folder, run  # noqa: PLC0415
 
         if not options.local:
             return pod.run(application)
@@ -74,11 +77,12 @@ def main(arguments: list[str]) -> int:
             allow_drained=options.allow_drained,
             allow_non_restored_state=options.allow_non_restored_state,
         )
-        return local.run(
+        return run.run(
             application,
             place,
             begin,
             drain=options.drain,
+            handover=options.handover,
             allow_unknown_spark=options.allow_unknown_spark,
             ui=options.ui,
         )
@@ -104,6 +108,12 @@ def parser() -> argparse.ArgumentParser:
         "--ui",
         action="store_true",
         help="with --local: serve the page of the job as long as it runs, and print its address",
+    )
+    p.add_argument(
+        "--handover",
+        action="store_true",
+        help="with --local: if the job runs already, take over from that process. It is asked to stop only "
+        "when this script is about to start its first query",
     )
     p.add_argument("--drain", action="store_true", help="with --local: drain the job")
     p.add_argument("--restore", metavar="URI", help="with --local: start from this savepoint")

@@ -16,8 +16,9 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import main, parser
-from streamjob.runtime.process.job_folder import JobFolder
-from streamjob.runtime.process.local import describe, in_options, settings_for
+from streamjob.runtime.process.local.job_folder import JobFolder
+from streamjob.runtime.process.local.run import settings_for
+from streamjob.runtime.process.local.telling import describe, in_options
 from streamjob.storage.local_disk import path_of
 
 PACKAGE = Path(str(streamjob.__file__)).parent

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from streamjob.runtime.process import page
+from streamjob.runtime.process.local import page
 
 ROOT = Path(__file__).parents[3]
 # A job that is killed: its page has to notice by itself. The page's output is the pipe of this process.
 JOB = """
 import sys, threading
 from pathlib import Path
-from streamjob.runtime.process import job_folder, page
+from streamjob.runtime.process.local import job_folder, page
 job_folder.JobFolder(Path(sys.argv[1])).lock()
 page.start(Path(sys.argv[1]), lambda line: print(line, flush=True))
 threading.Event().wait()

@@ -64,8 +64,9 @@ class Coordinator(CheckpointEvents):
         expected: Iterable[str] = (),
     ) -> None:
         tasks: dict[str, Task] = {}
-        job = TaskTermination(tasks, dict.fromkeys(expected))
+        job = TaskTermination(tasks)
         super().__init__(tasks, job, CheckpointTrigger(job, settings or Checkpointing(), next_checkpoint))
+        job.restore(expected)
 
     def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
         """Handle one event.
@@ -78,6 +79,10 @@ class Coordinator(CheckpointEvents):
             after a cancel; or a savepoint is requested while the job is ending with a checkpoint of its own.
         """
         match event:
+            case ev.Restored(next_checkpoint, expected):
+                self._job.restore(expected)
+                self._checkpoints.next_number = next_checkpoint
+                return []
             case ev.TaskStarted(task, upstream, commits, own_sources, drained):
                 return self._task_started(task, upstream, commits, own_sources, drained)
             case ev.TaskRestoredFinished(task, upstream, batch):

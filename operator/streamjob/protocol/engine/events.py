@@ -11,6 +11,20 @@ from dataclasses import dataclass
 from ..messages.commands import TerminationRequest
 from .effects import Timer
 
+# --- the job ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What the job resumes from is known only now. Comes before the first task, and at most once.
+
+    :param expected: as `coordinator.Coordinator`.
+    """
+
+    next_checkpoint: int
+    expected: tuple[str, ...] = ()
+
+
 # --- tasks --------------------------------------------------------------------------------------------------
 
 
@@ -297,7 +311,8 @@ CheckpointEvent = (
     | TimerFired
 )
 Event = (
-    TaskStarted
+    Restored
+    | TaskStarted
     | TaskRestoredFinished
     | StageExpected
     | EdgeDeclared

@@ -48,7 +48,7 @@ class Roster:
 
     tasks: dict[str, Task]
     expected: dict[str, None] = field(default_factory=dict)
-    recorded: set[str] = field(init=False)
+    recorded: set[str] = field(default_factory=set)
     declared: dict[str, set[str]] = field(default_factory=dict)
     requested: Scenario | None = None
     script_ended: bool = False
@@ -59,10 +59,15 @@ class Roster:
 
     def __post_init__(self) -> None:
         self.counters = JobCounters(self.graph)
-        self.recorded = set(self.expected)
-        for name in self.expected:
+
+    def restore(self, names: Iterable[str]) -> None:
+        """The restored checkpoint has these tasks. Comes before any task."""
+        assert not self.tasks
+        for name in names:
             uid = parse_task_id(name)[0]
-            self.graph.expect(uid)
+            self.expected[name] = None
+            self.recorded.add(name)
+            self.counters.connect(self.graph.expect(uid))
             self.counters.change(uid, NOTHING, EXPECTED)
 
     def counters_of(self, name: str) -> StageCounters:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 REQUEST_LIMIT = 64 << 10  # bytes of a command's body
+RECORD_LIMIT = 1 << 20  # bytes of the body that has a checkpoint record: that of an index, a ConfigMap
 CONTROL_PORT = 7443
 METRICS_PORT = 7444  # of a driver: /metrics, in plain HTTP and without a token
 TERM_HEADER = "Streamjob-Term"

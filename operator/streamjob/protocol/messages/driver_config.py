@@ -58,6 +58,22 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """Opens the gate of a prepared driver: what its queries continue from. Body of `PUT /v1/gate`.
+
+    :param token: the same in every repetition. A driver takes one.
+    :param restore: whole, with the stages of the record: nothing is read from the index.
+    :param termination: a request that an earlier epoch did not complete.
+    """
+
+    token: str
+    epoch: int
+    restore: Restore = field(default_factory=Restore)
+    next_checkpoint: int = 1
+    termination: TerminationRequest | None = None
+
+
+@dataclass(frozen=True)
 class CheckpointSettings:
     """Periodic job-wide checkpoints, in seconds; see `checkpoints.Checkpointing`. `interval` 0: none."""
 
@@ -82,6 +98,8 @@ class DriverConfig:
     :param executor_template: pod template (as JSON) for the executors, None in local mode.
     :param allow_unknown_spark: run on a Spark that fails the probe of `spark.versions`; then a stop
         interrupts the running batch and runs it again.
+    :param prepared: the driver waits before its first query until it is told by a `Gate` what to continue
+        from. Then `restore`, `next_checkpoint` and `termination` are not set.
     """
 
     job: JobRef
@@ -98,3 +116,4 @@ class DriverConfig:
     executor_template: str | None = None
     allow_unknown_spark: bool = False
     deps: Deps = field(default_factory=Deps, metadata=codec.NEW)
+    prepared: bool = field(default=False, metadata=codec.NEW)

@@ -15,6 +15,7 @@ from .figures import QueryFigures
 
 class DriverPhase(str, Enum):
     STARTING = "Starting"  # the script has started no query yet
+    PREPARED = "Prepared"  # it is about to start its first one, and waits until the gate opens
     RUNNING = "Running"
     TERMINATING = "Terminating"
     TERMINATED = "Terminated"  # every task is closed

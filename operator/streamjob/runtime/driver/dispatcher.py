@@ -342,7 +342,7 @@ class Dispatcher(Generic[R]):
         c, notes = self.coordinator, self.notes
         dead = [p for task, p in notes.failed.items() if task in c.failed]
         self.board.update(
-            phase=phase(c),
+            phase=phase(c, notes),
             stages=stage_statuses(c, self.runs),
             termination=termination_status(c, notes, self._epoch),
             degraded=dead[0] if dead and notes.failure is None else None,

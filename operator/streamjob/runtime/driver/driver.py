@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from ... import job
 from ...jvm import process as jvm_process
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
-from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
 from ..spark.executors.numbers import Executors
@@ -28,6 +29,7 @@ from .event_loop import Loop
 from .requests import PATIENCE, Requests
 from .script.waits import Waits
 from .script_side import ScriptSide
+from .start.gate_keeper import GateKeeper
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
 from .status_board import StatusBoard
@@ -49,7 +51,8 @@ class Driver:
         self.durable = self._loop.work.checkpoints.durable
         self._waits = Waits(self._loop.changed)
         self._executors = Executors(config.spark_conf, board, pool_of, self.warn)
-        self._starter = Starter(self, self._loop)
+        self._gate = GateKeeper(self._loop, closed=config.prepared)
+        self._starter = Starter(self, self._loop, self._gate)
         self._unstarted = Unstarted(
             self.stages,
             self.declared,
@@ -76,6 +79,20 @@ class Driver:
         self.end_main_thread: Callable[[], None] = lambda: None
 
     # --- commands: from the control endpoint and from SIGTERM -----------------------------------------------
+
+    def open(self, gate: Gate) -> None:
+        """Let the queries of a prepared driver start, from what the gate names. A repetition does nothing.
+
+        :raises GateConflict: as `GateKeeper.admits`.
+        """
+        with self._loop.lock:
+            if not self._gate.admits(gate.token):
+                return
+            told = {"restore": gate.restore, "next_checkpoint": gate.next_checkpoint}
+            self.config = replace(self.config, **told, termination=gate.termination)  # type: ignore[arg-type]
+            self._loop.restore(self.config)
+            self._requests.carry_over(self.config)
+            self._gate.open(gate.token)
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin a termination. Returns at once; the status shows the progress.
@@ -178,6 +195,7 @@ class Driver:
 
         :raises DuplicateStage: the name is taken.
         """
+        self._gate.wait()  # which splits are left follows from what the job continues from
         with self._loop.lock:
             naming.refuse_shards(uid, parallelism, self.stages)
             self._loop.take(ev.StageExpected(uid, parallelism))

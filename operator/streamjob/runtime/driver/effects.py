@@ -211,7 +211,9 @@ class Work:
     def tell_records(self, reached: int) -> None:
         try:
             own = self._board.status.durable
-            self._board.update(known=known_records(self.checkpoints.files, self._config, reached, own))
+            self._board.update(
+                known=known_records(self.checkpoints.files, self.restore_points.config, reached, own)
+            )
         except (StreamJobError, StopIteration) as e:
             log.warning("the known checkpoints cannot be reported: %s", e)
 

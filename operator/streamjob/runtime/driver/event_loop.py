@@ -19,6 +19,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import StorageError
 from ..query.task import Stage
+from ..startup.restore_point import unfinished_tasks
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
 from .effects import Work
@@ -61,6 +62,7 @@ class Loop:
         self._workers: dict[str, SimpleQueue[EffectQueue[Stage]]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
+        self._has_begun = False
 
     # --- events: each of these may be called from any thread ------------------------------------------------
 
@@ -107,6 +109,12 @@ class Loop:
     def _take_of(self, stage: Stage, event: Event) -> None:
         with self.lock:
             self.dispatcher.take_of(stage, event)
+
+    def restore(self, config: DriverConfig) -> None:
+        """What the job resumes from is known only now, see `GateKeeper`. Comes before the first query."""
+        with self.lock:
+            self.work.restore_points.restore(config)
+            self.dispatcher.take(ev.Restored(config.next_checkpoint, tuple(unfinished_tasks(config))))
 
     # --- what the dispatcher asks for: called under the lock ------------------------------------------------
 
@@ -156,7 +164,11 @@ class Loop:
     # --- clocks ---------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the clocks: the first query is about to start."""
+        """Start the clocks: the first query is about to start. A repetition does nothing."""
+        with self.lock:
+            if self._has_begun:
+                return
+            self._has_begun = True
         threads.start(self._sample, "streamjob-sample")
         threads.start(self._measure_lag, "streamjob-lag")
         if self.config.checkpointing.interval:

@@ -36,14 +36,19 @@ class Requests:
     """
 
     def __init__(self, config: DriverConfig, dispatcher: Dispatcher[Any]) -> None:
-        self.early = config.termination and replace(config.termination, epoch=config.epoch)
+        self.early: TerminationRequest | None = None
         self.settled = False
         self._early_savepoint: SavepointRequest | None = None
         self._since: float | None = None  # when the early termination began to wait
         self._dispatcher = dispatcher
         self._coordinator = dispatcher.coordinator
-        if self.early:
-            dispatcher.take(ev.TerminationAnnounced())
+        self.carry_over(config)
+
+    def carry_over(self, config: DriverConfig) -> None:
+        """Take up the termination that an earlier epoch did not complete, unless one has come since."""
+        if self.early is None and config.termination is not None:
+            self.early = replace(config.termination, epoch=config.epoch)
+            self._dispatcher.take(ev.TerminationAnnounced())
 
     @property
     def request(self) -> TerminationRequest | None:

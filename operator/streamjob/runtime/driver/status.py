@@ -48,6 +48,7 @@ class Notes:
     :param stuck: why the current step does not succeed. It is tried again.
     :param failed: why the last run of a task failed, by task.
     :param failure: why the job failed.
+    :param at_gate: the script is about to start its first query, and waits until it may.
     """
 
     progress: dict[str, str] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Notes:
     stuck: Problem | None = None
     failed: dict[str, Problem] = field(default_factory=dict)
     failure: Problem | None = None
+    at_gate: bool = False
     _sums: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def drained(self, result: DrainResult) -> None:
@@ -85,10 +87,10 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
     return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
 
 
-def phase(coordinator: Coordinator) -> DriverPhase:
+def phase(coordinator: Coordinator, notes: Notes) -> DriverPhase:
     """The phase while the script runs. It is never FAILED: that is known only when the script has ended."""
     if not coordinator.tasks:
-        return DriverPhase.STARTING
+        return DriverPhase.PREPARED if notes.at_gate else DriverPhase.STARTING
     if coordinator.terminated:
         return DriverPhase.TERMINATED
     return DriverPhase.TERMINATING if coordinator.terminating else DriverPhase.RUNNING

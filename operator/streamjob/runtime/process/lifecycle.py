@@ -173,10 +173,10 @@ class Exit:
         self._left.set()
         return code
 
-    def leave_at_once(self, reason: str) -> None:
+    def leave_at_once(self, reason: str, code: int = 0) -> None:
         """End the script wherever its main thread is. No query has started, so nothing is lost."""
         self.reason = reason
-        self.end_script(0)
+        self.end_script(code)
 
     def end_main_thread(self) -> None:
         """Raise JobStopped in the script's main thread, unless it has met with it, or the script is over.

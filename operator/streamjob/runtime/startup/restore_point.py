@@ -109,11 +109,15 @@ class RestorePoints:
     """
 
     def __init__(self, config: DriverConfig) -> None:
+        self._lock = threading.Lock()
+        self._of_savepoint: CheckpointRecord | None = None
+        self.restore(config)
+
+    def restore(self, config: DriverConfig) -> None:
+        """Resume from what this configuration names. Comes before the first restore point is asked for."""
         self.config = config
         # None if the job has none, or has a checkpoint of its own.
         self.savepoint = config.restore.savepoint if config.restore.latest is None else None
-        self._lock = threading.Lock()
-        self._of_savepoint: CheckpointRecord | None = None
 
     def of(self, files: HadoopFiles, uid: str) -> RestorePoint:
         """What a stage starts from.

@@ -18,6 +18,8 @@ from http.client import HTTPSConnection
 import pytest
 
 from streamjob.protocol.engine.coordinator import TerminationConflict
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import CheckpointRecord, StageRecord
 from streamjob.protocol.messages.commands import (
     FIGURES_HEADER,
     REQUEST_LIMIT,
@@ -25,8 +27,10 @@ from streamjob.protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
+from streamjob.protocol.messages.driver_config import Gate, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus
 from streamjob.protocol.messages.figures import QueryFigures
+from streamjob.runtime.driver.start.gate_keeper import GateConflict
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.config import Credentials
 from streamjob.runtime.process.servers import strangers
@@ -49,14 +53,20 @@ class Recorder:
         self.deleted: list[tuple[str, ...]] = []
         self.reached: list[int] = []
         self.executors: list[tuple[int, int]] = []
+        self.gates: list[Gate] = []
 
     @property
     def told(self) -> list[object]:
         """All that it was asked."""
         return [
             *(*self.requests, *self.completed, *self.savepoints),
-            *(*self.deleted, *self.reached, *self.executors),
+            *(*self.deleted, *self.reached, *self.executors, *self.gates),
         ]
+
+    def open(self, gate: Gate) -> None:
+        if self.gates and self.gates[0].token != gate.token:
+            raise GateConflict(f"the gate was opened by {self.gates[0].token}")
+        self.gates.append(gate)
 
     def terminate(self, request: TerminationRequest) -> None:
         if self.requests and self.requests[0].request_id != request.request_id:
@@ -155,6 +165,22 @@ def test_a_savepoint_reaches_the_driver_unless_the_job_is_ending(client: Client,
     assert (code, problem["reason"]) == (409, "TerminationInProgress")
 
 
+GATE = codec.to_plain(Gate("handover-3", 3, Restore(), 4))
+
+
+def test_a_gate_is_opened_once_and_by_a_record_larger_than_other_commands(
+    client: Client, recorder: Recorder
+) -> None:
+    stages = tuple(StageRecord(f"stage-{n}", (), ()) for n in range(2000))
+    record = CheckpointRecord(3, 2, None, "", None, "2026-01-01T00:00:00Z", stages)
+    whole = Gate("handover-3", 3, Restore(latest=record, exact=True), 4)
+    assert len(codec.dumps(whole)) > REQUEST_LIMIT
+    assert [client.call("PUT", "/v1/gate", codec.to_plain(whole))[0] for _ in range(2)] == [202, 202]
+    assert recorder.gates[0] == whole
+    code, problem = client.call("PUT", "/v1/gate", {**GATE, "token": "failover-3"})
+    assert (code, problem["reason"]) == (409, "GateConflict")
+
+
 def test_another_termination_is_a_conflict(client: Client) -> None:
     client.call("PUT", "/v1/termination", REQUEST)
     code, problem = client.call(
@@ -172,6 +198,7 @@ def test_another_termination_is_a_conflict(client: Client) -> None:
         ("/v1/records", {"epoch": 2, "reached": 7}),
         ("/v1/deletions", {"epoch": 2, "savepoints": ["file:/savepoints/1"]}),
         ("/v1/executors", {"epoch": 2, "least": 1, "most": 4}),
+        ("/v1/gate", {**GATE, "epoch": 2}),
     ],
 )
 def test_a_command_of_another_epoch_changes_nothing(
@@ -188,6 +215,7 @@ COMMANDS = [
     ("/v1/records", {"epoch": 3, "reached": 7}),
     ("/v1/deletions", {"epoch": 3, "savepoints": ["file:/savepoints/1"]}),
     ("/v1/executors", {"epoch": 3, "least": 1, "most": 4}),
+    ("/v1/gate", GATE),
 ]
 
 

@@ -39,6 +39,7 @@ from . import nested
 from .connections import Connections
 from .deferred_starts import DeferredStarts
 from .engines import Engines
+from .gate_keeper import GateKeeper
 from .observed_writes import ObservedWrites
 from .task_names import TaskNames
 from .transactional_sink import transactions_of
@@ -78,8 +79,9 @@ class Starter:
     A script may start queries from several threads, and from callbacks of a query that is just starting.
     """
 
-    def __init__(self, job: Job, loop: Loop) -> None:
+    def __init__(self, job: Job, loop: Loop, gate: GateKeeper) -> None:
         self._job = job
+        self._gate = gate
         self._config = job.config
         self._loop = loop
         self._coordinator = loop.coordinator
@@ -117,6 +119,8 @@ class Starter:
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
+        self._gate.wait()
+        self._loop.begin()
         with self._names.named(said, found, engine, likeness) as name:
             if (drained := self._drained(name)) is not None:
                 return drained
@@ -307,7 +311,6 @@ class Starter:
     def _first_engine(self, engine: Engine) -> None:
         signals.ignore_sigterm(engine.jvm)
         threads.start(self._job.watch_jvm, "streamjob-jvm")
-        self._loop.begin()
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:
         """As `Connections.edge_declared`."""

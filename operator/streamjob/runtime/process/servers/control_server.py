@@ -19,6 +19,7 @@ from ....protocol.errors import FormatError, StreamJobError
 from ....protocol.formats import codec
 from ....protocol.messages.commands import (
     FIGURES_HEADER,
+    RECORD_LIMIT,
     REQUEST_LIMIT,
     TERM_HEADER,
     Completed,
@@ -28,8 +29,10 @@ from ....protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
+from ....protocol.messages.driver_config import Gate
 from ....protocol.messages.driver_status import DriverStatus, Problem
 from ...driver import threads
+from ...driver.start.gate_keeper import GateConflict
 from ...driver.status_board import StatusBoard
 from ..config import Credentials
 from .strangers import Strangers
@@ -60,6 +63,8 @@ class StaleTerm(StreamJobError):
 
 class Commands(Protocol):
     """The driver's commands. All are idempotent and return at once."""
+
+    def open(self, gate: Gate) -> None: ...
 
     def terminate(self, request: TerminationRequest) -> None: ...
 
@@ -149,6 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         path = urllib.parse.urlsplit(self.path).path
         parts = path.strip("/").split("/")
+        if path == "/v1/gate":
+            return self._guarded(self._open)
         if path == "/v1/termination":
             return self._guarded(self._terminate)
         if path == "/v1/savepoint":
@@ -179,6 +186,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.term = max(self.server.term, self._term())
         status = self.server.board.wait(after, min(max(timeout, 0.0), LONG_POLL_MAX))
         self._answer_status(HTTPStatus.OK, status)
+
+    def _open(self) -> None:
+        gate = codec.loads(Gate, self._body(RECORD_LIMIT), limit=RECORD_LIMIT)
+        self._command(gate.epoch, lambda: self.server.commands.open(gate))
+        self._answer_status(HTTPStatus.ACCEPTED, self.server.board.status)
 
     def _terminate(self) -> None:
         request = codec.loads(TerminationRequest, self._body(), limit=REQUEST_LIMIT)
@@ -240,15 +252,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.PRECONDITION_FAILED, e.reason, str(e), {TERM_HEADER: str(e.term)})
         except StaleEpoch as e:
             return self._refuse(HTTPStatus.PRECONDITION_FAILED, e.reason, str(e))
-        except TerminationConflict as e:
+        except (TerminationConflict, GateConflict) as e:
             return self._refuse(HTTPStatus.CONFLICT, e.reason, str(e))
         except FormatError as e:
             return self._refuse(HTTPStatus.BAD_REQUEST, e.reason, str(e))
 
-    def _body(self) -> bytes:
+    def _body(self, limit: int = REQUEST_LIMIT) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > REQUEST_LIMIT:
-            raise FormatError(f"a body of at most {REQUEST_LIMIT} bytes with its Content-Length is expected")
+        if not length.isdigit() or int(length) > limit:
+            raise FormatError(f"a body of at most {limit} bytes with its Content-Length is expected")
         return self.rfile.read(int(length))
 
     def _answer_status(self, code: HTTPStatus, status: DriverStatus) -> None:

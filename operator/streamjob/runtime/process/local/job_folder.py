@@ -20,13 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from ...protocol.errors import StreamJobError
-from ...protocol.formats import codec
-from ...protocol.formats import index as indices
-from ...protocol.formats.index import Index
-from ...protocol.messages.driver_config import DriverConfig, Restore
-from ...protocol.messages.driver_status import DriverStatus
-from ...storage.local_disk import uri_of
+from ....protocol.errors import FormatError, StreamJobError
+from ....protocol.formats import codec
+from ....protocol.formats import index as indices
+from ....protocol.formats.index import Index
+from ....protocol.messages.driver_config import DriverConfig, Restore
+from ....protocol.messages.driver_status import DriverStatus
+from ....storage.local_disk import uri_of
 
 LOCK_SECONDS = 0.1  # whoever looks at the folder holds the lock for some microseconds
 
@@ -75,18 +75,37 @@ class JobFolder:
 
         :raises StateInUse: another process has locked it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.folder / "lock").open("a+")  # what the holder has written stays
-        if not _locked(self._lock):
+        if not self.try_lock():
             time.sleep(LOCK_SECONDS)
-            if not _locked(self._lock):
+            if not self.try_lock():
                 raise StateInUse(
                     f"another process runs the job in {self.folder}",
-                    remedy="End it, or choose another --state",
+                    remedy="End it, choose another --state, or let this one take over with --handover",
                 )
+
+    def try_lock(self) -> bool:
+        """Lock the folder for the life of this process, unless another process has."""
+        if self._lock is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / "lock").open("a+")  # what the holder has written stays
+        if not _locked(self._lock):
+            return False
         self._lock.truncate(0)
         self._lock.write(str(os.getpid()))
         self._lock.flush()
+        return True
+
+    def holder(self) -> int | None:
+        """The process that holds the lock, or held it last. None while it writes its number."""
+        text = (self.folder / "lock").read_text()
+        return int(text) if text.isdigit() else None
+
+    def status(self) -> DriverStatus | None:
+        """The driver's status, as it was last written; None if that cannot be read."""
+        try:
+            return codec.loads(DriverStatus, (self.folder / "status.json").read_text())
+        except (OSError, FormatError):
+            return None
 
     def write_status(self, status: DriverStatus) -> None:
         self._show("status.json", codec.dumps(status))

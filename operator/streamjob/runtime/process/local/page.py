@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..driver import threads
+from ...driver import threads
 
 PACKAGE = "click"  # what the page needs beside the standard library
 COMMAND = (sys.executable, "-m", "streamjob.cli", "ui", "--no-browser", "--until-eof", "--local")

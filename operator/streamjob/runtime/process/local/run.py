@@ -7,49 +7,35 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
 import sys
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
-from ...protocol.errors import StreamJobError
-from ...protocol.formats import index as indices
-from ...protocol.formats.index import Index
-from ...protocol.formats.records import JobRef
-from ...protocol.messages.commands import Mode, TerminationRequest
-from ...protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
-from ...protocol.messages.driver_status import DriverPhase, DriverStatus
-from ...storage.fetch import is_local, local_path
-from ..driver import threads
-from ..driver.driver import Driver
-from ..driver.status_board import StatusBoard
-from . import config, page
+from ....protocol.errors import StreamJobError
+from ....protocol.formats import index as indices
+from ....protocol.formats.index import Index
+from ....protocol.formats.records import JobRef
+from ....protocol.messages.commands import Mode, TerminationRequest
+from ....protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
+from ....protocol.messages.driver_status import DriverPhase, DriverStatus
+from ....storage.fetch import is_local, local_path
+from ...driver import threads
+from ...driver.driver import Driver
+from ...driver.status_board import StatusBoard
+from .. import config
+from ..lifecycle import Exit, run_script
+from ..script import ScriptNotFound
+from ..signals import Signals
+from . import handover as handovers
+from . import page
 from .job_folder import JobFolder
-from .lifecycle import Exit, run_script
-from .script import ScriptNotFound
-from .signals import Signals
+from .telling import describe, tell
 
 log = logging.getLogger("streamjob")
 
 STATUS_SECONDS = 2.0  # between two looks at figures that change all the time
 CHECKPOINT_SECONDS = 10.0  # between two checkpoints; a transactional sink's rows become visible this often
-# Remedies name fields of the custom resource. Patterns for those, and the command-line option for each.
-OPTIONS = {
-    r"\bMake a new StreamJob with (spec\.)?restoreFrom\.savepoint": (
-        "Start with another --state and --restore"
-    ),
-    r"\bmake a new StreamJob with (spec\.)?restoreFrom\.savepoint": (
-        "start with another --state and --restore"
-    ),
-    r"\bset (spec\.)?restoreFrom\.allowNonRestoredState to true": "use --allow-non-restored-state",
-    r"\bset (spec\.)?restoreFrom\.allowDrained to true": "use --allow-drained",
-    r"\b(spec\.)?restoreFrom\.allowDrained": "--allow-drained",
-    r"\bset (spec\.)?allowUnknownSpark to true": "use --allow-unknown-spark",
-    r"\bwithout restoreFrom\b": "with another --state and without --restore",
-}
 
 
 class HasCheckpoints(StreamJobError):
@@ -64,28 +50,34 @@ def run(
     begin: Restore,
     *,
     drain: bool,
+    handover: bool = False,
     allow_unknown_spark: bool = False,
     ui: bool = False,
 ) -> int:
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
+    :param handover: if the job runs already, take over from the process that runs it.
     :param ui: serve the page of the job as long as it runs.
     :returns: the exit code of the process.
     :raises StreamJobError: the job cannot begin.
     """
     _refuse_missing(application)
-    place.lock()
+    prepared = False
+    if handover:
+        prepared = handovers.is_needed(place)
+    else:
+        place.lock()
     index = place.index()
-    if begin.savepoint is not None and index.latest is not None:
+    if begin.savepoint is not None and (prepared or index.latest is not None):
         raise HasCheckpoints(
             f"the job in {place.folder} has checkpoints of its own",
             remedy="Choose another --state for --restore",
         )
-    place.write_index(index)  # if it is new, it gives the job its uid
     settings = settings_for(application, place, index, begin, drain=drain)
     settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
-    place.write_config(settings)
+    if prepared:
+        settings = handovers.prepared(settings)
     folder = config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
@@ -96,9 +88,30 @@ def run(
     def asked_to_stop() -> None:
         stop(driver, place, settings.epoch, exits)
 
+    def own(index: Index, settings: DriverConfig) -> None:
+        """The folder is locked: this process is the job."""
+        place.write_index(index)  # if it is new, it gives the job its uid
+        place.write_config(settings)
+        threads.start(complete, "streamjob-index", board, driver, place, index)
+
+    def take_over() -> None:
+        try:
+            if handovers.await_turn(place, board):
+                index = place.index()
+                final = settings_for(application, place, index, begin, drain=drain)
+                handovers.refuse_other_epoch(settings, final)
+                own(index, final)
+                driver.open(handovers.gate_of(final))
+        except StreamJobError as e:
+            tell(f"streamjob: {e}")
+            exits.leave_at_once(e.message, code=1)
+
     ours.on(signal.SIGINT, asked_to_stop, cancel)
     ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
-    threads.start(complete, "streamjob-index", board, driver, place, index)
+    if prepared:
+        threads.start(take_over, "streamjob-handover")
+    else:
+        own(index, settings)
     threads.start(exits.watch_request, "streamjob-tail")
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
     if ui:
@@ -179,37 +192,6 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         where = f", savepoint {record.savepoint}" if record.savepoint else ""
         tell(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}")
         driver.complete(record.checkpoint)
-
-
-@cache
-def _out() -> int:
-    """The standard output that the process started with, whatever the script does with `sys.stdout`."""
-    return os.dup(1)
-
-
-def tell(line: str) -> None:
-    """Print a line in one write, because the script prints, too. A missing reader does not end the job."""
-    with suppress(OSError):
-        os.write(_out(), f"{line}\n".encode())
-
-
-def describe(status: DriverStatus) -> str:
-    """One line about the job's progress."""
-    if status.problem is not None:
-        remedy = in_options(status.problem.remedy)
-        return f"{status.problem.reason}: {status.problem.message}. {remedy}".rstrip(". ")
-    end = status.termination
-    if end is None:
-        return status.phase.value
-    problem = f" ({end.problem.message}. {end.problem.remedy})" if end.problem else ""
-    return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
-
-
-def in_options(remedy: str) -> str:
-    """The remedy with command-line options in place of fields of the custom resource."""
-    for field, option in OPTIONS.items():
-        remedy = re.sub(field, option, remedy)
-    return remedy
 
 
 def stop(driver: Driver, place: JobFolder, epoch: int, exits: Exit) -> None:

@@ -1,0 +1,143 @@
+"""`--handover`: a new version of the script takes over from the process that runs the job.
+
+The new process runs its script up to the first query and waits at the gate (`driver.start.gate_keeper`). Only
+then is the running one asked to stop. If the new script does not come that far, the running job has not
+noticed anything.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from ....protocol.errors import StreamJobError
+from ....protocol.messages.driver_config import DriverConfig, Gate, Restore
+from ....protocol.messages.driver_status import DriverPhase
+from ...driver.status_board import StatusBoard
+from .job_folder import JobFolder
+from .telling import describe, tell
+
+LOOK = 0.01  # seconds between two looks: the pause of the job contains one
+SAY = 2.0  # seconds after which it is told what is waited for
+
+
+class NotOurs(StreamJobError):
+    """The process that runs the job cannot be asked to stop."""
+
+    reason = "StateInUse"
+
+
+class RunMeanwhile(StreamJobError):
+    """The epoch that this driver was prepared for has begun in another process."""
+
+    reason = "StateInUse"
+
+
+def is_needed(place: JobFolder) -> bool:
+    """Wait until the folder is locked by this process, or the job in it runs.
+
+    :returns: whether the job runs in another process, so that this one has to be prepared.
+    :raises NotOurs: that process may not be asked to stop.
+    """
+    waits = _Waiting("the job has not begun in process {pid}: it is waited for")
+    while not place.try_lock():
+        status, pid = place.status(), place.holder()
+        if pid is not None and status is not None and status.phase is DriverPhase.RUNNING:
+            _signal(place, pid, 0)
+            return True
+        waits.for_(pid)
+    return False
+
+
+def prepared(settings: DriverConfig) -> DriverConfig:
+    """The configuration of a driver that waits at the gate: it does not know yet what to continue from."""
+    return replace(settings, prepared=True, restore=Restore(), next_checkpoint=1, termination=None)
+
+
+def refuse_other_epoch(expected: DriverConfig, found: DriverConfig) -> None:
+    """Refuse to continue in an epoch that another process has begun meanwhile.
+
+    :raises RunMeanwhile: there is one.
+    """
+    if found.epoch != expected.epoch:
+        raise RunMeanwhile(
+            f"another process has run the job since this one was prepared, in epoch {found.epoch - 1}",
+            remedy="Start this script again",
+        )
+
+
+def gate_of(settings: DriverConfig) -> Gate:
+    """What opens the gate of a driver that would have started with these settings."""
+    return Gate(
+        f"handover-{settings.epoch}",
+        settings.epoch,
+        settings.restore,
+        settings.next_checkpoint,
+        settings.termination,
+    )
+
+
+def await_turn(place: JobFolder, board: StatusBoard) -> bool:
+    """Wait until this driver is prepared, ask the running one to stop, and wait until its process has ended.
+
+    :returns: whether the folder is locked by this process. False if this driver will not be prepared.
+    """
+    status = board.status
+    while status.phase is not DriverPhase.PREPARED:
+        if status.phase is DriverPhase.FAILED or status.exit_reason:
+            return False
+        status = board.wait(status.version, SAY)
+    asked: int | None = None
+    waits = _Waiting("process {pid} stops", lambda: _progress(place))
+    while not place.try_lock():
+        pid = place.holder()
+        if pid is not None and pid != asked:
+            tell(f"streamjob: prepared; process {pid}, which runs the job, is asked to stop")
+            _signal(place, pid, signal.SIGTERM)
+            asked = pid
+        waits.for_(pid)
+    return True
+
+
+def _signal(place: JobFolder, pid: int, number: int) -> None:
+    """Send the process a signal; 0 only asks whether that is allowed.
+
+    :raises NotOurs: it is not.
+    """
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has just ended, or lives in another container: its lock shows which
+    except PermissionError:
+        raise NotOurs(
+            f"process {pid} runs the job in {place.folder} as another user", remedy="Run this as that user"
+        ) from None
+
+
+def _progress(place: JobFolder) -> str:
+    status = place.status()
+    return describe(status) if status is not None else ""
+
+
+class _Waiting:
+    """Sleeps for an instant; tells from time to time what is waited for.
+
+    :param text: told after SAY seconds, with `{pid}`.
+    :param more: what the other process has told last.
+    """
+
+    def __init__(self, text: str, more: Callable[[], str] = lambda: "") -> None:
+        self._text, self._more = text, more
+        self._next = time.monotonic() + SAY
+        self._said = ""
+
+    def for_(self, pid: int | None) -> None:
+        if time.monotonic() >= self._next:
+            line = ": ".join(filter(None, [self._text.format(pid=pid or "?"), self._more()]))
+            if line != self._said:
+                tell(f"streamjob: {line}")
+            self._said, self._next = line, time.monotonic() + SAY
+        time.sleep(LOOK)

@@ -1,0 +1,103 @@
+"""A prepared driver waits at the gate, and goes on where the running one has stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dev.localdriver import LocalDriver
+from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Gate, Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
+
+from .feeds import eventually
+from .job import APP, Feed
+from .terminal import Terminal, index
+from .test_adoption import digest
+
+pytestmark = pytest.mark.any_spark
+
+
+def prepared(driver: LocalDriver) -> LocalDriver:
+    driver.wait_for(lambda s: s.phase is DriverPhase.PREPARED)
+    return driver
+
+
+def test_it_writes_nothing_before_the_gate_and_goes_on_behind_it(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(4)
+    with (
+        LocalDriver(tmp_path, APP, *feed.arguments()) as first,
+        LocalDriver(tmp_path, APP, *feed.arguments(), epoch=2, prepared=True) as second,
+    ):
+        first.running(2)
+        prepared(second)
+        assert second.status().stages == ()
+        refused, why = first.call("PUT", "/v1/gate", Gate("handover-1", 1))
+        assert (refused, "this driver has begun" in why) == (409, True)
+        stopped = first.finish(Mode.STOP)
+        before = digest(tmp_path / "checkpoints"), digest(feed.sink)
+        feed.add(4)
+        gate = Gate("handover-2", 2, Restore(latest=stopped, exact=True), stopped.checkpoint + 1)
+        assert second.call("PUT", "/v1/gate", Gate("handover-1", 1))[0] == 412, "of another epoch"
+        assert second.status().phase is DriverPhase.PREPARED
+        assert (digest(tmp_path / "checkpoints"), digest(feed.sink)) == before
+        assert [second.call("PUT", "/v1/gate", gate)[0] for _ in range(2)] == [202, 202]
+        other, why = second.call("PUT", "/v1/gate", Gate("handover-3", 2))
+        assert (other, "opened by handover-2" in why) == (409, True)
+        second.running((stopped.stages[0].tasks[0].batch or 0) + 2)
+        drained = second.finish(Mode.DRAIN)
+    assert (drained.checkpoint, drained.drained) == (stopped.checkpoint + 1, True)
+    assert feed.output(spark) == feed.expected(spark)
+
+
+def test_one_that_is_not_needed_leaves_no_trace(feed: Feed, tmp_path: Path) -> None:
+    feed.add(2)
+    with LocalDriver(tmp_path, APP, *feed.arguments(), prepared=True) as driver:
+        prepared(driver)
+        driver.process.terminate()
+        assert driver.wait() == 0
+    report = driver.report()
+    assert report.problem is None
+    assert "before its first query began" in report.exit_reason
+    assert not (tmp_path / "checkpoints").exists()
+    assert not feed.sink.exists()
+
+
+def test_a_running_local_job_is_taken_over(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """By a script that fails, and nothing happens; then by one that comes to its first query."""
+    feed.add(4)
+    state = tmp_path / "state"
+    bad = tmp_path / "bad.py"
+    bad.write_text(
+        dedent("""
+            from pyspark.sql import SparkSession
+
+            SparkSession.builder.getOrCreate()
+            raise SystemExit("a table is missing")
+        """)
+    )
+    with Terminal(state, APP, arguments=feed.arguments()).running(1) as old:
+        code, shown = Terminal(state, bad, "--handover", arguments=feed.arguments()).ended()
+        assert (code, "a table is missing" in shown) == (1, True), shown
+        feed.add(1)
+        old.running(5)
+        with Terminal(state, APP, "--handover", arguments=feed.arguments()) as new:
+            new.shows("prepared; process", str(old.process.pid))
+            code, shown = old.ended()
+            assert code == 0, shown
+            feed.add(3)
+            new.shows("streamjob: Running")
+            directory = state / "checkpoints" / "main" / "0"
+            eventually(lambda: len(feed.read_files(directory)) == 8, "all files read")
+            code, shown = new.interrupt().ended()
+            assert code == 0, shown
+    epochs = [(r.epoch, r.savepoint and r.savepoint.rpartition("/")[2]) for r in index(state).checkpoints]
+    assert [e for e in epochs if e[1]] == [(1, "stop-1"), (2, "stop-2")]
+    code, shown = Terminal(state, APP, "--handover", "--drain", arguments=feed.arguments()).ended()
+    assert (code, "drained" in shown) == (0, True), f"nobody runs it: it starts as ever; {shown}"
+    assert feed.output(spark) == feed.expected(spark)
