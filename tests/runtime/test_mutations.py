@@ -24,12 +24,14 @@ TESTS = {
     "runtime.savepoints.catalog": ("shared_files",),
     "runtime.savepoints.incomplete": ("expired",),
     "storage.executor_task": ("executor_copy",),
+    "runtime.driver.driver": ("driver", "start/gate_keeper"),
 }
 
 
 def files_for(module: str) -> list[Path]:
     *rooms, name = module.split(".")
-    return [HERE.parent.joinpath(*rooms) / f"test_{tests}.py" for tests in TESTS.get(module, (name,))]
+    places = [HERE.parent.joinpath(*rooms, tests) for tests in TESTS.get(module, (name,))]
+    return [place.with_name(f"test_{place.name}.py") for place in places]
 
 
 @pytest.fixture(scope="module")
