@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 CHART = Path(__file__).parents[2] / "charts" / "streamjob"
 LAG = 5  # seconds
 NOTHING_YET = {  # panels about what has not happened to the job, or what it does not have
+    "Age of the newest checkpoint of running jobs",
     "Degraded: a query is dead, the others keep running",
     "Duration of terminations by mode, median and p95",
     "Escalations per hour",
@@ -34,6 +35,7 @@ NOTHING_YET = {  # panels about what has not happened to the job, or what it doe
     "State: memory",
     "State: rows",
     "Terminations per hour by outcome",
+    "Upgrades per hour",
     "Watermark: how far it is behind the clock",
 }
 
