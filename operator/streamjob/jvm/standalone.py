@@ -17,7 +17,7 @@ from pyspark import SparkContext, java_gateway
 from pyspark.errors import PySparkException
 
 from ..protocol.errors import StreamJobError
-from . import class_archive
+from . import class_archive, numpy_converters
 from .errors import first_line
 from .process import JvmDied
 
@@ -69,6 +69,7 @@ class SmallJvm(Jvm):
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        numpy_converters.ask_of_numpy_values_only()
         options = {"spark.driver.memory": MEMORY, **class_archive.settings(), **settings}
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
         before = os.environ.get(class_archive.SUBMIT_ARGUMENTS)

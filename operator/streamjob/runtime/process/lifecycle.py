@@ -23,7 +23,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver.driver import Driver
 from ..driver.script.job_stopped import JobStopped, end_joiners, has_met
-from ..driver.script.sessions import stop_spark
+from ..driver.script.sessions import end_spark
 from ..driver.status import problem_of
 from ..driver.status_board import StatusBoard
 from ..driver.threads import script_threads
@@ -269,7 +269,7 @@ class Exit:
         if os.getpid() != self._process:
             return  # a forked child is not the driver
         self._driver.script.sessions.end_put_off()
-        stop_spark(SPARK_STOPS)
+        end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())
         script.flush()
         self._signals.ignore()
         self._gone.set()

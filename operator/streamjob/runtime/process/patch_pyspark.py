@@ -27,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ... import shards
+from ...jvm import numpy_converters
 from ...protocol.errors import StreamJobError
 from ..driver.script.managed_query import ManagedJvmManager
 from ..spark.foreach_batch.function import follow
@@ -56,6 +57,7 @@ def install(driver: Driver) -> None:
     :raises ConnectUnsupported: the environment asks for Spark Connect.
     """
     _refuse_connect()
+    numpy_converters.ask_of_numpy_values_only()
     shards.assign_with(driver.declared)
     remember()
     observe()

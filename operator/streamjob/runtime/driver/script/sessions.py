@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import logging
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +12,11 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from ....jvm.context_end import left_to_finish
+from ....jvm.errors import one_line
 from .. import threads
+
+log = logging.getLogger("streamjob")
 
 
 class Sessions:
@@ -50,8 +56,11 @@ class Sessions:
             self.end(really)
 
 
-def stop_spark(seconds: float) -> None:
-    """End the Spark session that is still active, if there is one. Waits for at most `seconds`."""
+def end_spark(seconds: float, *, may_leave: bool) -> None:
+    """Stop the Spark context that is still active, if there is one. Waits for at most `seconds`.
+
+    :param may_leave: leave it to the end of the JVM's process, unless it has something to finish (ADR 45).
+    """
     context = SparkContext._active_spark_context
     if context is None:
         return
@@ -59,9 +68,19 @@ def stop_spark(seconds: float) -> None:
 
     def stop() -> None:
         with suppress(Exception):  # the JVM may be gone
-            # pyspark's own method: the patched one would first end the queries.
-            inspect.unwrap(SparkContext.stop)(context)
+            reason = _left_to_finish(context) if may_leave else "the job has not ended in order"
+            if reason is not None:
+                log.info("Spark stops before its process ends: %s", reason)
+                # pyspark's own method: the patched one would first end the queries.
+                inspect.unwrap(SparkContext.stop)(context)
         done.set()
 
     threads.start(stop, "stop-spark")
     done.wait(seconds)
+
+
+def _left_to_finish(context: SparkContext) -> str | None:
+    try:
+        return left_to_finish(context, os.environ)
+    except Exception as e:
+        return one_line(e)
