@@ -148,7 +148,9 @@ lock: venv ## Resolve the versions in requirements/*.lock again
 	for name in build docs driver; do \
 		$(PYTHON) -m uv pip compile requirements/$$name.in $(LOCK) -o requirements/$$name.lock || exit; \
 	done
-	$(PYTHON) -m uv pip compile requirements/plugin.in $(LOCK) --no-deps -o requirements/plugin.lock
+	for name in plugin flink; do \
+		$(PYTHON) -m uv pip compile requirements/$$name.in $(LOCK) --no-deps -o requirements/$$name.lock || exit; \
+	done
 
 .PHONY: command
 command: venv ## Generate what the command shows of the manual, and its manual page

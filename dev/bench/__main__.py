@@ -25,13 +25,13 @@ from dev.bench import (
     throughput,
     versions,
 )
-from dev.bench.figures import Figures
+from dev.bench.figures import Comparison, Figures
 
 HELP = """Measure StreamJob on this machine and print Markdown tables (seconds unless said otherwise).
 
 examples:
   make bench                                    everything, about an hour
-  python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys
+  python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys; Flink too
   python -m dev.bench --only versions           start, stop and drain with each Spark that is installed
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
@@ -47,13 +47,13 @@ examples:
 class Table(NamedTuple):
     title: str
     figures: Figures
-    flink: dict[str, str] | None = None  # Flink's values, by figure
+    beside: Comparison | None = None
 
 
 def _endings(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
     for keys in arguments.keys or (1_000, 1_000_000):
         title = f"{keys:,} keys, RocksDB with changelog"
-        yield Table(title, endings.measure(keys, runs), endings.FLINK.get(keys, {}))
+        yield Table(title, *endings.measure(keys, runs))
 
 
 def _versions(_: argparse.Namespace, runs: int) -> Iterator[Table]:
@@ -157,11 +157,8 @@ def main() -> int:
 
 
 def _print(table: Table) -> None:
-    print(
-        f"\n## {table.title}\n\n| figure | samples | min / median / max | Flink 2.3.0 |\n|---|---|---|---|",
-        flush=True,
-    )
-    print("\n".join(table.figures.rows(table.flink or {})), flush=True)
+    print(f"\n## {table.title}\n")
+    print("\n".join(table.figures.table(table.beside)), flush=True)
     print(f"\n(load now: {os.getloadavg()[1]:.1f})", file=sys.stderr)
 
 

@@ -1,19 +1,25 @@
 """How long a stop, a drain and a resume take, by number of keys.
 
-The real runtime, with us as its controller.
+The real runtime, with us as its controller. Flink lives the same life in turn with it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from dev.bench.figures import Figures
+from dev.bench.figures import Comparison, Figures
+from dev.bench.flink import comparison
+from dev.bench.flink.library import NoFlink
+from dev.bench.flink.life import FEW, Flink, warm
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, TerminationStep
@@ -25,67 +31,90 @@ ROCKSDB = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.driver.memory": "4g",
 }
-# Flink 2.3.0 on a comparable machine, 2 cores, standalone with a warm JVM: hashmap for 1,000 keys, RocksDB
-# for 1,000,000 (min/median/max in seconds; canonical savepoints, because ours are full copies).
-FLINK = {
-    1_000: {
-        "stop: request to savepoint complete": "0.011/0.025/0.046",
-        "stop: request to end of the process": "0.030/0.047/0.093 (job FINISHED)",
-        "drain: request to savepoint complete": "0.031/0.040/0.147",
-        "drain: request to end of the process": "0.053/0.066/0.202 (job FINISHED)",
-        "resume: query start to running": "0.156/0.292/0.411",
-    },
-    1_000_000: {
-        "stop: request to end of the process": "0.603/0.759/1.596 (job FINISHED)",
-        "drain: request to end of the process": "5.0/5.4/8.8 (job FINISHED)",
-        "resume: query start to running": "7.8/13.7/15.0",
-    },
-}
+LATER = "later"  # folder beside the rows: a file that waits for a resumed job
 
 
-def measure(keys: int, runs: int) -> Figures:
-    """Run the life of a job `runs` times: start, read all keys, stop while idle, resume, drain. A second job
-    is drained in its first epoch.
+def measure(keys: int, runs: int) -> tuple[Figures, Comparison]:
+    """Run the life of a job `runs` times: start, read all keys, stop while idle, resume, drain. Flink's job
+    lives after each of ours, on a cluster that is idle while ours runs. Where Flink cannot be had, its
+    recorded figures are beside ours.
     """
-    figures = Figures()
+    figures, of_flink = Figures(), Figures()
     home = Path(tempfile.mkdtemp(prefix="streamjob-bench-"))
     try:
         rows = rows_of(home, keys)
-        for run in range(runs):
-            print(f"  {keys:,} keys: run {run + 1} of {runs}", flush=True)
-            _life(home / str(run), rows, figures)
+        with _flink(home / "flink") as flink:
+            for run in range(runs):
+                print(f"  {keys:,} keys: run {run + 1} of {runs}", flush=True)
+                _life(home / str(run), rows, figures)
+                if flink:
+                    print(f"  {keys:,} keys: run {run + 1} of {runs}, Flink", flush=True)
+                    flink.life(home / f"{run}-flink", keys, of_flink)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return figures
+    return figures, comparison.measured(figures, of_flink) if flink else comparison.recorded(keys)
+
+
+@contextmanager
+def _flink(home: Path) -> Iterator[Flink | None]:
+    with ExitStack() as stack:
+        flink = None
+        try:
+            flink = stack.enter_context(warm(home))
+        except NoFlink as reason:
+            print(f"  Flink is not to be had here, its recorded figures are used: {reason}", flush=True)
+        yield flink
 
 
 def rows_of(home: Path, keys: int) -> Path:
-    """Write two files, each with every key once."""
+    """Write two files, each with every key once. A third one with few of them is in the folder `LATER`."""
     code = (
         "import sys\nfrom pyspark.sql import SparkSession\n"
         "s = SparkSession.builder.master('local[2]').getOrCreate()\n"
-        "for i in range(2): s.range(int(sys.argv[2])).selectExpr('id as k', 'id as v', "
-        "\"timestamp'2026-01-01 00:00:00' as t\").coalesce(1).write.mode('append').parquet(sys.argv[1])\n"
+        "def write(keys, folder): s.range(keys).selectExpr('id as k', 'id as v', "
+        "\"timestamp'2026-01-01 00:00:00' as t\").coalesce(1).write.mode('append').parquet(folder)\n"
+        "for i in range(2): write(int(sys.argv[2]), sys.argv[1])\n"
+        "write(min(int(sys.argv[2]), int(sys.argv[4])), sys.argv[3])\n"
     )
     folder = home / "rows"
-    subprocess.run([sys.executable, "-c", code, str(folder), str(keys)], check=True, capture_output=True)
+    words = [str(folder), str(keys), str(home / LATER), str(FEW)]
+    subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
     return folder
 
 
 def _life(home: Path, rows: Path, figures: Figures) -> None:
     home.mkdir()
-    with LocalDriver(home, APP, "files", str(rows), spark_conf=ROCKSDB) as first:
+    own = home / "rows"
+    shutil.copytree(rows, own, copy_function=os.link)
+    with LocalDriver(home, APP, "files", str(own), spark_conf=ROCKSDB) as first:
         first.running(1)
         _end(first, Mode.STOP, figures)
+    (later,) = (rows.parent / LATER).glob("*.parquet")
+    os.link(later, own / later.name)
+    with _resume(first, own, figures) as second:
+        second.finish(Mode.STOP)
+    with second.next_epoch(APP, "files", str(own), spark_conf=ROCKSDB) as cold:
+        _end(cold, Mode.DRAIN, figures, "drain (the first batch of its JVM)")
+    with LocalDriver(home / "warm", APP, "files", str(rows), spark_conf=ROCKSDB) as warm_driver:
+        warm_driver.running(1)
+        _end(warm_driver, Mode.DRAIN, figures)
+
+
+@contextmanager
+def _resume(stopped: LocalDriver, rows: Path, figures: Figures) -> Iterator[LocalDriver]:
+    """Resume a job for which rows wait. Only its first commit shows that its state is loaded."""
     began = time.monotonic()
-    with first.next_epoch(APP, "files", str(rows), spark_conf=ROCKSDB) as second:
-        second.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
-        figures.add("resume: process start to running (a JVM's start included)", time.monotonic() - began)
-        figures.add("resume: query start to running", _query_start(second.log.read_text(errors="replace")))
-        _end(second, Mode.DRAIN, figures, "drain (the first batch of its JVM)")
-    with LocalDriver(home / "warm", APP, "files", str(rows), spark_conf=ROCKSDB) as warm:
-        warm.running(1)
-        _end(warm, Mode.DRAIN, figures)
+    with stopped.next_epoch(APP, "files", str(rows), spark_conf=ROCKSDB) as driver:
+        driver.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
+        running = time.monotonic() - began
+        driver.running(2)
+        committed = time.monotonic() - began
+        started = _query_start(driver.log.read_text(errors="replace"))
+        figures.add("resume: process start to running (a JVM's start included)", running)
+        figures.add("resume: process start to first commit", committed)
+        figures.add("resume: query start to running", started)
+        figures.add("resume: query start to first commit", committed - running + started)
+        yield driver
 
 
 def _end(driver: LocalDriver, mode: Mode, figures: Figures, name: str = "") -> None:
