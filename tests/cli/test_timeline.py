@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from streamjob.cli.views.checkpoints import Index, parsed
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Obj, job
@@ -88,6 +90,31 @@ def test_each_epoch_has_a_beginning_an_end_and_how_it_ended() -> None:
     ]
     assert [e.seconds for e in found] == [600.0, 900.0, None]
     assert found[2].begin == NOW - timedelta(minutes=20)
+
+
+NO_NODE = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes fit"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "of_driver", "pod", "text"),
+    [
+        ("Starting", None, None, "its driver's pod is pending"),
+        ("Starting", "Pending", None, "its driver's pod is pending"),
+        ("Starting", "Pending", [NO_NODE], "its driver's pod is pending: 0/3 nodes fit"),
+        ("Starting", "Running", None, "starts"),
+        ("Running", "Running", None, "runs"),
+        ("Draining", "Running", None, "is being drained"),
+    ],
+)
+def test_the_newest_epoch_says_what_it_does(
+    phase: str, of_driver: str | None, pod: list[dict[str, Any]] | None, text: str
+) -> None:
+    """It does not run before its driver does."""
+    obj = status(phase=phase, driver=of_driver and {"pod": "orders-driver-3", "phase": of_driver})
+    pending = {"phase": "Pending", "conditions": pod}
+    found = pods([{**driver(3, -1), "status": pending}] if pod else [])
+    entry = of_kind(timeline(job(obj), LIFE, (), found, NOW), "epoch")[-1]
+    assert (entry.epoch, entry.outcome, entry.detail) == (3, "going", text)
 
 
 def test_stops_and_savepoints_know_when_they_were_requested_if_the_status_does() -> None:
