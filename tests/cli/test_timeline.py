@@ -145,7 +145,7 @@ def test_what_goes_on_has_no_end() -> None:
     )
     found = timeline(job(obj), LIFE, (), (), NOW)
     (drain,) = of_kind(found, "drain")
-    assert (drain.outcome, drain.end, drain.detail) == ("going", None, "FiringTimers")
+    assert (drain.outcome, drain.end, drain.detail) == ("going", None, "timers fire: every window is emitted")
     assert [(e.outcome, e.detail) for e in of_kind(found, "savepoint")][-1] == ("failed", "the job ends")
 
 

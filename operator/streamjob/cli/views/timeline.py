@@ -14,6 +14,7 @@ from datetime import datetime
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Span, Table, line
 from .checkpoints import Checkpoint, Index
+from .ending import said_of
 from .events import Event
 from .job import ENDING, TERMINAL, Job, Obj
 from .pods import Pod
@@ -150,7 +151,7 @@ def _ends(job: Job, index: Index) -> Iterator[Entry]:
     if t and t.get("finalCheckpoint") is None:
         kind = "drain" if t.get("mode") == "Drain" else "stop"
         going = job.phase in ENDING
-        detail = ": ".join(part for part in (t.get("step"), t.get("progress")) if part)
+        detail = ": ".join(part for part in (said_of(t.get("step")), t.get("progress")) if part)
         yield Entry(
             kind,
             f"{kind} ({t.get('requestId')})",
