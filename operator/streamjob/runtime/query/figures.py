@@ -58,7 +58,7 @@ def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags)
 class Lags:
     """The lag of a run's sources as last measured. One thread measures, others read.
 
-    `reported` is written by the thread that reads the query's progress: it knows of a commit at once, while the
+    `reported` is written by the thread that reads the query's progress: it knows of a commit at once. The
     next measurement may be a while away, or never come if the query ends.
 
     :param find_sources: the sources of the plan. Called once.
