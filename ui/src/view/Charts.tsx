@@ -23,6 +23,12 @@ const STEPS_OF = new Map([[count, STEPS.count], [bytes, STEPS.bytes], [duration,
 const label = (unit: Kind["unit"], tick: number) => (tick === 0 ? "0" : unit === duration ? short(tick) : unit(tick));
 const SHORTEST = 120; // seconds of an axis of time
 
+/** Up to the last sample. uPlot would show a whole day behind a single one. */
+function span(times: ArrayLike<number>): [number, number] {
+  const until = times[times.length - 1] ?? 0;
+  return [Math.min(times[0] ?? 0, until - SHORTEST), until];
+}
+
 const KINDS: Kind[] = [
   { id: "rows", title: "Rows read per second", figure: "inputRowsPerSecond", unit: count },
   { id: "processed", title: "Rows per second of processing", figure: "processedRowsPerSecond", unit: count },
@@ -148,7 +154,7 @@ function options(names: string[], unit: Kind["unit"], areas: boolean, box: HTMLE
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, sync: { key: "job" } },
     hooks: { setCursor: [(u) => (at.value = u.cursor.idx ?? null)] },
     padding: [10, 18, 0, 0], // room for half a label at the end of each axis
-    scales: { x: { range: (_, min, max) => [Math.min(min, max - SHORTEST), max] }, y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
+    scales: { x: { range: (u) => span(u.data[0]) }, y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, size: 22, space: 90, incrs: STEPS.clock, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
       { ...axis, size: (_, labels) => Math.max(58, 14 + 7 * Math.max(0, ...(labels ?? []).map((l) => l.length))), space: 28, incrs: STEPS_OF.get(unit)!, values: (_, ticks) => ticks.map((t) => label(unit, t)) },
