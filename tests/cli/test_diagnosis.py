@@ -185,6 +185,24 @@ def test_a_query_that_is_behind_says_what_takes_the_time() -> None:
     assert "listing the source" in finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("executor", "field"),
+    [
+        (None, "spec.driver.cores"),
+        ({"instances": 0, "cores": "2"}, "spec.driver.cores"),
+        ({"instances": 2}, "spec.executor.instances"),
+        ({"instances": 0, "dynamicAllocation": {"min": 1, "max": 8}}, "spec.executor.dynamicAllocation.max"),
+    ],
+)
+def test_a_query_that_is_behind_gets_cores_where_its_tasks_run(
+    executor: dict[str, Any] | None, field: str
+) -> None:
+    obj = runs(stages=[stage(sources=[{"uid": "s", "lagSeconds": 900.0}])])
+    remedy = found({**obj, "spec": {**obj["spec"], "executor": executor}})["Behind"].remedy
+    assert field in remedy
+    assert ("executors" in remedy) is ("spec.executor" in field)
+
+
 def test_a_query_that_catches_up() -> None:
     fast = stage(
         sources=[{"uid": "s", "lagSeconds": 900.0}], inputRowsPerSecond=10.0, processedRowsPerSecond=500.0

@@ -11,6 +11,7 @@ from streamjob.cli.commands.state import NoState, checkpoint
 from streamjob.cli.tools import ROOM, free_memory
 from streamjob.cli.views import tool_pod
 from streamjob.cli.views.checkpoints import parsed
+from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Job, job
 from streamjob.cli.views.progress import Mover, Outcome
 from streamjob.cli.views.savepoint import folder, location, look, table
@@ -254,23 +255,47 @@ def test_memory_that_a_container_may_still_take() -> None:
     assert free_memory(f"max\n600\n{stat}") == ROOM
 
 
+SCHEDULED = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 fit"}
+
+
+def told(reason: str, message: str, kind: str = "Normal") -> dict[str, Any]:
+    return {"reason": reason, "message": message, "type": kind, "lastTimestamp": at(-1)}
+
+
 @pytest.mark.parametrize(
-    ("status", "text"),
+    ("status", "events_", "text"),
     [
         (
             {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such"}}}]},
-            "ErrImagePull: no such",
+            [],
+            "its image (ErrImagePull: no such)",
         ),
         (
-            {
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}
-                ]
-            },
-            "Unschedulable: 0/3",
+            {"containerStatuses": [{"state": {"waiting": {"reason": "CreateContainerConfigError"}}}]},
+            [],
+            "its container (CreateContainerConfigError)",
         ),
-        ({}, "its container to start"),
+        ({}, [], "a node"),
+        ({"conditions": [NO_NODE]}, [], "a node (Unschedulable: 0/3 fit)"),
+        (SCHEDULED, [], "its container to start"),
+        (
+            SCHEDULED,
+            [told("Scheduled", "Assigned to a"), told("Pulling", 'Pulling image "x:1"')],
+            'its image (Pulling image "x:1")',
+        ),
+        (SCHEDULED, [told("Pulling", "Pulling"), told("Pulled", "Pulled")], "its container to start"),
+        (
+            SCHEDULED,
+            [told("FailedMount", "no claim\nstreams", "Warning")],
+            "its container (FailedMount: no claim streams)",
+        ),
+        (
+            SCHEDULED | {"initContainerStatuses": [{"name": "fetch", "state": {"running": {}}}]},
+            [],
+            "its init container fetch",
+        ),
     ],
 )
-def test_what_a_pod_waits_for(status: dict[str, Any], text: str) -> None:
-    assert tool_pod.waits_for({"status": status}) == text
+def test_what_a_pod_waits_for(status: dict[str, Any], events_: list[dict[str, Any]], text: str) -> None:
+    assert tool_pod.waits_for({"status": status}, events(events_)) == text

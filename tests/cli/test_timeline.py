@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from streamjob.cli.views.checkpoints import Index, parsed
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Obj, job
@@ -90,6 +92,31 @@ def test_each_epoch_has_a_beginning_an_end_and_how_it_ended() -> None:
     assert found[2].begin == NOW - timedelta(minutes=20)
 
 
+NO_NODE = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes fit"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "of_driver", "pod", "text"),
+    [
+        ("Starting", None, None, "its driver's pod is pending"),
+        ("Starting", "Pending", None, "its driver's pod is pending"),
+        ("Starting", "Pending", [NO_NODE], "its driver's pod is pending: 0/3 nodes fit"),
+        ("Starting", "Running", None, "starts"),
+        ("Running", "Running", None, "runs"),
+        ("Draining", "Running", None, "is being drained"),
+    ],
+)
+def test_the_newest_epoch_says_what_it_does(
+    phase: str, of_driver: str | None, pod: list[dict[str, Any]] | None, text: str
+) -> None:
+    """It does not run before its driver does."""
+    obj = status(phase=phase, driver=of_driver and {"pod": "orders-driver-3", "phase": of_driver})
+    pending = {"phase": "Pending", "conditions": pod}
+    found = pods([{**driver(3, -1), "status": pending}] if pod else [])
+    entry = of_kind(timeline(job(obj), LIFE, (), found, NOW), "epoch")[-1]
+    assert (entry.epoch, entry.outcome, entry.detail) == (3, "going", text)
+
+
 def test_stops_and_savepoints_know_when_they_were_requested_if_the_status_does() -> None:
     obj = status(
         termination={"requestId": "stop-1-2", "requestedAt": at(-52), "finalCheckpoint": 2},
@@ -118,7 +145,7 @@ def test_what_goes_on_has_no_end() -> None:
     )
     found = timeline(job(obj), LIFE, (), (), NOW)
     (drain,) = of_kind(found, "drain")
-    assert (drain.outcome, drain.end, drain.detail) == ("going", None, "FiringTimers")
+    assert (drain.outcome, drain.end, drain.detail) == ("going", None, "timers fire: every window is emitted")
     assert [(e.outcome, e.detail) for e in of_kind(found, "savepoint")][-1] == ("failed", "the job ends")
 
 

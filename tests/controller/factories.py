@@ -160,12 +160,13 @@ def terminating(
     *,
     request: str | None = None,
     step: TerminationStep = TerminationStep.BOUNDARY,
+    progress: str = "the batch runs",
     problem: Problem | None = None,
     **more: Any,
 ) -> DriverStatus:
     """A driver that is carrying out a termination."""
     request = request or f"{mode.value.lower()}-{epoch}-1"
-    reported = TerminationStatus(request, mode, step, progress="the batch runs", problem=problem)
+    reported = TerminationStatus(request, mode, step, progress, problem=problem)
     return driver(DriverPhase.TERMINATING, epoch, termination=reported, **more)
 
 

@@ -190,6 +190,62 @@ def test_a_field_that_nobody_knows_is_reported() -> None:
     }
 
 
+SETTING = 'spec.sparkConf["spark.kubernetes.driver.request.cores"]'
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        (
+            {"driver": {"memory": "1g"}, "sparkConf": {"spark.driver.memory": "3g"}},
+            'spec.sparkConf["spark.driver.memory"]',
+            "spec.driver.memory overrides it",
+        ),
+        (
+            {"driver": {"coreRequest": "500m"}, "sparkConf": {"spark.driver.cores": "3"}},
+            'spec.sparkConf["spark.driver.cores"]',
+            "spec.driver.coreRequest overrides it in spec.driver.cores",
+        ),
+        (
+            {"driver": {"cores": 2}, "sparkConf": {"spark.kubernetes.driver.request.cores": "1"}},
+            "spec.driver.cores",
+            f"{SETTING} overrides it",
+        ),
+        (
+            {
+                "driver": {"coreRequest": "500m", "cores": 2},
+                "sparkConf": {"spark.kubernetes.driver.request.cores": "1"},
+            },
+            "spec.driver.cores",
+            "spec.driver.coreRequest overrides it in spec.driver.cores",
+        ),
+        (
+            {"executor": {"instances": 2}, "sparkConf": {"spark.executor.instances": "5"}},
+            'spec.sparkConf["spark.executor.instances"]',
+            "spec.executor.instances overrides it",
+        ),
+        (
+            {
+                "driver": {
+                    "labels": {"team": "a"},
+                    "template": {"metadata": {"labels": {"team": "b"}}},
+                }
+            },
+            "spec.driver.template.metadata.labels.team",
+            "spec.driver.labels.team overrides it in spec.driver.template.metadata.labels",
+        ),
+        (
+            {"driver": {"env": [{"name": "A", "value": "1"}], "envVars": {"A": "2"}}},
+            "spec.driver.envVars.A",
+            "spec.driver.env[0] overrides it",
+        ),
+    ],
+)
+def test_a_field_that_loses_names_the_one_that_wins(spec: Obj, field: str, message: str) -> None:
+    (entry,) = (e for e in convert(kubeflow(spec)).entries if e.path == field)
+    assert (entry.kind, entry.message) == (Kind.UNNEEDED, message)
+
+
 if __name__ == "__main__":
     for resource in RESOURCES:
         (DATA / "fields" / f"{resource}.expected.txt").write_text(expected(resource))

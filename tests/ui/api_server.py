@@ -130,8 +130,20 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, self.server.patch(kind, namespace or "default", name or "", change))
 
     def do_POST(self) -> None:
-        review = self._body()
-        self._answer(201, review | {"status": {"allowed": self.server.allowed}})
+        """A review of permissions, or a new object."""
+        body = self._body()
+        kind, namespace, _ = _place(urlsplit(self.path).path)
+        if kind in KINDS:
+            body["metadata"].setdefault("namespace", namespace)
+            self.server.put(kind, body)
+            return self._answer(201, body)
+        self._answer(201, body | {"status": {"allowed": self.server.allowed}})
+
+    def do_DELETE(self) -> None:
+        self._body()
+        kind, namespace, name = _place(urlsplit(self.path).path)
+        self.server.delete(kind, namespace or "default", name or "")
+        self._answer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
     def log_message(self, format: str, *args: Any) -> None: ...
 

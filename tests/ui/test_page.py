@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
+# Of each canvas: whether something is drawn in the colour of a series, which is no grey.
+COLOURED = """(canvases) => canvases.map((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 0; i < data.length; i += 4) {
+        const [red, green, blue, alpha] = data.slice(i, i + 4);
+        if (alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) return true;
+    }
+    return false;
+})"""
 TABS = ("overview", "diagnosis", "timeline", "checkpoints", "configuration", "events")
 
 
@@ -233,6 +242,17 @@ def test_the_timeline_and_the_index(page: Page, site: Site, everything: ApiServe
     assert page.get_by_role("row").filter(has_text="1648\u20131650").count() == 1
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("tab", name="Configuration").get_attribute("aria-selected") == "true"
+
+
+def test_one_sample_is_a_point(page: Page, api: ApiServer, now: datetime) -> None:
+    """A line needs two."""
+    with serving(clock=now.timestamp) as site:
+        api.put("streamjobs", recorded.orders(now))
+        open_job(page, site)
+        page.locator("figure canvas").first.wait_for()
+        drawn = page.locator("figure canvas").evaluate_all(COLOURED)
+        assert len(drawn) >= 7
+        assert all(drawn), drawn
 
 
 def test_charts_have_what_the_server_has_seen(page: Page, api: ApiServer, now: datetime) -> None:

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { between, bytes, clock, count, duration, last, short } from "../src/model/format";
+import { STEPS, between, bytes, clock, count, duration, last, short } from "../src/model/format";
 
 describe("numbers", () => {
   it.each([
@@ -61,3 +61,16 @@ describe("times", () => {
 });
 
 it("shows the last part of a location", () => expect(last("s3a://a/b/drain-5-8/")).toBe("drain-5-8"));
+
+describe("the ticks of an axis", () => {
+  it.each([
+    ["rows", STEPS.count, count],
+    ["bytes", STEPS.bytes, bytes],
+    ["durations", STEPS.duration, short],
+  ] as [string, number[], (value: number) => string][])("of %s have a label each", (_, steps, label) => {
+    for (const step of steps) {
+      const labels = [1, 2, 3, 4, 5].map((n) => label(n * step));
+      expect(new Set(labels).size, `${step}: ${labels.join(", ")}`).toBe(5);
+    }
+  });
+});

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { draw } from "../src/model/graph";
 import { problems } from "../src/model/problems";
 import { requests } from "../src/model/requests";
-import { byStage, figure, stacked } from "../src/model/series";
+import { alone, byStage, figure, stacked } from "../src/model/series";
 import { Messages } from "../src/stream";
 import type { May, Samples } from "../src/types";
 import { yaml } from "../src/view/Configuration";
@@ -92,6 +92,14 @@ describe("figures over time", () => {
     expect(times).toEqual([1, 2]);
     expect(lines.at(-1)).toEqual([10, null]);
     expect(lines[4]![0]).toBe(7);
+  });
+});
+
+describe("points", () => {
+  it("are drawn for values to which no line leads", () => {
+    expect(alone([7])).toEqual([0]);
+    expect(alone([1, 2, null, 3, null, 4, 5])).toEqual([3]);
+    expect(alone([])).toEqual([]);
   });
 });
 

@@ -25,6 +25,7 @@ __all__ = [
 Objects = list[Obj]
 JOBS = "streamjobs.streamjob.dev"
 REVIEW = "SelfSubjectAccessReview"
+UNCHECKED = "--validate=false"  # kubectl would fetch the schema of the whole API first
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class Kubectl:
             "-",
             "-o",
             "json",
-            "--validate=false",  # it would fetch the schema of the whole API first
+            UNCHECKED,
             stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
         )
         found = [
@@ -167,7 +168,8 @@ class Kubectl:
 
         :returns: the object as the API server has it.
         """
-        made: Obj = json.loads(self.run("create", "-f", "-", "-o", "json", stdin=json.dumps(obj)))
+        text = self.run("create", "-f", "-", "-o", "json", UNCHECKED, stdin=json.dumps(obj))
+        made: Obj = json.loads(text)
         return made
 
     def delete(self, kind: str, name: str, *options: str) -> None:

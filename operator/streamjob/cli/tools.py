@@ -14,11 +14,17 @@ from .kubectl_errors import KubectlError
 from .local import runtime
 from .options import Options
 from .printing import screen
+from .printing.waiting import Waiting
 from .views import tool_pod
+from .views.events import Event, events
 from .views.job import Job
 
 ROOM = 400 << 20  # bytes that Java needs beside the driver
 START = 180.0  # seconds for which a pod may start
+TICK = 2.0  # seconds between two looks at what it waits for
+LIKE_THE_DRIVER = (
+    "See whether the job's own driver would start: its image, volumes and node selector are used"
+)
 MEMORY_FILES = [f"/sys/fs/cgroup/memory.{name}" for name in ("max", "current", "stat")]
 
 
@@ -122,26 +128,39 @@ def _runtime(chosen: Options, job: Job) -> str | None:
 
 
 def _started(chosen: Options, name: str) -> None:
-    """Wait until the pod runs.
+    """Wait until the pod runs, and say what it waits for.
 
     :raises ToolPodFailed: it does not, and why.
     """
     ends, said = time.monotonic() + START, ""
-    with chosen.kubectl.watch("pods", name) as watch:
+    found: dict[str, Any] = {}
+    with chosen.kubectl.watch("pods", name) as watch, Waiting() as waiting:
         while (left := ends - time.monotonic()) > 0:
             try:
-                event = watch.next(left)
+                event = watch.next(min(left, TICK))
             except EOFError:
                 break
-            if event is None:
-                break
-            phase = (event.object.get("status") or {}).get("phase")
-            if phase == "Running":
+            found = event.object if event else found
+            status = found.get("status") or {}
+            if status.get("phase") == "Running":
                 return
-            said = tool_pod.waits_for(event.object)
-            if phase in ("Failed", "Succeeded") or event.kind == "DELETED":
-                break
+            if status.get("phase") in ("Failed", "Succeeded") or (event and event.kind == "DELETED"):
+                why = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
+                raise ToolPodFailed(
+                    f"the pod {name} has ended before it could be used" + (f": {why}" if why else ""),
+                    remedy=LIKE_THE_DRIVER,
+                )
+            if waiting.speaks:
+                said = tool_pod.waits_for(found, _events(chosen, name))
+                waiting.on(f"The pod {name} waits for {said}")
     raise ToolPodFailed(
-        f"the pod {name} does not start; it waits for {said}" if said else f"the pod {name} does not start",
-        remedy="See whether the job's own driver would start: its image, volumes and node selector are used",
+        f"the pod {name} does not start" + (f"; it waits for {said}" if said else ""), remedy=LIKE_THE_DRIVER
     )
+
+
+def _events(chosen: Options, name: str) -> Sequence[Event]:
+    """The pod's Events; none if the user may not read them. The pod's status then has to do."""
+    try:
+        return events(chosen.kubectl.list("events", fields=f"involvedObject.name={name}"))
+    except KubectlError:
+        return ()

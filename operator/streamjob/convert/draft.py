@@ -99,18 +99,18 @@ class Draft:
         if self.source.get(path) is None:
             return
         if self.has(to):
-            self.source.unneeded(path, f"another field overrides it in spec.{to}")
+            self.source.overridden(path, f"spec.{to}")
             return
         self.put(to, value)
         self.source.kept(path, f"spec.{to}")
 
     def setting(self, path: Path, key: str, value: Any, difference: str = "") -> None:
         """Give Spark a setting, unless there is one."""
+        to = f'spec.sparkConf["{key}"]'
         if key in self.conf:
-            self.source.unneeded(path, f"another field overrides it in spec.sparkConf[{key}]")
+            self.source.overridden(path, to)
             return
         self.conf[key] = values.string(value)
-        to = f'spec.sparkConf["{key}"]'
         if difference:
             self.source.changed(path, to, difference)
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..api.pods.template import OURS, SPARK_LABELS, TAKEN_PATHS
 from ..api.program import SECRET_ENV
-from .source import Obj, Path, Source
+from .source import Obj, Path, Source, text
 
 DRIVER, EXECUTOR = "driver", "executor"
 # What Spark, or the Kubeflow operator, calls its containers.
@@ -116,10 +116,10 @@ class Pod:
             of_field = {**of_field, "containerName": self.role}
             variable = {**variable, "valueFrom": {"resourceFieldRef": of_field}}
         if name in self.variables and unless_set:
-            self.source.unneeded(path, "another variable of the same name overrides it")
+            self.source.unneeded(path, f"{text(self.variables[name][1])} overrides it")
             return
         if name in self.variables:
-            self.source.unneeded(self.variables[name][1], "another variable of the same name overrides it")
+            self.source.unneeded(self.variables[name][1], f"{text(path)} overrides it")
         self.variables[name] = (variable, path)
 
     def sidecar(self, container: Obj, path: Path) -> None:
@@ -224,7 +224,7 @@ class Pod:
             self._overridden(old, value, path, to)
             into[field] = {**value, **old}
         elif field in into and old != value:
-            self.source.unneeded(path, f"another field overrides it in {to}")
+            self.source.overridden(path, to)
         else:
             into[field] = value
         if difference:
@@ -235,4 +235,4 @@ class Pod:
     def _overridden(self, old: Obj, value: Obj, path: Path, to: str) -> None:
         for key in value:
             if key in old and old[key] != value[key]:
-                self.source.unneeded((*path, key), f"another field overrides it in {to}")
+                self.source.overridden((*path, key), to)

@@ -132,6 +132,12 @@ class Source:
         """
         self._account(Kind.UNNEEDED, path, "", message)
 
+    def overridden(self, path: Path, to: str) -> None:
+        """The StreamJob has another value there: that of the field which `to` was made from last."""
+        made = (e.path for e in reversed(self.entries) if e.to == to and e.path and e.kind is not Kind.DECIDE)
+        by = next(made, "another field")
+        self.unneeded(path, f"{by} overrides it" + (f" in {to}" if by != to else ""))
+
     def decide(self, to: str, message: str) -> None:
         """The user has to choose a value of the StreamJob, or may want another."""
         self.entries.append(Entry(Kind.DECIDE, "", to, message, 0))

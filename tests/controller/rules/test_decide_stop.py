@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamjob.api import Phase
+from streamjob.controller.reports.messages import STEPS
 from streamjob.controller.rules.actions import (
     ConfirmCheckpoint,
     CreateDriver,
@@ -181,6 +184,15 @@ class TestStop:
         assert config.termination.timeout == 600.0
         assert not config.restore.exact
 
+    @pytest.mark.parametrize("step", list(TerminationStep))
+    def test_a_step_without_progress_is_said_in_words(self, step: TerminationStep) -> None:
+        reported = terminating(step=step, progress="")
+        status = ran(termination=requested())
+        o = observed(job(state="Stopped", status=status), pods=[running()], index=index(), reported=reported)
+        message = look(o)[3].status.conditions[0].message
+        assert message == f"{STEPS[step]}."
+        assert step.value not in message.split()
+
     def test_past_the_deadline_it_reports_what_it_waits_for(self) -> None:
         reported = terminating(
             step=TerminationStep.SNAPSHOT, problem=Problem("StorageFull", "no space", "Make room", True)
@@ -191,7 +203,7 @@ class TestStop:
         )
         assert (phase, reason, do) == (Phase.STOPPING, "TerminationTimedOut", [])
         message = d.status.conditions[0].message
-        assert "WritingSavepoint" in message
+        assert "; now: the batch runs." in message
         assert "no space. Make room." in message
         assert "Cancelled" in message
         assert d.status.last_error is not None

@@ -35,7 +35,7 @@ def test_without_its_package_the_job_is_told_what_to_install(
     page.start(tmp_path, told.append)
     (line,) = told
     assert "no page" in line
-    assert "pip install 'streamjob[cli]'" in line
+    assert "pip install './streamjob-VERSION-py3-none-any.whl[cli]'" in line
 
 
 def test_a_page_that_cannot_be_served_is_told_and_the_job_runs_on(

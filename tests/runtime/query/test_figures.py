@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,6 +68,22 @@ def test_a_trigger_without_new_data_is_no_batch(
 ) -> None:
     """Spark reports it with the number of the batch that comes next."""
     assert progress.batch({"batchId": number, "durationMs": parts}) == batch
+
+
+def test_a_batch_is_committed_when_its_progress_says_so(directory: CheckpointDir, tmp_path: Path) -> None:
+    """After a resume, an interrupted batch runs again: the newest commit that was listed is older."""
+    before = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
+    os.utime(tmp_path / "commits" / "0", (before.timestamp(), before.timestamp()))
+    lags = Lags(directory, lambda: None, None)
+    lags.measure(lambda: [])
+    assert lags.last_commit == "2026-01-02T03:04:00Z"
+    again = {"batchId": 1, "timestamp": "2026-01-02T03:15:00.500Z"}
+    again |= {"durationMs": {"addBatch": 1000, "triggerExecution": 2600}}
+    idle = {"batchId": 2, "timestamp": "2026-01-02T03:16:00.000Z"}
+    idle |= {"durationMs": {"latestOffset": 1, "triggerExecution": 2}}
+    for found in (again, idle):
+        assert figures.figures_of(found, (), lags).query.last_commit == "2026-01-02T03:15:03Z"
+        lags.measure(lambda: [])
 
 
 @pytest.fixture

@@ -51,6 +51,15 @@ export function short(seconds: number): string {
   return `${Number((seconds / size).toFixed(2))} ${unit}`;
 }
 
+// Distances between the ticks of an axis, as far as each tick has a label of its own.
+const decimal = (from: number, to: number) => [...Array(to - from).keys()].flatMap((i) => [1, 2, 5].map((n) => Number(`${n}e${from + i}`)));
+export const STEPS = {
+  count: decimal(-2, 15),
+  bytes: [...Array(50).keys()].map((i) => 2 ** i),
+  duration: [...decimal(-2, 0), 1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((n) => n * 60), ...[1, 2, 6, 12].map((n) => n * 3600), ...decimal(0, 6).map((n) => n * 86_400)],
+  clock: [...[1, 2, 5, 10, 15, 30].map((n) => n * 60), ...[1, 2, 6, 12].map((n) => n * 3600)],
+};
+
 /** Seconds from `from` to `until`, null if one is unknown. */
 export function between(from: string | null | undefined, until: number | string | null | undefined): number | null {
   if (!from || until === null || until === undefined) return null;

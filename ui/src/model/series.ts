@@ -45,3 +45,8 @@ export function stacked(samples: Sample[]): Columns {
   }
   return [times, ...lines];
 }
+
+/** The indexes of values without a neighbour: a line does not show them, so each gets a point. */
+export function alone(line: ArrayLike<number | null | undefined>): number[] {
+  return [...Array(line.length).keys()].filter((i) => line[i] != null && line[i - 1] == null && line[i + 1] == null);
+}

@@ -3,8 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { bytes, count, duration, short } from "../model/format";
-import { type Columns, PARTS, byStage, figure, stacked } from "../model/series";
+import { STEPS, bytes, count, duration, short } from "../model/format";
+import { type Columns, PARTS, alone, byStage, figure, stacked } from "../model/series";
 import { stages } from "../model/job";
 import { samples } from "../store";
 import type { FigureName, Job } from "../types";
@@ -16,6 +16,17 @@ interface Kind {
   title: string;
   figure: FigureName;
   unit: (value: number | null | undefined) => string;
+}
+
+// Of an axis: the steps between its ticks, and their labels.
+const STEPS_OF = new Map([[count, STEPS.count], [bytes, STEPS.bytes], [duration, STEPS.duration]]);
+const label = (unit: Kind["unit"], tick: number) => (tick === 0 ? "0" : unit === duration ? short(tick) : unit(tick));
+const SHORTEST = 120; // seconds of an axis of time
+
+/** Up to the last sample. uPlot would show a whole day behind a single one. */
+function span(times: ArrayLike<number>): [number, number] {
+  const until = times[times.length - 1] ?? 0;
+  return [Math.min(times[0] ?? 0, until - SHORTEST), until];
 }
 
 const KINDS: Kind[] = [
@@ -142,16 +153,17 @@ function options(names: string[], unit: Kind["unit"], areas: boolean, box: HTMLE
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, sync: { key: "job" } },
     hooks: { setCursor: [(u) => (at.value = u.cursor.idx ?? null)] },
-    scales: { y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
+    padding: [10, 18, 0, 0], // room for half a label at the end of each axis
+    scales: { x: { range: (u) => span(u.data[0]) }, y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, size: 22, space: 90, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
-      { ...axis, size: 58, space: 28, values: (_, ticks) => ticks.map((t) => (t === 0 ? "0" : unit === duration ? short(t) : unit(t))) },
+      { ...axis, size: 22, space: 90, incrs: STEPS.clock, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
+      { ...axis, size: (_, labels) => Math.max(58, 14 + 7 * Math.max(0, ...(labels ?? []).map((l) => l.length))), space: 28, incrs: STEPS_OF.get(unit)!, values: (_, ticks) => ticks.map((t) => label(unit, t)) },
     ],
     series: [
       {},
       ...order.map((i) => {
         const stroke = colour(`--series-${i % HUES}`);
-        return { label: names[i]!, stroke, width: areas ? 0.5 : 1.5, ...(areas ? { fill: stroke } : {}), points: { show: false }, spanGaps: false };
+        return { label: names[i]!, stroke, width: areas ? 0.5 : 1.5, ...(areas ? { fill: stroke } : {}), points: { size: 5, fill: stroke, filter: (u: uPlot, series: number) => alone(u.data[series]!) }, spanGaps: false };
       }),
     ],
   };

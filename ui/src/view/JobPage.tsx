@@ -49,7 +49,7 @@ export function JobPage({ job }: { job: Job }) {
         </div>
         <Actions job={job} />
       </header>
-      <Problems job={job} />
+      {tab !== "diagnosis" && <Problems job={job} />}
       <Tabs job={job} tab={tab} />
       <div id={`panel-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`} class="panels">
         {tab === "overview" && <Overview job={job} />}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..views.job import Stage
 from ..views.progress import Mover
@@ -34,7 +35,7 @@ def lag(f: Facts) -> Iterator[Finding]:
             "Behind",
             f"The query {stage.uid} is {span(behind)} behind its input.",
             tuple(evidence),
-            _faster(stage),
+            _faster(stage, f.job.spec.get("executor") or {}),
             Mover.YOU,
         )
 
@@ -151,7 +152,7 @@ def _left(rows: int | None, files: int | None, size_: int | None, age: float | N
     return "left: " + ", ".join(part for part in parts if part)
 
 
-def _faster(stage: Stage) -> str:
+def _faster(stage: Stage, executor: Mapping[str, Any]) -> str:
     incoming, done = stage.rows_per_second, stage.processed_per_second
     if incoming and done and done > 1.2 * incoming:
         return f"It catches up: it processes {amount(done)} rows/s, and {amount(incoming)} arrive."
@@ -161,8 +162,18 @@ def _faster(stage: Stage) -> str:
         return "Most of the time goes into listing the source: fewer files per folder, or a longer trigger."
     if slow in ("walCommit", "commitOffsets", "commitBatch"):
         return "Most of the time goes into Spark's checkpoint files: see the storage of the checkpoints."
+    return f"{_room(executor)}, or slow the input down. Spark's UI shows what a batch takes its time for."
+
+
+def _room(executor: Mapping[str, Any]) -> str:
+    """Where the batches get more cores."""
+    if executor.get("dynamicAllocation"):
+        return (
+            "Let it have more executors (spec.executor.dynamicAllocation.max takes effect without a restart)"
+        )
+    if executor.get("instances"):
+        return "Give it more executors (spec.executor.instances takes effect without a restart)"
     return (
-        "Give it more executors (spec.executor.instances takes effect without a restart), or see in "
-        "Spark's UI which "
-        "stage of the batch takes its time."
+        "Everything runs in the driver: give that more cores (spec.driver.cores, which needs a new driver; "
+        "of a local job, spark.master)"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from ..views.ending import said_of
 from ..views.job import Job
 from ..views.progress import Mover
 from ..views.times import ago, moment, span, until
@@ -166,7 +167,7 @@ def ending(f: Facts) -> Iterator[Finding]:
         yield Finding(
             Severity.NOTE,
             f.job.phase,
-            f"The {what} is at the step {step}{left}.",
+            f"The {what} goes on, {said_of(t.get('step'))}{left}.",
             tuple(evidence),
             "",
             Mover.JOB,

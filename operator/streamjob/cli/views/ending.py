@@ -60,7 +60,7 @@ GOALS = {
     )
 }
 # Steps of a termination, by status.termination.step; a stop fires no timers.
-_TERMINATION = {
+STEPS = {
     "WaitingForBoundary": "the running batch ends",
     "FiringTimers": "timers fire: every window is emitted",
     "WritingSavepoint": "the savepoint is written",
@@ -74,6 +74,11 @@ _WITHOUT_PROGRESS = {
     "WaitingForIndex": "it is durable, and is about to be in the index",
     "Closed": "the process ends",
 }
+
+
+def said_of(step: str | None) -> str:
+    """A step of a termination in words; None: the driver does not have the request yet."""
+    return "not sent to the driver yet" if step is None else STEPS.get(step, step)
 
 
 def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
@@ -114,7 +119,7 @@ def _going(goal: Goal, job: Job, what: str, at: datetime) -> Progress:
         mover,
         move,
         steps(names, names.index(current) if current in names else 0),
-        running_batches(job, at) if current == _TERMINATION["WaitingForBoundary"] else (),
+        running_batches(job, at) if current == STEPS["WaitingForBoundary"] else (),
         (deadline - at).total_seconds() if deadline is not None and _ends(job) else None,
         stalled_since(job),
     )
@@ -136,7 +141,7 @@ def _steps(goal: Goal, job: Job) -> list[str]:
     if goal.verb == "cancel":
         return [REQUESTED, KILLED]
     drains = goal.verb == "drain"
-    ending = [text for step, text in _TERMINATION.items() if drains or step != "FiringTimers"]
+    ending = [text for step, text in STEPS.items() if drains or step != "FiringTimers"]
     return [REQUESTED, REACHES, *ending]
 
 
@@ -155,21 +160,21 @@ def _now(goal: Goal, job: Job, at: datetime) -> tuple[str, tuple[str, Mover, str
         return _of_start(job), general
     t = job.part("termination")
     if not _ends(job) or job.is_true("Stalled"):
-        return _TERMINATION.get(t.get("step") or "", REACHES) if _ends(job) else REACHES, general
+        return STEPS.get(t.get("step") or "", REACHES) if _ends(job) else REACHES, general
     step: str | None = t.get("step")
     if t.get("finalCheckpoint") is not None:
-        return _TERMINATION["Closed"], ("everything is saved; the process ends", Mover.JOB, "")
+        return STEPS["Closed"], ("everything is saved; the process ends", Mover.JOB, "")
     if step is None:
         return REACHES, general
     text: str = t.get("progress") or _WITHOUT_PROGRESS.get(step, step)
     problem = _problem(job)
     if problem is not None:
-        return _TERMINATION.get(step, step), (f"{text}. {problem[0]}", Mover.YOU, problem[1])
+        return STEPS.get(step, step), (f"{text}. {problem[0]}", Mover.YOU, problem[1])
     movers = {"WaitingForIndex": Mover.OPERATOR}
     move = ""
     if job.reason is not None and job.reason.reason == "TerminationTimedOut":
         move = "it is late and continues; `kubectl streamjob cancel` ends it without a savepoint"
-    return _TERMINATION.get(step, step), (text, movers.get(step, Mover.JOB), move)
+    return STEPS.get(step, step), (text, movers.get(step, Mover.JOB), move)
 
 
 def _of_start(job: Job) -> str:

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Span, Table, line
 from .checkpoints import Checkpoint, Index
+from .ending import said_of
 from .events import Event
 from .job import ENDING, TERMINAL, Job, Obj
 from .pods import Pod
@@ -26,6 +27,10 @@ _TOLD_ELSEWHERE = {
     "ExecutorsChanged", "Recovered", "UpgradePending",
 }  # fmt: skip
 _EPOCH = re.compile(r"\b[Ee]poch (\d+)")
+_DOES = {
+    "Starting": "starts", "Stopping": "is being stopped", "Draining": "is being drained",
+    "Cancelling": "is being cancelled",
+}  # fmt: skip
 ENDED = {"Stop": "stopped", "Drain": "drained", "EndOfInput": "out of input"}
 
 
@@ -91,13 +96,22 @@ def _epochs(job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod]
         if end is None and epoch < job.epoch:
             end = (of_it[-1].completed if of_it else None) or began.get(epoch + 1)
         lives = epoch == job.epoch and job.phase not in (*TERMINAL, "Restarting", "Pending")
-        outcome, detail = _end_of(final, exit_of_it, pod, lives=lives)
+        outcome, detail = _end_of(final, exit_of_it, pod)
+        if lives and final is None:
+            outcome, detail = GOING, _now(job, pod)
         yield Entry("epoch", f"epoch {epoch}", begin, None if lives else end, outcome, detail, epoch)
 
 
-def _end_of(final: Checkpoint | None, found: Obj, pod: Pod | None, *, lives: bool) -> tuple[str, str]:
-    if lives and final is None:
-        return GOING, "runs"
+def _now(job: Job, pod: Pod | None) -> str:
+    """What the newest epoch does."""
+    phase = pod.phase if pod is not None else job.part("driver").get("phase") or "Pending"
+    if phase == "Pending" and job.phase != "Running":
+        why = pod and (pod.unschedulable or (pod.waiting and ": ".join(filter(None, pod.waiting))))
+        return f"its driver's pod is pending: {why}" if why else "its driver's pod is pending"
+    return _DOES.get(job.phase, "runs")
+
+
+def _end_of(final: Checkpoint | None, found: Obj, pod: Pod | None) -> tuple[str, str]:
     if final is not None:
         return OK, f"{ENDED.get(final.scenario or '', 'ended')} with checkpoint {final.number}"
     code = found.get("code", pod.code if pod else None)
@@ -137,7 +151,7 @@ def _ends(job: Job, index: Index) -> Iterator[Entry]:
     if t and t.get("finalCheckpoint") is None:
         kind = "drain" if t.get("mode") == "Drain" else "stop"
         going = job.phase in ENDING
-        detail = ": ".join(part for part in (t.get("step"), t.get("progress")) if part)
+        detail = ": ".join(part for part in (said_of(t.get("step")), t.get("progress")) if part)
         yield Entry(
             kind,
             f"{kind} ({t.get('requestId')})",

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from .events import Event
 from .job import Job
 from .pods import COMPONENT, container_statuses, reasons_to_wait
 
@@ -138,15 +139,30 @@ def newest(config_maps: Sequence[dict[str, Any]]) -> str | None:
     return max(metas, key=lambda m: m.get("creationTimestamp") or "", default={}).get("name")
 
 
-def waits_for(found: dict[str, Any]) -> str:
-    """What a pod that does not run yet waits for."""
+def waits_for(found: dict[str, Any], told: Sequence[Event]) -> str:
+    """What a pod that does not run yet waits for, most particular first.
+
+    :param told: its Events, oldest first.
+    """
     status = found.get("status") or {}
     for reason, message in reasons_to_wait(container_statuses(found)):
-        return f"{reason}: {message}".rstrip(": ")
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{condition.get('reason')}: {condition.get('message', '')}"
-    return "its container to start"
+        what = "its image" if "Image" in reason else "its container"
+        return f"{what} ({f'{reason}: {message}'.rstrip(': ')})"
+    last = told[-1] if told else None
+    if last is not None and last.warning:
+        what = "a node" if last.reason == "FailedScheduling" else "its container"
+        return f"{what} ({last.reason}: {' '.join(last.message.split())})"
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return f"a node ({scheduled.get('reason')}: {scheduled.get('message', '')})"
+    if not scheduled and not (found.get("spec") or {}).get("nodeName"):
+        return "a node"
+    if last is not None and last.reason == "Pulling":
+        return f"its image ({last.message})"
+    inits = status.get("initContainerStatuses") or ()
+    init = next((s.get("name") for s in inits if "running" in (s.get("state") or {})), None)
+    return f"its init container {init}" if init else "its container to start"
 
 
 def _has_package(job: Job) -> bool:

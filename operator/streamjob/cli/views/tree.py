@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Node, Span, Table, line
 from .checkpoints import Checkpoint, Index
+from .ending import said_of
 from .job import ENDING, Job, Problem, Source, Stage
 from .times import ago, amount, moment, size, span, until
 
@@ -134,7 +135,7 @@ def _termination(root: Node, job: Job, at: datetime) -> None:
     left = None if deadline is None else (deadline - at).total_seconds()
     node = root.add(
         Span(t.get("mode") or job.phase, BUSY),
-        t.get("step") or "not sent to the driver yet",
+        said_of(t.get("step")),
         None
         if left is None
         else Span(f"{span(left)} left" if left > 0 else f"late by {span(-left)}", DIM if left > 0 else BAD),

@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api import UpgradeStatus, UpgradeStep
-from ...protocol.messages.driver_status import Problem
+from ...protocol.messages.driver_status import Problem, TerminationStep
 from .log_redaction import without_secrets
 
 ROLLED_BACK = "RolledBack"
 ROLLED_BACK_REMEDY = (
     "The job runs the previous specification. Fix the spec, or set it back; a new restart.nonce retries it"
 )
+
+
+STEPS = {
+    TerminationStep.BOUNDARY: "The running batch has to commit",
+    TerminationStep.MAX_WATERMARK: "One more batch runs with the maximum watermark: every window is emitted",
+    TerminationStep.SNAPSHOT: "The savepoint is being written",
+    TerminationStep.COMPLETING: "The final checkpoint is complete and is recorded in the index",
+    TerminationStep.CLOSED: "The driver exits",
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,14 @@ def sentence(problem: Problem) -> str:
     # A driver's problem may quote an exception of its script.
     message = without_secrets(problem.message).rstrip(". \n") + "."
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
+
+
+def how_far(step: str, progress: str | None) -> str:
+    """What a stop or drain does now, as its driver says it, without a period.
+
+    :param step: a TerminationStep.
+    """
+    return (progress or STEPS[TerminationStep(step)]).rstrip(". ")
 
 
 def how_it_went(u: UpgradeStatus) -> KubernetesEvent:

@@ -27,7 +27,7 @@ from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase
 from ..objects import names
-from ..reports.messages import sentence
+from ..reports.messages import how_far, sentence
 from . import actions, diagnosis
 from .actions import Action
 from .context import (
@@ -311,22 +311,19 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     reported = c.observed.driver.termination if c.observed.driver else None
     mode = reported.mode.value if reported else ours.mode if ours else Mode.STOP.value
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
-    step = reported.step.value if reported else "WaitingForDriver"
-    answers = (
+    unanswered = (
         "The request is on its way to the driver"
         if c.observed.driver
         else "The driver has not answered yet; it gets the request when it does"
     )
-    text = ((reported.progress or step) if reported else answers).rstrip(". ")
+    text = how_far(reported.step, reported.progress) if reported else unanswered
     s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status
     stuck = f" {sentence(reported.problem)}" if reported and reported.problem else ""
     requeue_after = c.until_deletion_is_due
     if ours is not None:
         left = seconds_until(ours.deadline, c.now)
         if not left:
-            text = (
-                f"It takes longer than until {ours.deadline}; step {step}: {text}.{stuck} {TIMED_OUT_REMEDY}"
-            )
+            text = f"It takes longer than until {ours.deadline}; now: {text}.{stuck} {TIMED_OUT_REMEDY}"
             return c.decide(phase, "TerminationTimedOut", text, do=do, status=s, requeue_after=requeue_after)
         requeue_after = left if requeue_after is None else min(left, requeue_after)
     evicted = c.observed.driver is not None and c.observed.driver.evicted

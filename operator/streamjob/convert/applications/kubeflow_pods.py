@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import values
 from ..draft import Draft
 from ..pods import LIFECYCLE, SPARK_CONTAINERS, Pod
-from ..source import EMPTY, Path, Source
+from ..source import EMPTY, Path, Source, text
 from .policies import grace_period
 from .settings import NO_SERVICE, one_image
 
@@ -100,8 +100,9 @@ def _driver(draft: Draft, pod: Pod, at: Path) -> None:
     request: Path = (*at, "coreRequest")
     draft.keep(request, "driver.cores", source.get(request))
     cores: Path = (*at, "cores")
-    if "spark.kubernetes.driver.request.cores" in source.get((*SPEC, "sparkConf"), {}):
-        source.unneeded(cores, "the setting spark.kubernetes.driver.request.cores overrides it")
+    setting: Path = (*SPEC, "sparkConf", "spark.kubernetes.driver.request.cores")
+    if source.get(setting) is not None and not draft.has("driver.cores"):
+        source.unneeded(cores, f"{text(setting)} overrides it")
     draft.keep(cores, "driver.cores", source.get(cores))
     for field, resource in (("coreLimit", "cpu"), ("memoryLimit", "memory")):
         path: Path = (*at, field)

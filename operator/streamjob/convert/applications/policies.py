@@ -17,7 +17,7 @@ def grace_period(draft: Draft, path: Path) -> None:
     if time is None:
         return
     if draft.has("termination.gracePeriod"):
-        draft.source.unneeded(path, "another field overrides it in spec.termination.gracePeriod")
+        draft.source.overridden(path, "spec.termination.gracePeriod")
         return
     bounded = min(max(values.number(time, "terminationGracePeriodSeconds"), GRACE_LEAST), GRACE_MOST)
     draft.put("termination.gracePeriod", f"{bounded}s")

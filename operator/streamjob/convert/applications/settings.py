@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .. import values
 from ..draft import FACTOR, Draft
 from ..pods import Pod
-from ..source import Path, Source
+from ..source import Path, Source, text
 
 CLAIMS = "set driver.claimsOnDemand=true in the chart: the driver needs a permission for claims on demand"
 NOT_SUBMITTED = "it is a setting of spark-submit, and a StreamJob's driver is not submitted"
@@ -61,7 +61,8 @@ def changed(message: str) -> Rule:
 def number(name: str) -> Rule:
     def note(s: Setting) -> None:
         if not s.draft.numbers.say(name, s.value, s.path):
-            s.source.unneeded(s.path, "a field of the resource overrides it")
+            _, by = s.draft.numbers.values[name]
+            s.source.unneeded(s.path, f"{text(by)} overrides it")
 
     return note
 

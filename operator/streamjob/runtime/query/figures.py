@@ -37,6 +37,7 @@ class Figures:
 def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags) -> Figures:
     """The figures of a StreamingQueryProgress, with the lag as last measured."""
     watermark = of_progress.watermark(progress)
+    lags.reported = of_progress.committed(progress) or lags.reported
     return Figures(
         of_progress.batch(progress),
         watermark,
@@ -57,12 +58,16 @@ def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags)
 class Lags:
     """The lag of a run's sources as last measured. One thread measures, others read.
 
+    `reported` is written by the thread that reads the query's progress: it knows of a commit at once. The
+    next measurement may be a while away, or never come if the query ends.
+
     :param find_sources: the sources of the plan. Called once.
     :param jvm: py4j's view of the JVM.
     """
 
     def __init__(self, directory: CheckpointDir, find_sources: FindSources, jvm: Any) -> None:
-        self.last_commit: str | None = None
+        self.reported: datetime | None = None
+        self._listed: datetime | None = None
         self.sources: tuple[SourceFigures, ...] = ()
         self._directory = directory
         self._find_sources = find_sources
@@ -71,6 +76,12 @@ class Lags:
         self._batch: int | None = None
         self._positions: list[str | None] = []  # of `_batch`
         self._failing: set[int] = set()  # the sources whose lag could not be measured the last time
+
+    @property
+    def last_commit(self) -> str | None:
+        """When the newest batch was committed."""
+        known = [time for time in (self.reported, self._listed) if time is not None]
+        return timestamp(max(known)) if known else None
 
     def measure(self, find_streams: Callable[[], Sequence[Any]]) -> None:
         """Lists the commit log, reads one entry of the offset log for each new batch, and asks each source.
@@ -84,7 +95,7 @@ class Lags:
         if batch != self._batch:
             lines = self._directory.source_offsets(batch)
             self._positions, self._batch = [position_of(line) for line in lines], batch
-        self.last_commit = timestamp(datetime.fromtimestamp(at / 1000, timezone.utc))
+        self._listed = datetime.fromtimestamp(at / 1000, timezone.utc)
         if self._meters is None and len(streams := find_streams()) == len(self._positions):
             self._meters = self._new_meters(streams)
         found = []

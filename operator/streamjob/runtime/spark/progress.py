@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ...protocol.formats.records import OperatorRecord
@@ -24,8 +24,19 @@ UNREAL = 1e15  # rates and times from here on are infinity, or a maximum that st
 def batch(progress: Any) -> int | None:
     """The last batch that has run. A trigger that found nothing new has the number of the next one."""
     number = int(progress["batchId"])
-    ran = "addBatch" in (progress.get("durationMs") or {})
-    return number if ran else number - 1 if number > 0 else None
+    return number if _ran(progress) else number - 1 if number > 0 else None
+
+
+def committed(progress: Any) -> datetime | None:
+    """When its batch was committed: at the end of its trigger. None of a trigger that found nothing new."""
+    if not _ran(progress):
+        return None
+    took = batch_seconds(progress).get("triggerExecution", 0.0)
+    return moment(progress["timestamp"]) + timedelta(seconds=took)
+
+
+def _ran(progress: Any) -> bool:
+    return "addBatch" in (progress.get("durationMs") or {})
 
 
 def watermark(progress: Any) -> str | None:

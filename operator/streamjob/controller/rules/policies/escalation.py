@@ -19,6 +19,7 @@ from datetime import datetime
 from ....api import Escalation, EscalationStatus, Phase, State, Status, TerminationInfo
 from ....protocol.messages.commands import Mode
 from ....protocol.times import moment, timestamp
+from ...reports.messages import how_far
 from ..context import Context, Decision, DesiredState, escalated, kill, timeout
 
 ESCALATED = "Escalated"
@@ -44,7 +45,7 @@ def escalate(c: Context) -> Decision | None:
         epoch=c.status.epoch,
         request_id=t.request_id,
         since=timestamp(c.now),
-        waited_for=t.progress or t.step or "the driver",
+        waited_for=how_far(t.step, t.progress) if t.step else "the driver",
     )
     phase = Phase.STOPPING if mode is Escalation.STOP else Phase.CANCELLING
     s = c.status.model_copy(update={"escalation": e})

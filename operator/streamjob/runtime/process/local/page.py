@@ -23,7 +23,10 @@ def start(folder: Path, tell: Callable[[str], None]) -> None:
     page, too: if there is none, why not is told.
     """
     if find_spec(PACKAGE) is None:
-        tell(f"streamjob: no page: the package {PACKAGE} is missing; pip install 'streamjob[cli]'")
+        tell(
+            f"streamjob: no page: the package {PACKAGE} is missing; "
+            "pip install './streamjob-VERSION-py3-none-any.whl[cli]'"
+        )
         return
     try:
         process = subprocess.Popen(
