@@ -88,7 +88,7 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 
 .PHONY: pictures
 pictures: ui venv servers ## Take the docs' pictures of the page and of a terminal again, on the real cluster
-	$(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py tests/e2e/test_page.py tests/e2e/test_recording.py
+	STREAMJOB_WRITE=1 $(PYTHON) -m pytest -q -m "" tests/ui/test_pictures.py tests/e2e/test_page.py tests/e2e/test_recording.py
 	cp .build/pictures/ui-*.png .build/pictures/drain-terminal.svg docs/pictures/
 
 .PHONY: release

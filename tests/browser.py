@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +12,37 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 AXE = ROOT / "ui/node_modules/axe-core/axe.min.js"
 PICTURES = ROOT / ".build/pictures"  # `make pictures` takes those of the docs from here
+DOCS = ROOT / "docs/pictures"
+SAME = 0.002  # of the points; an edge of a letter may be smoothed in another way
+COMPARE = """async (urls) => {
+    const [one, other] = await Promise.all(urls.map(async (url) => {
+        const image = new Image();
+        image.src = url;
+        await image.decode();
+        const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [image.width, image.height];
+        const drawn = canvas.getContext('2d');
+        drawn.drawImage(image, 0, 0);
+        return {canvas, drawn, points: drawn.getImageData(0, 0, image.width, image.height)};
+    }));
+    const [before, after] = [one.points, other.points];
+    if (before.width !== after.width || before.height !== after.height) return [1, other.canvas.toDataURL()];
+    let differ = 0;
+    for (let i = 0; i < after.data.length; i += 4) {
+        const apart = [0, 1, 2].map((c) => Math.abs(before.data[i + c] - after.data[i + c]));
+        if (Math.max(...apart) < 48) continue;
+        differ += 1;
+        after.data.set([255, 0, 0, 255], i);
+    }
+    other.drawn.putImageData(after, 0, 0);
+    return [differ / (after.width * after.height), other.canvas.toDataURL()];
+}"""
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +87,31 @@ def problems(page: Page) -> list[str]:
     return [f"{v['id']}: {n['html'][:200]} {n['failureSummary']}" for v in found for n in v["nodes"]]
 
 
-def picture(page: Page, name: str) -> None:
-    """A screenshot for the docs."""
+def picture(page: Page, name: str, *, is_stable: bool = False) -> None:
+    """A screenshot for the docs.
+
+    :param is_stable: nothing in it depends on the time or the machine. Then it has to look like the one
+        in the docs, unless STREAMJOB_WRITE is set: `make pictures` takes it anew.
+    """
     PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+    taken = page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+    in_docs = DOCS / f"{name}.png"
+    if not is_stable or os.environ.get("STREAMJOB_WRITE") or not in_docs.exists():
+        return
+    share, marked = difference(page.context, in_docs.read_bytes(), taken)
+    if share > SAME:
+        found = PICTURES / f"{name}-difference.png"
+        found.write_bytes(marked)
+        raise AssertionError(f"{in_docs} differs in {share:.1%} of its points, see {found}; make pictures")
+
+
+def difference(context: BrowserContext, one: bytes, other: bytes) -> tuple[float, bytes]:
+    """The share of points that differ visibly, and `other` with those points in red. Both are PNG."""
+    tab = context.new_page()  # without the policy of the page
+    try:
+        share, url = tab.evaluate(
+            COMPARE, [f"data:image/png;base64,{b64encode(p).decode()}" for p in (one, other)]
+        )
+    finally:
+        tab.close()
+    return share, b64decode(url.partition(",")[2])
