@@ -49,7 +49,8 @@ def test_it_writes_nothing_before_the_gate_and_goes_on_behind_it(
         assert [second.call("PUT", "/v1/gate", gate)[0] for _ in range(2)] == [202, 202]
         other, why = second.call("PUT", "/v1/gate", Gate("handover-3", 2))
         assert (other, "opened by handover-2" in why) == (409, True)
-        second.running((stopped.stages[0].tasks[0].batch or 0) + 2)
+        directory = tmp_path / "checkpoints" / "main" / "0"
+        eventually(lambda: len(feed.read_files(directory)) == 8, "all files read")
         drained = second.finish(Mode.DRAIN)
     assert (drained.checkpoint, drained.drained) == (stopped.checkpoint + 1, True)
     assert feed.output(spark) == feed.expected(spark)
