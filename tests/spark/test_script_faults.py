@@ -121,8 +121,9 @@ def test_a_script_with_a_location_of_its_own_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_query_may_be_stopped_from_inside_its_batch(tmp_path: Path) -> None:
-    """The batch commits; a wait for its own end would hang it. The stop takes a moment to reach the query, which
-    may begin another batch by then.
+    """The batch commits; a wait for its own end would hang it.
+
+    The stop takes a moment to reach the query, which may have begun another batch by then.
     """
     script = tmp_path / "app.py"
     script.write_text(
