@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..views.times import written
 from .text import Line, Node, Table, plain
@@ -26,9 +26,13 @@ STYLES = {
 }
 
 
-def is_plain() -> bool:
-    """Whether standard output gets plain text."""
-    return not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+def is_plain(stream: TextIO | None = None) -> bool:
+    """Whether the stream, by default standard output, gets plain text."""
+    return (
+        not (stream or sys.stdout).isatty()
+        or bool(os.environ.get("NO_COLOR"))
+        or os.environ.get("TERM") == "dumb"
+    )
 
 
 def tree(node: Node) -> None:

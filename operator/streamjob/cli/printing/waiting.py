@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -41,7 +40,7 @@ class Waiting:
         if text == self._said or not self.speaks:
             return
         self._said = text
-        if not _redraws():
+        if screen.is_plain(sys.stderr):
             screen.note(text)
         elif self._line is None:
             from rich.console import Console  # noqa: PLC0415  for terminals only
@@ -59,7 +58,3 @@ class Waiting:
     ) -> None:
         if self._line is not None:
             self._line.stop()
-
-
-def _redraws() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -88,8 +88,12 @@ class Driver:
         with self._loop.lock:
             if not self._gate.admits(gate.token):
                 return
-            told = {"restore": gate.restore, "next_checkpoint": gate.next_checkpoint}
-            self.config = replace(self.config, **told, termination=gate.termination)  # type: ignore[arg-type]
+            self.config = replace(
+                self.config,
+                restore=gate.restore,
+                next_checkpoint=gate.next_checkpoint,
+                termination=gate.termination,
+            )
             self._loop.restore(self.config)
             self._requests.carry_over(self.config)
             self._gate.open(gate.token)
