@@ -21,6 +21,40 @@ from .test_adoption import digest
 pytestmark = pytest.mark.any_spark
 
 
+# With a listener that says what it hears. Arguments: input, output, what becomes of files that are read.
+LISTENS = """
+import sys
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+
+class Listener(StreamingQueryListener):
+    def onQueryStarted(self, event):
+        print("script: heard of", event.name, flush=True)
+
+    def onQueryProgress(self, event):
+        pass
+
+    def onQueryIdle(self, event):
+        pass
+
+    def onQueryTerminated(self, event):
+        print("script: heard of an end", flush=True)
+
+
+def write(frame, batch):
+    print("script: called for batch", batch, flush=True)
+    frame.write.mode("append").parquet(sys.argv[2])
+
+
+spark = SparkSession.builder.getOrCreate()
+spark.streams.addListener(Listener())
+rows = spark.readStream.schema("t timestamp, k string, v long").option("maxFilesPerTrigger", 1)
+rows = rows.option("cleanSource", sys.argv[3]).json(sys.argv[1])
+rows.dropDuplicates(["v"]).writeStream.foreachBatch(write).queryName("seen").start().awaitTermination()
+"""
+
+
 def prepared(driver: LocalDriver) -> LocalDriver:
     driver.wait_for(lambda s: s.phase is DriverPhase.PREPARED)
     return driver
@@ -54,6 +88,32 @@ def test_it_writes_nothing_before_the_gate_and_goes_on_behind_it(
         drained = second.finish(Mode.DRAIN)
     assert (drained.checkpoint, drained.drained) == (stopped.checkpoint + 1, True)
     assert feed.output(spark) == feed.expected(spark)
+
+
+@pytest.mark.parametrize("reads", ["off", "delete"])
+def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
+    """The last batch runs again: without sink, function, listener or trace. Not if reading has an effect."""
+    feed.add(3)
+    app, scratch = tmp_path / "app.py", tmp_path / "tmp"
+    app.write_text(LISTENS)
+    scratch.mkdir()
+    arguments = (str(feed.source), str(feed.sink), reads)
+    with LocalDriver(tmp_path, app, *arguments) as first:
+        commits = tmp_path / "checkpoints" / "seen" / "0" / "commits"
+        eventually((commits / "2").exists, "batch 2")
+        before = digest(tmp_path / "checkpoints"), digest(feed.source), digest(feed.sink)
+        with LocalDriver(
+            tmp_path, app, *arguments, epoch=2, prepared=True, environment={"TMPDIR": str(scratch)}
+        ) as second:
+            prepared(second)
+        after = digest(tmp_path / "checkpoints"), digest(feed.source), digest(feed.sink)
+        first.finish(Mode.STOP)
+    said = second.log.read_text()
+    assert ("warmed up, its last batch ran again" in said) == (reads == "off"), said
+    assert ("not warmed up" in said) == (reads == "delete"), said
+    assert "script:" not in said
+    assert not list(scratch.glob("streamjob-warm-up-*"))
+    assert after == before
 
 
 def test_one_that_is_not_needed_leaves_no_trace(feed: Feed, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from .versions.table import Traits
@@ -92,6 +92,25 @@ class Internals:
         of_package: Any = reduce(getattr, traits.execution.split("."), self._jvm)
         planned = of_package.IncrementalExecution(*arguments).executedPlan()
         return None if traits.describes_operators else self._stateful_operators(planned)
+
+    def start_without_sink(self, frame: DataFrame, mode: str, location: str) -> Any:
+        """Start a query over a frame that writes nothing, in a session of its own.
+
+        The script's session does not list it, and the script's listeners do not hear of it. It runs the batch
+        that the log at `location` has planned, and no other one within a day.
+
+        :param mode: output mode.
+        :param location: the checkpointLocation.
+        :returns: the org.apache.spark.sql.streaming.StreamingQuery.
+        :raises Py4JError: it does not start.
+        """
+        java: Any = frame._jdf
+        session = self._spark._jsparkSession.cloneSession()
+        datasets = self._module(str(java.getClass().getName()))
+        writer = datasets.ofRows(session, java.queryExecution().analyzed()).writeStream()
+        trigger = self._jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime("1 day")
+        writer = writer.format("noop").outputMode(mode).trigger(trigger)
+        return writer.option("checkpointLocation", location).start()
 
     def _stateful_operators(self, plan: Any) -> frozenset[int]:
         """The numbers of the stateful operators in a planned batch."""

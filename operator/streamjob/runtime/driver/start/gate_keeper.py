@@ -7,6 +7,7 @@ own (ADR 46).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from ....protocol.errors import StreamJobError
 from ..event_loop import Loop
@@ -31,8 +32,13 @@ class GateKeeper:
         self._closed = closed
         self._token: str | None = None  # of the `Gate` that opened it
 
-    def wait(self) -> None:
-        """Wait until the gate is open. The status says that the driver is prepared."""
+    def wait(self, prepare: Callable[[], None] = lambda: None) -> None:
+        """Wait until the gate is open. The status says that the driver is prepared.
+
+        :param prepare: called first if the gate is closed.
+        """
+        if self._closed:
+            prepare()
         with self._loop.changed:
             if not self._closed:
                 return

@@ -32,6 +32,7 @@ from ...startup.checks import neighbours
 from ...startup.missing_stages import MissingStages
 from ...startup.sharding.declared_shards import DeclaredStages
 from ...startup.sharding.inherited_transactions import inherit
+from ...startup.warm_up import warm_up
 from .. import threads
 from ..event_loop import Loop
 from ..script.managed_query import IdleJvmQuery, in_callback
@@ -119,7 +120,7 @@ class Starter:
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
-        self._gate.wait()
+        self._gate.wait(lambda: warm_up(writer, said, engine, self._config))
         self._loop.begin()
         with self._names.named(said, found, engine, likeness) as name:
             if (drained := self._drained(name)) is not None:

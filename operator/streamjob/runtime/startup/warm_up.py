@@ -1,0 +1,150 @@
+"""The warm-up of a prepared driver: the last batch of its query runs again, on a copy, into no sink.
+
+The first batch of a JVM takes seconds: classes are loaded, code is compiled. A prepared driver has time for
+that before its gate. It may only read the job's directories (ADR 46), so it copies what the batch needs into
+a folder of its own, as a savepoint of a running query does, and the query runs there under another id.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ...job import ONLY_QUERY
+from ...jvm.errors import one_line
+from ...protocol.errors import StreamJobError
+from ...protocol.messages.driver_config import DriverConfig
+from ...storage.hadoop import HadoopFiles
+from ...storage.parallel import THREADS, each
+from ..query.task import Engine
+from ..savepoints.layout import content
+from ..savepoints.live_files import files_of, refuse_outrun
+from ..spark.checkpoint_dir import METADATA, CheckpointDir
+from ..spark.handles import analyzed_plan, frame_of
+from ..spark.sources.plan_sources import sources_of_plan
+from ..spark.stream_writer import Written
+from .restore_point import root_of
+
+log = logging.getLogger("streamjob")
+
+ROUNDS = 3  # the second and third run code that the JVM has compiled meanwhile
+PATIENCE = 120.0  # seconds for one batch; then the query begins cold
+COLD = "%s: not warmed up, its first batch takes longer: %s"
+LOOK = 0.02  # seconds
+READS_ONLY = frozenset({"rate-micro-batch", "delta", "iceberg"})  # beside those that have a `Source.kind`
+LARGEST = 4 << 30  # bytes that are copied at most
+
+
+class NotWarmedUp(Exception):
+    """The query begins cold. Nothing else is wrong, so nobody but the log is told."""
+
+
+def warm_up(writer: DataStreamWriter, said: Written, engine: Engine, config: DriverConfig) -> None:
+    """Run the last batch of a query again, ROUNDS times. Whatever goes wrong is only logged.
+
+    What the job continues from is not known yet: a query without a name is taken for the job's only one.
+    """
+    own = said.location or f"{root_of(config, said.name or ONLY_QUERY)}/0"
+    directory = CheckpointDir(engine.files, engine.files.qualify(own))
+    try:
+        _refuse_unfit(writer, engine)
+        with _scratch(engine.files, config) as scratch:
+            took = [_round(writer, said, engine, directory, scratch) for _ in range(ROUNDS)]
+        log.info("%s: warmed up, its last batch ran again in %s", directory.uri, " s, ".join(took) + " s")
+    except (NotWarmedUp, StreamJobError) as e:
+        log.info(COLD, directory.uri, e)
+    except (Py4JError, PySparkException) as e:
+        log.info(COLD, directory.uri, one_line(e))
+
+
+@contextmanager
+def _scratch(files: HadoopFiles, config: DriverConfig) -> Iterator[str]:
+    """The URI of a folder that all tasks of this driver reach, and no other driver uses."""
+    with tempfile.TemporaryDirectory(prefix="streamjob-warm-up-") as local:
+        is_local = str(files.spark.sparkContext.master).startswith("local")
+        scratch = f"file:{local}" if is_local else f"{config.checkpoints.rstrip('/')}/.warm-up"
+        try:
+            yield scratch
+        finally:
+            files.delete(scratch)
+
+
+def _round(
+    writer: DataStreamWriter, said: Written, engine: Engine, directory: CheckpointDir, scratch: str
+) -> str:
+    """Run the last batch again.
+
+    :returns: the seconds that it took.
+    """
+    began = time.monotonic()
+    batch = _copy(engine.files, directory, scratch)
+    _run(writer, said, engine, scratch, batch)
+    return f"{time.monotonic() - began:.1f}"
+
+
+def _refuse_unfit(writer: DataStreamWriter, engine: Engine) -> None:
+    """Check that nobody notices if the query reads its last batch again.
+
+    :raises NotWarmedUp: a source may do more than read, or this Spark is unknown.
+    """
+    if engine.internals is None:
+        raise NotWarmedUp("this version of Spark is unknown")
+    for source in sources_of_plan(analyzed_plan(writer)) or ():
+        if source.kind is None and source.name.lower() not in READS_ONLY:
+            raise NotWarmedUp(f"reading {source.name} again may not be without effect")
+        if source.options.get("cleansource", "off").lower() != "off":
+            raise NotWarmedUp("its source deletes or archives the files that it has read")
+
+
+def _copy(files: HadoopFiles, directory: CheckpointDir, scratch: str) -> int:
+    """Copy what the last committed batch begins from, and its offsets.
+
+    :returns: the number of that batch.
+    :raises NotWarmedUp: there is none, or it is too much.
+    :raises StreamJobError: the files cannot be copied, or the query was faster than the copy.
+    """
+    batch = directory.latest_commit()
+    if batch is None:
+        raise NotWarmedUp("it has no batch yet")
+    before = batch - 1 if batch > 0 else None
+    listed = [content(files, directory.uri) for _ in range(2)]
+    chosen = [f for f in files_of(directory, before, listed) if f.path != METADATA]
+    if (size := sum(f.size for f in chosen)) > LARGEST:
+        raise NotWarmedUp(f"its state of {size >> 20} MiB is too large to be copied for that")
+    files.delete(scratch)
+    paths = [*(f.path for f in chosen), f"offsets/{batch}"]
+    each(lambda path: files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}"), paths, THREADS)
+    refuse_outrun(directory, before, set(paths))
+    # With the id of the running query, each of the two would stop the other.
+    files.write_new(f"{scratch}/{METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
+    return batch
+
+
+def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, batch: int) -> None:
+    """Run the batch that the copied log has planned.
+
+    :raises NotWarmedUp: it does not end in time.
+    :raises PySparkException: it fails.
+    """
+    assert engine.internals is not None
+    query: Any = engine.internals.start_without_sink(frame_of(writer), said.mode or "append", scratch)
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while CheckpointDir(engine.files, scratch).latest_commit() != batch:
+            if (failed := query.exception()).isDefined():
+                raise NotWarmedUp(f"batch {batch} failed: {failed.get().getMessage()}".partition("\n")[0])
+            if time.monotonic() > deadline:
+                raise NotWarmedUp(f"batch {batch} did not end within {PATIENCE:.0f} s")
+            time.sleep(LOOK)
+    finally:
+        query.stop()
