@@ -83,8 +83,18 @@ def revision(archive: Path) -> str:
 
 def manifest_digest(archive: Path) -> str:
     """Return the digest of the image or chart in a tar archive of an OCI layout: what a registry names it."""
+    return str(_manifest(archive)["digest"])
+
+
+def full_name(archive: Path) -> str:
+    """Return the full name, with registry and tag, of the image in a tar archive of an OCI layout."""
+    return str(_manifest(archive)["annotations"][CONTAINERD_NAME])
+
+
+def _manifest(archive: Path) -> Any:
+    """Return the descriptor of the only manifest in a tar archive of an OCI layout."""
     with tarfile.open(archive) as opened:
         stream = opened.extractfile("index.json")
         assert stream is not None
         (manifest,) = json.load(stream)["manifests"]
-    return str(manifest["digest"])
+    return manifest

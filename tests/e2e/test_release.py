@@ -26,7 +26,7 @@ from dev.demo.programs import stream
 from dev.demo.site import Settings, Site
 from dev.demo.waiting import PATIENCE, until
 from dev.release import archives, chart, sign
-from dev.release.source import PLACEHOLDER, version_in
+from dev.release.source import version_in
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(5400)]
 NAMESPACE, ROWS = "streamjob-release", 60_000
@@ -38,24 +38,31 @@ class Released(Settings):
     """The images of the release; Kafka is the demonstration's."""
 
     def image(self, name: str) -> str:
-        return f"{PLACEHOLDER}/{name}:{version()}" if name in RELEASED else super().image(name)
+        return archives.full_name(archive_of(name)) if name in RELEASED else super().image(name)
 
 
 def version() -> str:
     return version_in((REPOSITORY / "operator" / "streamjob" / "__init__.py").read_text())
 
 
+def folder() -> Path:
+    return REPOSITORY / "dist" / "release" / version()
+
+
+def archive_of(name: str) -> Path:
+    return folder() / f"streamjob-{name}-{version()}.oci.tar"
+
+
 @pytest.fixture(scope="module")
 def release() -> Path:
-    """The folder of the release of the last commit, which is built unless it is there."""
-    folder = REPOSITORY / "dist" / "release" / version()
+    """The folder of the release of the last commit, which is built unless it is there, for any registry."""
     revision = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.strip()
-    archive = folder / f"streamjob-driver-{version()}.oci.tar"
+    archive = archive_of("driver")
     if not archive.is_file() or archives.revision(archive) != revision:
         stream(Console(), sys.executable, "-m", "dev.release")
-    return folder
+    return folder()
 
 
 @contextmanager
@@ -129,7 +136,7 @@ def test_the_wheel_runs_on_a_laptop(release: Path, tmp_path: Path) -> None:
 def test_the_main_job_runs_on_the_installed_release(release: Path, place: Site, tmp_path: Path) -> None:
     layout, console = Layout.from_environment(), Console()
     for name in RELEASED:
-        archive = release / f"streamjob-{name}-{version()}.oci.tar"
+        archive = archive_of(name)
         images.import_archive(layout, archive)
         assert images.digests(layout)[place.settings.image(name)] == archives.manifest_digest(archive)
     with registry(tmp_path) as address:
@@ -143,7 +150,7 @@ def test_the_main_job_runs_on_the_installed_release(release: Path, place: Site, 
     assert "Succeeded" in sites.helm(place, "test", "streamjob", *wait[1:])
     (deployment,) = place.kubectl.list("deployments")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"{PLACEHOLDER}/controller:{version()}"
+    assert container["image"] == place.settings.image("controller")
 
     outcome = steps.tell(place, console, ROWS)
     assert outcome.check["equal"], outcome.check

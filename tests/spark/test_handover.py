@@ -55,6 +55,12 @@ rows.dropDuplicates(["v"]).writeStream.foreachBatch(write).queryName("seen").sta
 """
 
 
+def contents(checkpoints: Path, feed: Feed) -> list[dict[str, str]]:
+    """Without hidden files: when a commit is there, its temporary checksum may still be."""
+    found = (digest(folder) for folder in (checkpoints, feed.source, feed.sink))
+    return [{p: d for p, d in files.items() if not Path(p).name.startswith(".")} for files in found]
+
+
 def prepared(driver: LocalDriver) -> LocalDriver:
     driver.wait_for(lambda s: s.phase is DriverPhase.PREPARED)
     return driver
@@ -101,12 +107,12 @@ def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
     with LocalDriver(tmp_path, app, *arguments) as first:
         commits = tmp_path / "checkpoints" / "seen" / "0" / "commits"
         eventually((commits / "2").exists, "batch 2")
-        before = digest(tmp_path / "checkpoints"), digest(feed.source), digest(feed.sink)
+        before = contents(tmp_path / "checkpoints", feed)
         with LocalDriver(
             tmp_path, app, *arguments, epoch=2, prepared=True, environment={"TMPDIR": str(scratch)}
         ) as second:
             prepared(second)
-        after = digest(tmp_path / "checkpoints"), digest(feed.source), digest(feed.sink)
+        after = contents(tmp_path / "checkpoints", feed)
         first.finish(Mode.STOP)
     said = second.log.read_text()
     assert ("warmed up, its last batch ran again" in said) == (reads == "off"), said
