@@ -163,8 +163,14 @@ class Site:
     def _target(self, link: str, origin: str, name: str) -> str:
         """The link of a file, as a link of the page that shows it."""
         path, hash_, anchor = link.partition("#")
-        if ELSEWHERE.match(link) or not path:
+        if ELSEWHERE.match(link):
             return link
+        if not path:
+            # A section of the same file. If this page only includes a part of that file, it may be elsewhere.
+            there = self.sections.get(f"{origin}#{anchor}", name)
+            if there.partition("#")[0] == name or origin == f"{DOCS}/{name}":
+                return link
+            path = posixpath.basename(origin)
         file = posixpath.normpath(posixpath.join(posixpath.dirname(origin), path))
         if (self.root / file).is_dir() and (self.root / file / "README.md").is_file():
             file = f"{file}/README.md"

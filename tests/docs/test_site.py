@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import posixpath
 import re
 import shlex
 import textwrap
@@ -19,7 +20,19 @@ import yaml
 
 from dev.docs import life_cycle, resource
 from dev.docs.__main__ import commands as command_line_page
-from dev.docs.pages import CODE, DOCS, ELSEWHERE, LINK, MERMAID, PICTURES, BadPage, Site, headings, section
+from dev.docs.pages import (
+    CODE,
+    DOCS,
+    ELSEWHERE,
+    LINK,
+    MERMAID,
+    PICTURES,
+    BadPage,
+    Site,
+    headings,
+    section,
+    source_name,
+)
 from streamjob.api import ConditionType, StreamJob
 from streamjob.api.crd import schema
 from streamjob.cli.group import main as group
@@ -542,7 +555,8 @@ def test_a_section_ends_where_the_next_one_begins() -> None:
         ("docs/operations.md#on-s3", "operations.md#on-s3"),
         ("examples/flights/app.py", "source/examples/flights/app.py.md"),
         ("CONTRIBUTING.md", "source/CONTRIBUTING.md"),
-        ("#limits", "#limits"),
+        ("#limits", "scripts.md#limits"),
+        ("#of-no-other-page", "#of-no-other-page"),
         ("https://example.org/x", "https://example.org/x"),
         ("README.md#limits", "scripts.md#limits"),
         ("README.md#how-your-script-is-treated", "scripts.md"),
@@ -550,6 +564,31 @@ def test_a_section_ends_where_the_next_one_begins() -> None:
 )
 def test_links_lead_to_the_same_place(link: str, shown: str) -> None:
     assert site().page("index.md", f"[x]({link}) `[x]({link})`", "README.md") == f"[x]({shown}) `[x]({link})`"
+
+
+def test_links_of_assembled_pages_lead_somewhere() -> None:
+    """As `make docs` asks for it: to a page, a picture, and an anchor that is there."""
+    made = site()
+    sources = {p.relative_to(ROOT / DOCS).as_posix(): p.read_text() for p in (ROOT / DOCS).rglob("*.md")}
+    pages = {name: made.page(name, text, f"{DOCS}/{name}") for name, text in sources.items()}
+    known: set[str] = set()
+    while new := made.linked - known:
+        known |= new
+        for file in new:
+            name = source_name(file).removeprefix(f"{DOCS}/")
+            pages[name] = made.page(name, made.source_page(file), file)
+    broken = []
+    prose = {name: text for name, text in pages.items() if not re.search(r"\.(?!md$)\w+\.md$", name)}
+    for name, text in prose.items():
+        for _, link, _ in LINK.findall("".join(CODE.split(text)[::2])):
+            path, _, anchor = link.partition("#")
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+            there = target in pages or (ROOT / DOCS / target).is_file()
+            shown = pages.get(target, "")
+            anchors = {own for _, _, own in headings(shown)} | set(re.findall(r"\{#([\w.-]+)\}", shown))
+            if not ELSEWHERE.match(link) and not (there and (not anchor or anchor in anchors)):
+                broken.append(f"{name}: {link}")
+    assert broken == []
 
 
 @pytest.mark.parametrize("name", NAMES)
