@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from streamjob.runtime.spark.max_watermark import (
     DrainResult,
     fire_timers,
     run_max_watermark_batch,
+    state_rows,
     write_max_watermark,
 )
 from streamjob.runtime.spark.session_conf import Settings
@@ -59,17 +62,12 @@ class Job:
         """All that is there, as a plain run or resume."""
         self.start(availableNow=True).awaitTermination()
 
-    def once(self) -> StreamingQuery:
-        return self.start(once=True)
+    def once(self, *settings: tuple[str, str]) -> StreamingQuery:
+        with Settings(self.spark).in_force(*settings):
+            return self.start(once=True)
 
-    def drain(self, internals: Internals | None) -> DrainResult | None:
-        settings, then = internals.traits.flush_settings if internals else (), Settings(self.spark)
-
-        def once() -> StreamingQuery:
-            with then.in_force(*settings):
-                return self.once()
-
-        return fire_timers(once, self.directory, internals)
+    def drain(self, internals: Internals | None, before: int | None = None) -> DrainResult | None:
+        return fire_timers(self.once, self.directory, internals, before)
 
     def output(self) -> list[tuple[object, ...]]:
         schema = self.query(lambda name: self.inputs[name].table(self.spark)).schema
@@ -135,6 +133,65 @@ def test_with_rocksdb_and_with_public_api_only(
         assert job.output() == job.expected()
     finally:
         spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+def each_key_once(source: Source) -> DataFrame:
+    """Its state stays for ever."""
+    return source("a").dropDuplicates(["k"])
+
+
+@pytest.mark.parametrize("query", [window, each_key_once])
+def test_what_is_left_is_told_without_counting_it(
+    spark: SparkSession,
+    files: HadoopFiles,
+    internals: Internals,
+    tmp_path: Path,
+    query: Callable[[Source], DataFrame],
+) -> None:
+    """RocksDB counts nothing in the batch: its progress has no rows, and what it stores has no number."""
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    try:
+        job = Job(spark, files, tmp_path, query)
+        job.run()
+        ran = job.start(availableNow=True)
+        ran.awaitTermination()
+        assert state_rows(job.directory, (None, ran)) is None, "it ran no batch of its own"
+        job.inputs["a"].minutes(60, 61, 1)
+        ran = job.start(availableNow=True)
+        ran.awaitTermination()
+        before = state_rows(job.directory, (None, ran))
+        assert before is not None
+        assert before > 0
+        drained = job.drain(internals, before)
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    assert drained is not None
+    keys = job.inputs["a"].table(spark).select("k").distinct().count()
+    assert drained.state_rows_left == (0 if query is window else keys)
+    if query is window:
+        assert job.output() == job.expected()
+    assert set(numbers_of_keys(Path(job.directory.uri.removeprefix("file:")), drained.batch + 1)) == {-1}
+
+
+@pytest.mark.parametrize("query", [chained, left_join, session])
+def test_what_does_not_follow_is_counted(
+    spark: SparkSession,
+    files: HadoopFiles,
+    tmp_path: Path,
+    query: Callable[[Source], DataFrame],
+) -> None:
+    job = Job(spark, files, tmp_path, query)
+    ran = job.start(availableNow=True)
+    ran.awaitTermination()
+    assert state_rows(job.directory, (ran,)) is None
+
+
+def numbers_of_keys(checkpoint: Path, version: int) -> list[int]:
+    """The number of keys that RocksDB has noted in each snapshot of the state of this version."""
+    snapshots = [f for f in checkpoint.glob("state/0/*/*.zip") if f.name.split(".")[0] == str(version)]
+    assert snapshots
+    texts = [zipfile.ZipFile(f).read("metadata").decode().partition("\n")[2] for f in snapshots]
+    return [int(json.loads(text)["numKeys"]) for text in texts]
 
 
 def test_a_crash_between_planning_and_running(

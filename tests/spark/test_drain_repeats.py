@@ -333,9 +333,9 @@ def test_r7_killed_before_each_step(
         fate.step()
         delete(self, uri)
 
-    def mortal_run() -> StreamingQuery:
+    def mortal_run(*settings: tuple[str, str]) -> StreamingQuery:
         fate.step()
-        query = job.once()
+        query = job.once(*settings)
         query.awaitTermination()
         fate.step()
         return query

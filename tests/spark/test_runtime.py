@@ -16,6 +16,7 @@ from streamjob.protocol.messages.driver_status import DriverPhase
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually
 from .job import APP, Feed
+from .test_drain import ROCKSDB, numbers_of_keys
 
 FILES = 12
 
@@ -24,7 +25,8 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     feed.add(FILES)
-    with LocalDriver(tmp_path, APP, *feed.arguments()) as first:
+    state = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+    with LocalDriver(tmp_path, APP, *feed.arguments(), spark_conf=state) as first:
         first.running(2)
         stopped = first.finish(Mode.STOP, "one")
     before = first.boundary()
@@ -34,7 +36,7 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
     assert manifest(str(stopped.savepoint))["version"] == 2
     early = feed.output(spark)
     feed.add(FILES)
-    with first.next_epoch(APP, *feed.arguments()) as second:
+    with first.next_epoch(APP, *feed.arguments(), spark_conf=state) as second:
         status = second.running(stopped.stages[0].tasks[0].batch + 2)
         assert status.epoch == 2
         drained = second.finish(Mode.DRAIN, "two")
@@ -53,6 +55,9 @@ def test_row1_and_row8_stop_resume_drain_equals_the_batch(
     assert report.termination.flushed_rows is not None
     assert report.termination.flushed_rows > 0
     assert report.termination.state_rows_left == 0
+    checkpoint, batch = tmp_path / "checkpoints" / "main" / "0", drained.stages[0].tasks[0].batch
+    assert batch is not None
+    assert set(numbers_of_keys(checkpoint, batch + 1)) == {-1}, "the drain did not count them"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.foreach_batch.function import BatchFunction
 from ..spark.internals import Internals
-from ..spark.max_watermark import DrainResult, fire_timers
+from ..spark.max_watermark import DrainResult, fire_timers, state_rows
 from ..spark.progress import described
 from ..spark.sources.source_log import left_at
 from ..spark.tables.find import FindTable
@@ -128,6 +128,7 @@ class Stage:
         self._are_noted = False
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
+        self._caught_up: StreamingQuery | None = None  # ran after it, see `catch_up`
         self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
         self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
         self.shared_by: str | None = None  # see `tables.table.Table`
@@ -238,6 +239,7 @@ class Stage:
         if self._cut_short.is_set():
             return batch
         run = run_to_end(lambda: self.restart(availableNow=True), self._cut_short.is_set)
+        self._caught_up = run
         if self._cut_short.is_set():
             stop_at_boundary(run, self.files, self.engine.internals, finish_pending=self._once)
         return self.directory.boundary()
@@ -264,9 +266,8 @@ class Stage:
         """
         if self.volatile:
             return None  # no other run can continue its socket or its memory sink
-        internals = self.engine.internals
-        settings = internals.traits.flush_settings if internals is not None else ()
-        return fire_timers(lambda: self.restart(*settings, once=True), self.directory, internals)
+        before = state_rows(self.directory, (self._caught_up, self.query))
+        return fire_timers(self._once, self.directory, self.engine.internals, before)
 
     def record(
         self, checkpoint: int, finished: bool, noted: int | None, *, exhausted: bool, running: bool
@@ -329,16 +330,16 @@ class Stage:
     def measure_lag(self) -> None:
         """Update the lag of its sources. Called by one thread; see `Lags.measure` for the cost."""
         internals = self.engine.internals
-        if self.query is None or internals is None:
+        query = self.query
+        if query is None or internals is None:
             return
-        if self.over.is_set() or not self.query.isActive:
+        if self.over.is_set() or not query.isActive:
             self._lags.close()
             return
-        query = self.query
         self._lags.measure(lambda: internals.execution(query).sources)
 
-    def _once(self) -> StreamingQuery:
-        return self.restart(once=True)
+    def _once(self, *settings: tuple[str, str]) -> StreamingQuery:
+        return self.restart(*settings, once=True)
 
     def _finish_pending(self) -> int | None:
         """For a query that is not started: run only the batch that an earlier driver left uncommitted."""

@@ -16,7 +16,9 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...protocol.formats.records import OperatorKind
 from ...protocol.messages.driver_status import Problem
 from ...storage.hadoop import NotFound, translated
-from .boundary import QueryFailed, Starter, run_to_end
+from .boundary import QueryFailed, run_to_end
 from .checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir
 from .internals import Internals
 
@@ -36,7 +38,13 @@ log = logging.getLogger("streamjob")
 # to evict. Any other stateful operator may have timers.
 AGGREGATIONS = frozenset(("stateStoreSave", "sessionWindowStateStoreSaveExec"))
 WITHOUT_TIMERS = AGGREGATIONS | {"symmetricHashJoin", "dedupe", "dedupeWithinWatermark", "globalLimit"}
+# Of these, each row in the state stays or is removed by the batch: what is left can be told without counting.
+# An operator behind another one gets new rows, a join has several stores, and others have timers.
+COUNTED = frozenset(("stateStoreSave", "dedupe", "dedupeWithinWatermark"))
 TRACKING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+
+
+StartOnce = Callable[..., StreamingQuery]
 
 
 @dataclass(frozen=True)
@@ -61,15 +69,33 @@ class DrainResult:
     timers_left: bool
 
 
+def state_rows(directory: CheckpointDir, queries: Iterable[StreamingQuery | None]) -> int | None:
+    """The rows in the state before a drain, from the progress of the last batch.
+
+    :param queries: those that may have run that batch.
+    :returns: None if they are not known, or if what the drain leaves does not follow from them.
+    """
+    batch = directory.latest_commit()
+    if directory.files.spark.conf.get(TRACKING, "true") != "true":
+        return None
+    for query in queries:
+        operators = _operators(query, batch) if query is not None and batch is not None else None
+        if operators is not None and [o["operatorName"] in COUNTED for o in operators] == [True]:
+            return int(operators[0]["numRowsTotal"])
+    return None
+
+
 def fire_timers(
-    start_once: Starter, directory: CheckpointDir, internals: Internals | None
+    start_once: StartOnce, directory: CheckpointDir, internals: Internals | None, before: int | None = None
 ) -> DrainResult | None:
     """Run batches with max watermarks until no timer is left, or until all of MAX_WATERMARKS are used.
 
     May be called again after a crash at any point, and after it has completed.
 
     :param start_once: starts the stage's writer with `trigger(once=True)`, which runs a planned batch and
-        nothing else.
+        nothing else. Its arguments are further settings of the session, as pairs.
+    :param before: `state_rows`. Unless it is None, the batch may run without counting rows (`TRACKING`):
+        RocksDB then looks up no key before it removes it, nor while it loads its changelog.
     :returns: None if nothing can fire.
     :raises NotAtBoundary: as `write_max_watermark`.
     :raises StorageError: as `write_max_watermark`.
@@ -78,7 +104,7 @@ def fire_timers(
     batch = write_max_watermark(directory, internals)
     if batch is None:
         return None
-    result = run_max_watermark_batch(start_once, directory, batch, internals)
+    result = run_max_watermark_batch(start_once, directory, batch, internals, before)
     while result.timers_left and result.batches < len(MAX_WATERMARKS):
         log.info("%s: timers were set in batch %d while others fired", directory.uri, result.batch)
         batch = plan(directory, result.batch, MAX_WATERMARKS[result.batches], internals)
@@ -117,9 +143,15 @@ def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -
 
 
 def run_max_watermark_batch(
-    start_once: Starter, directory: CheckpointDir, batch: int, internals: Internals | None = None
+    start_once: StartOnce,
+    directory: CheckpointDir,
+    batch: int,
+    internals: Internals | None = None,
+    before: int | None = None,
 ) -> DrainResult:
     """Run the planned batch, unless it is already committed.
+
+    :param before: as in `fire_timers`.
 
     :raises QueryFailed: the batch did not commit; it is still planned and may be run again.
     """
@@ -132,7 +164,10 @@ def run_max_watermark_batch(
     if batches > 1:
         _keep_lateness(directory, batch, internals)
     begun = time.monotonic()
-    query = run_to_end(start_once)
+    settings = internals.traits.flush_settings if internals is not None else ()
+    if before is not None:
+        settings = (*settings, (TRACKING, "false"))
+    query = run_to_end(partial(start_once, *settings))
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned != batch or committed != batch:
         raise QueryFailed(
@@ -145,7 +180,7 @@ def run_max_watermark_batch(
     if operators is None:
         return DrainResult(batch, batches, None, seconds, None, _has_timers(directory))
     rows, timers = _output_rows(query, operators), any(map(_set_timers, operators))
-    return DrainResult(batch, batches, rows, seconds, _rows_left(directory, operators), timers)
+    return DrainResult(batch, batches, rows, seconds, _rows_left(directory, operators, before), timers)
 
 
 def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
@@ -234,7 +269,9 @@ def _output_rows(query: StreamingQuery, operators: list[Any]) -> int | None:
     return int(last["numRowsRemoved"]) if last and last["operatorName"] in AGGREGATIONS else None
 
 
-def _rows_left(directory: CheckpointDir, operators: list[Any]) -> int | None:
+def _rows_left(directory: CheckpointDir, operators: list[Any], before: int | None) -> int | None:
+    if before is not None:
+        return before - int(operators[0]["numRowsRemoved"])
     if directory.files.spark.conf.get(TRACKING, "true") != "true":
         return None  # without tracking, Spark reports zero
     # Timers do not count as rows. For each timer, RocksDB has two of the keys that it calls internal.

@@ -115,12 +115,12 @@ class Starter:
         :raises StreamJobError: see `ScriptSide.start_query`.
         :raises SystemExit: the job drains and has finished the stage.
         """
-        began = time.monotonic()
         engine = self.engines.of(writer)
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
         self._gate.wait(lambda: warm_up(writer, said, engine, self._config))
+        began = time.monotonic()
         self._loop.begin()
         with self._names.named(said, found, engine, likeness) as name:
             if (drained := self._drained(name)) is not None:
