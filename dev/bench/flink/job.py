@@ -18,8 +18,10 @@ from dev.bench.flink.cluster import JAVA_17, SLOTS
 ROWS = """CREATE TABLE events (k BIGINT, v BIGINT, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '1' HOUR)
     WITH ('connector' = 'filesystem', 'path' = '{rows}', 'format' = 'csv',
         'source.monitor-interval' = '1 s')"""
-NOOP = "CREATE TABLE noop (k BIGINT, window_start TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole')"
-COUNT = """INSERT INTO noop SELECT k, window_start, COUNT(*)
+COUNTS = "CREATE TABLE counts (k BIGINT, window_start TIMESTAMP(3), n BIGINT) WITH ({sink})"
+NOOP = "'connector' = 'blackhole'"
+FILES = "'connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv'"
+COUNT = """INSERT INTO counts SELECT k, window_start, COUNT(*)
     FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '1' DAY)) GROUP BY k, window_start, window_end"""
 
 
@@ -59,8 +61,13 @@ class Client:
     def __init__(self, gateway: JavaGateway, port: int) -> None:
         self._jvm, self._port = gateway.jvm, port
 
-    def submit(self, rows: Path, checkpoints: Path, savepoint: str | None = None) -> str:
-        """Submit the job and return its id."""
+    def submit(
+        self, rows: Path, checkpoints: Path, savepoint: str | None = None, out: Path | None = None
+    ) -> str:
+        """Submit the job and return its id.
+
+        :param out: folder for the counts as CSV; None for a sink that drops them, as ours.
+        """
         flink = self._jvm.org.apache.flink
         configuration = flink.configuration.Configuration()
         for key, value in settings(self._port, checkpoints, savepoint).items():
@@ -69,8 +76,15 @@ class Client:
         builder = table.EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(configuration)
         environment = table.TableEnvironment.create(builder.build())
         environment.executeSql(ROWS.format(rows=rows))
-        environment.executeSql(NOOP)
+        environment.executeSql(COUNTS.format(sink=FILES.format(folder=out) if out else NOOP))
         return str(environment.executeSql(COUNT).getJobClient().get().getJobID().toString())
+
+
+def counted(out: Path) -> list[tuple[int, int]]:
+    """The keys and counts that the job has written and committed. Other files begin with a dot."""
+    files = [f for f in out.rglob("*") if f.is_file() and not f.name.startswith(".")]
+    lines = [line.split(",") for f in files for line in f.read_text().splitlines()]
+    return sorted((int(k), int(n)) for k, _, n in lines)
 
 
 @contextmanager

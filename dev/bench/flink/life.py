@@ -27,34 +27,35 @@ class Flink:
     def __init__(self, on: cluster.Flink, client: job.Client) -> None:
         self._cluster, self._client = on, client
 
-    def life(self, home: Path, keys: int, figures: Figures) -> None:
+    def life(self, home: Path, keys: int, figures: Figures, out: Path | None = None) -> None:
         """Measure one life: stop with a canonical savepoint, resume, stop with a native one, resume,
         drain.
 
+        :param out: where the job writes what it counts; by default it drops it.
         :raises JobFailed: the job failed, or a stop did.
         """
         rows = home / "rows"
         for file in range(2):
             job.write_rows(rows / f"{file}.csv", keys)
         try:
-            first = self._submit(home)
+            first = self._submit(home, out)
             self._wait_until_idle(first, 2 * keys)
             savepoint = self._stop(first, home, CANONICAL, figures)
             job.write_rows(rows / "2.csv", min(keys, FEW))
-            second = self._resume(home, savepoint, CANONICAL, figures)
+            second = self._resume(home, out, savepoint, CANONICAL, figures)
             self._wait_until_idle(second, min(keys, FEW))
             savepoint = self._stop(second, home, NATIVE, figures)
-            third = self._resume(home, savepoint, NATIVE, figures)
+            third = self._resume(home, out, savepoint, NATIVE, figures)
             self._wait_until_idle(third, 0)
             self._drain(third, home, figures)
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
-    def _submit(self, home: Path, savepoint: Savepoint | None = None) -> str:
-        return self._client.submit(home / "rows", home / "checkpoints", savepoint and savepoint.folder)
+    def _submit(self, home: Path, out: Path | None, savepoint: Savepoint | None = None) -> str:
+        return self._client.submit(home / "rows", home / "checkpoints", savepoint and savepoint.folder, out)
 
-    def _resume(self, home: Path, savepoint: Savepoint, kind: str, figures: Figures) -> str:
-        job_id = self._submit(home, savepoint)
+    def _resume(self, home: Path, out: Path | None, savepoint: Savepoint, kind: str, figures: Figures) -> str:
+        job_id = self._submit(home, out, savepoint)
         submitted = answers.submitted(self._job(job_id))
         figures.add(running(kind), self._running(job_id) - submitted)
         figures.add(loaded(kind), self._checkpoint(job_id) - submitted)
@@ -128,8 +129,20 @@ def warm(home: Path) -> Iterator[Flink]:
     with cluster.running(home, jars) as on, job.client(jars, on.port, home) as client:
         flink = Flink(on, client)
         print("  Flink: a first life that does not count", flush=True)
-        flink.life(home / "warm", FEW, Figures())
+        _prove(flink, home)
         yield flink
+
+
+def _prove(flink: Flink, home: Path) -> None:
+    """Live a life that writes what it counts: a drain emits every window, once and whole.
+
+    :raises JobFailed: it does not.
+    """
+    out = home / "out"
+    flink.life(home / "warm", FEW, Figures(), out)
+    rows = 3  # with each key: two files, and one that waits for the resumed job
+    if job.counted(out) != [(key, rows) for key in range(FEW)]:
+        raise JobFailed(f"Flink's job has not emitted every window of {FEW} keys once, see {out}")
 
 
 def _written(savepoint: Savepoint) -> float:
