@@ -139,6 +139,9 @@ class Stage:
         self.failed_by_itself = False  # not because a connected query failed
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
+        # Its query begins no other batch, or is left to end by itself. The next update of the status wakes
+        # those that wait for this.
+        self.told = threading.Event()
         self._cut_short = threading.Event()
         self.engine = engine
         self.restart = restart
@@ -205,21 +208,18 @@ class Stage:
         if self.query is None:
             return self._finish_pending()
         if self.inside_batch and not self._cut_short.is_set():
+            self.told.set()
+            on_wait("the batch that has started it needs all of it")
             self.query.awaitTermination()  # a drain: the other query's batch is not complete without it
         boundary = stop_at_boundary(
             self.query,
             self.files,
             self.engine.internals,
+            on_told=self.told.set,
             on_wait=on_wait,
             finish_pending=None if self.volatile else self._once,
         )
-        log.info(
-            "stage %s: at the boundary after batch %s in %.3f s, %s",
-            self.task,
-            boundary.batch,
-            boundary.seconds,
-            boundary.how.value,
-        )
+        log.info("stage %s: at the boundary %s", self.task, boundary)
         return boundary.batch
 
     def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
