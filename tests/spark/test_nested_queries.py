@@ -356,7 +356,7 @@ def test_a_drain_that_leaves_windows_of_a_batch_s_query_behind_fails(
     assert script.values(spark, "out") == script.windows(spark)
 
 
-def test_a_nested_query_that_its_own_batch_stops_ends_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_nested_query_that_its_own_batch_stops_ends_there(tmp_path: Path) -> None:
     """It does not read on to the end of its input, as it would in a drain."""
     script = Script(
         tmp_path,
@@ -384,6 +384,36 @@ def test_a_nested_query_that_its_own_batch_stops_ends_there(spark: SparkSession,
     with script.driver() as driver:
         assert driver.wait() == 0, driver.tail()
     assert said(driver.log) == ["inner 0", "outer 0"]
+
+
+def test_a_nested_batch_may_stop_the_query_that_waits_for_it(tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        outer = None
+
+        def inside(frame, batch):
+            while outer is None:
+                time.sleep(0.02)
+            outer.stop()
+            say("stopped")
+
+        def load(frame, batch):
+            writer = read("rules").writeStream.queryName("inner").foreachBatch(inside).trigger(**{NOW})
+            writer.start().awaitTermination()
+            say("outer", batch)
+
+        outer = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+        outer.awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 1)
+    script.feed.minutes(1, 2)
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "0.json").write_text('{"k": "rule"}\n')
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert said(driver.log) == ["stopped", "outer 0"]
 
 
 def test_a_query_that_a_listener_stops_begins_no_other_batch(tmp_path: Path) -> None:

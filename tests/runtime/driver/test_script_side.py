@@ -16,7 +16,7 @@ from streamjob.runtime.driver.driver import Driver
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
 from streamjob.runtime.query.task import TaskName
-from streamjob.runtime.spark.foreach_batch.function import BatchFunction, batch_of
+from streamjob.runtime.spark.foreach_batch.function import Batch, BatchFunction, batch_of
 
 PATIENCE = 20.0
 
@@ -33,6 +33,7 @@ class Run:
         self.over, self.told = threading.Event(), threading.Event()
         self.query, self.takes_over, self.transactions = object(), None, None
         self.each_batch = BatchFunction(lambda frame, batch: None)
+        self.started_in: Batch | None = None
         self.directory = self
         self.tell: Callable[[], object] = lambda: None
         self.batch_ends = threading.Event()
@@ -106,6 +107,33 @@ def test_a_batch_waits_for_the_end_of_another_query_and_not_of_its_own(driver: D
     other.batch_ends.set()
     batch.join(PATIENCE)
     assert own.batch_ends.is_set()
+
+
+def test_a_nested_batch_does_not_wait_for_the_end_of_the_one_that_waits_for_it(driver: Driver) -> None:
+    outer, inner = start(driver, "a"), start(driver, "b")
+    outer.each_batch.batch = 1
+    inner.started_in = Batch(outer.each_batch, 1)
+    with batch_of(outer.each_batch):
+        stop_in_batch_of(inner, driver, outer).join(PATIENCE)
+    assert inner.batch_ends.is_set()
+    assert outer.told.is_set()
+    outer.batch_ends.set()
+    assert outer.over.wait(PATIENCE)
+
+
+def test_a_batch_waits_for_the_end_of_the_query_whose_earlier_batch_has_started_its_own(
+    driver: Driver,
+) -> None:
+    first, second = start(driver, "a"), start(driver, "b")
+    first.each_batch.batch = 2
+    second.started_in = Batch(first.each_batch, 1)
+    with batch_of(first.each_batch):
+        batch = stop_in_batch_of(second, driver, first)
+        assert first.told.wait(PATIENCE)
+        assert not second.batch_ends.wait(0.2)  # it has ended by then, or waits for the end of the other one
+    first.batch_ends.set()
+    batch.join(PATIENCE)
+    assert second.batch_ends.is_set()
 
 
 def test_a_stop_that_fails_lets_the_batch_go_on(driver: Driver) -> None:

@@ -22,7 +22,7 @@ from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
-from .start.nested import calling_stage
+from .start.nested import calling_functions, calling_stage
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
 
@@ -106,8 +106,9 @@ class ScriptSide:
     def script_stops(self, *stages: Stage) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
 
-        Returns when every run is over, as Spark's own stop() does. The batch of a query waits only until its
-        own query begins no other batch, and so does any other callback of the JVM for all queries.
+        Returns when every run is over, as Spark's own stop() does. Where that may wait for the caller, it
+        returns when the run's query begins no other batch: in a batch for its own query and for those whose
+        batches it is part of, in other callbacks of the JVM for all queries.
         """
         caller = calling_stage(self.runs())
         inside = caller.uid if caller is not None else None
@@ -118,17 +119,18 @@ class ScriptSide:
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
             return
-        function = running_batch_function()
-        own = [s for s in stages if function is None or s.each_batch is function]
+        functions = calling_functions(self.runs())
+        own = [s for s in stages if not functions or s.each_batch in functions]
         self._await_told(own)
-        if function is not None:
+        if functions:
             others = [s for s in stages if s not in own]
             self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
 
     def _await_told(self, stages: list[Stage]) -> None:
         """Wait until the stop has reached the queries: from then on none of them begins another batch.
 
-        It reaches a query in the middle of a batch, so the callback may be part of that batch.
+        It reaches a query in the middle of a batch, so the callback may be part of that batch. The next
+        update of the status wakes this wait.
         """
         if not self._waits.until(lambda: all(self._is_told(s) for s in stages), TOLD_WITHIN):
             late = ", ".join(s.task for s in stages if not self._is_told(s))
