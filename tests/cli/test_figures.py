@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ def run(*words: str) -> tuple[float, str]:
         env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
     )
     return time.perf_counter() - began, done.stdout
+
+
+@pytest.fixture(autouse=True)
+def compiled(tmp_path: Path) -> Iterator[None]:
+    """The modules are compiled, as those of an installed command are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
+        run(*COMMAND, "status", "--help")
+        yield
 
 
 def middle(times: list[float]) -> str:

@@ -354,3 +354,107 @@ def test_a_drain_that_leaves_windows_of_a_batch_s_query_behind_fails(
         await_said(again, "loaded 1")
         assert again.finish(Mode.DRAIN).drained
     assert script.values(spark, "out") == script.windows(spark)
+
+
+def test_a_nested_query_that_its_own_batch_stops_ends_there(tmp_path: Path) -> None:
+    """It does not read on to the end of its input, as it would in a drain."""
+    script = Script(
+        tmp_path,
+        f"""
+        inner = None
+
+        def enough(frame, batch):
+            say("inner", batch)
+            spark.streams.get(inner.id).stop()
+
+        def load(frame, batch):
+            global inner
+            writer = read("rules").writeStream.queryName("inner").foreachBatch(enough).trigger(**{NOW})
+            inner = writer.start()
+            inner.awaitTermination()
+            say("outer", batch)
+
+        read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**{NOW}).start().awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 1)
+    (tmp_path / "rules").mkdir()
+    for number in range(3):
+        (tmp_path / "rules" / f"{number}.json").write_text('{"k": "rule"}\n')
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert said(driver.log) == ["inner 0", "outer 0"]
+
+
+def test_a_nested_batch_may_stop_the_query_that_waits_for_it(tmp_path: Path) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        outer = None
+
+        def inside(frame, batch):
+            while outer is None:
+                time.sleep(0.02)
+            outer.stop()
+            say("stopped")
+
+        def load(frame, batch):
+            writer = read("rules").writeStream.queryName("inner").foreachBatch(inside).trigger(**{NOW})
+            writer.start().awaitTermination()
+            say("outer", batch)
+
+        outer = read("in").writeStream.queryName("outer").foreachBatch(load).trigger(**OFTEN).start()
+        outer.awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 1)
+    script.feed.minutes(1, 2)
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "0.json").write_text('{"k": "rule"}\n')
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert said(driver.log) == ["stopped", "outer 0"]
+
+
+def test_a_query_that_a_listener_stops_begins_no_other_batch(tmp_path: Path) -> None:
+    """Batch 2 runs until the listener's stop has returned."""
+    script = Script(
+        tmp_path,
+        """
+        from pyspark.sql.streaming import StreamingQueryListener
+        from streamjob.runtime.query import task
+
+        third, stopped, another = (threading.Event() for _ in range(3))
+        stop = task.stop_at_boundary
+
+        def stop_late(*args, **options):
+            another.wait(1)
+            return stop(*args, **options)
+
+        task.stop_at_boundary = stop_late
+
+        def each(frame, batch):
+            if batch == 2:
+                third.set()
+                stopped.wait()
+            if batch > 2:
+                another.set()
+
+        class Stops(StreamingQueryListener):
+            def onQueryStarted(self, event): pass
+            def onQueryIdle(self, event): pass
+            def onQueryTerminated(self, event): pass
+            def onQueryProgress(self, event):
+                if event.progress.batchId == 1:
+                    third.wait()
+                    query.stop()
+                    stopped.set()
+
+        spark.streams.addListener(Stops())
+        query = spark.readStream.format("rate").load().writeStream.foreachBatch(each).trigger(**OFTEN).start()
+        query.awaitTermination()
+        """,
+    )
+    with script.driver() as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert driver.boundary() == (2, 2)

@@ -121,12 +121,20 @@ def test_a_script_with_a_location_of_its_own_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_query_may_be_stopped_from_inside_its_batch(tmp_path: Path) -> None:
-    """The batch commits and is the last; a wait for its own end would hang it."""
+    """The batch commits and is the last, however late the stop is; a wait for its own end would hang it."""
     script = tmp_path / "app.py"
     script.write_text(
         f"{HEAD}"
-        "query = None\n"
+        "import threading\n"
+        "from streamjob.runtime.query import task\n"
+        "query, another, stop = None, threading.Event(), task.stop_at_boundary\n"
+        "def stop_late(*args, **options):\n"
+        "    another.wait(1)\n"
+        "    return stop(*args, **options)\n"
+        "task.stop_at_boundary = stop_late\n"
         "def batch(frame, number):\n"
+        "    if number > 1:\n"
+        "        another.set()\n"
         "    if number == 1:\n"
         "        query.stop()\n"
         "rate = spark.readStream.format('rate').load()\n"

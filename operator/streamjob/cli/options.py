@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .kubectl import Kubectl
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Decorator = Callable[[Any], Any]
 
@@ -81,15 +84,19 @@ def job_name(*, required: bool = True) -> Decorator:
 
     With --local there is none.
     """
-    from . import completion  # noqa: PLC0415  it uses these options
-
     return click.argument(
         "name",
         metavar="NAME" if required else "[NAME]",
         required=False,
-        shell_complete=completion.jobs,
+        shell_complete=_jobs,
         callback=_required if required else None,
     )
+
+
+def _jobs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from . import completion  # noqa: PLC0415  for the shell only
+
+    return completion.jobs(context, parameter, incomplete)
 
 
 def _required(context: click.Context, parameter: click.Parameter, value: str | None) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 import click
 
-from .. import access, options
+from .. import options
+from ..access.facts import read_facts
+from ..access.job import read_job
 from ..diagnosis.diagnose import diagnose as run
 from ..diagnosis.facts import Finding, Severity
 from ..errors import ExitCode
@@ -30,8 +32,8 @@ def diagnose(chosen: options.Options, name: str) -> int:
     It reads status, index, Events, pods and logs, and says each finding with its evidence. Exit code 1: there
     is an error.
     """
-    found = access.read_job(chosen, name)
-    findings = run(access.read_facts(chosen, found))
+    found = read_job(chosen, name)
+    findings = run(read_facts(chosen, found))
     if chosen.json:
         screen.document(findings)
     else:

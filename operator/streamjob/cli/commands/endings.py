@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .. import options
-from ..access import read_job
+from ..access.job import read_job
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..kubectl import JOBS

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .. import access, options
+from .. import options
+from ..access import cluster
+from ..access.job import read_index, read_job
 from ..errors import CommandError, ExitCode
 from ..kubectl import Kubectl
 from ..printing import screen
@@ -57,10 +59,10 @@ def logs(
     Pods of failed drivers stay, as many as spec.restart.failedDriversHistoryLimit says; of older ones the
     exit code and the reason are known.
     """
-    found = access.read_job(chosen, name)
+    found = read_job(chosen, name)
     if last_words:
         return _last_words(chosen.kubectl, found)
-    there = {p.epoch: p for p in drivers(pods(access.pods(chosen.kubectl, found)))}
+    there = {p.epoch: p for p in drivers(pods(cluster.pods(chosen.kubectl, found)))}
     number = epoch if epoch is not None else max((e for e in there if e is not None), default=found.epoch)
     pod = there.get(number)
     if pod is None:
@@ -85,7 +87,7 @@ def _known(found: Job, epoch: int) -> str:
 
 
 def _last_words(kubectl: Kubectl, found: Job) -> int:
-    ended = [p for p in drivers(pods(access.pods(kubectl, found))) if p.ended]
+    ended = [p for p in drivers(pods(cluster.pods(kubectl, found))) if p.ended]
     last = found.part("lastExit")
     if last.get("epoch") not in {p.epoch for p in ended} and last:
         screen.put([f"--- epoch {last['epoch']}: its pod is gone", _known(found, last["epoch"])])
@@ -112,8 +114,8 @@ def events(chosen: options.Options, name: str, warnings: bool) -> int:
 
     Oldest first. Kubernetes keeps Events for an hour, unless the cluster is set up otherwise.
     """
-    found = access.read_job(chosen, name)
-    listed = [e for e in view_events(access.events(chosen.kubectl, found)) if e.warning or not warnings]
+    found = read_job(chosen, name)
+    listed = [e for e in view_events(cluster.events(chosen.kubectl, found)) if e.warning or not warnings]
     if chosen.json:
         screen.document(listed)
     elif listed:
@@ -138,14 +140,16 @@ def timeline(chosen: options.Options, name: str) -> int:
     Epochs, stops, drains, savepoints, upgrades and failures, from the index, the status, the pods and the
     Events. Of what is older than all of these, nothing is known.
     """
-    found = access.read_job(chosen, name)
-    index = access.read_index(chosen, found)
+    found = read_job(chosen, name)
+    index = read_index(chosen, found)
     notes: list[str] = []
     happened: tuple[Event, ...] = ()
     of_pods: list[dict[str, object]] = []
     if not chosen.local:
-        happened = view_events(access.unless_refused(lambda: access.events(chosen.kubectl, found), [], notes))
-        of_pods = access.unless_refused(lambda: access.pods(chosen.kubectl, found), [], notes)
+        happened = view_events(
+            cluster.unless_refused(lambda: cluster.events(chosen.kubectl, found), [], notes)
+        )
+        of_pods = cluster.unless_refused(lambda: cluster.pods(chosen.kubectl, found), [], notes)
     now = times.now()
     entries = view_timeline(found, index, happened, pods(of_pods), now)
     if chosen.json:

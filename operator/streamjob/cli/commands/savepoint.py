@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from .. import completion, options
-from ..access import read_index, read_job
+from ..access.job import read_index, read_job
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..group import Group

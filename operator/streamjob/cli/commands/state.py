@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .. import completion, options
-from ..access import read_index, read_job
+from ..access.job import read_index, read_job
 from ..errors import CommandError
 from ..group import Group
 from ..table import Entry

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from .. import options
-from ..access import read_job
+from ..access.job import read_job
 from ..errors import ExitCode
 from ..following import follow
 from ..kubectl import JOBS

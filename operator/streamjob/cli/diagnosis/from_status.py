@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from ..views.ending import said_of
-from ..views.job import Job
+from ..views.job import Job, said_of
 from ..views.progress import Mover
 from ..views.times import ago, moment, span, until
 from . import knowledge

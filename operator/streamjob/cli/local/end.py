@@ -7,7 +7,7 @@ import signal
 import time
 from contextlib import suppress
 
-from ..access import read_folder
+from ..access.job import read_folder
 from ..errors import CommandError, ExitCode
 from ..options import Options
 from ..printing import screen

@@ -13,7 +13,9 @@ from threading import Lock
 from typing import Any
 
 from ...protocol.errors import StreamJobError
-from .. import access, tools
+from .. import tools
+from ..access import cluster
+from ..access.facts import read_facts
 from ..diagnosis.diagnose import diagnose
 from ..kubectl import JOBS, Access, Kubectl, Watch
 from ..options import Options
@@ -69,10 +71,10 @@ class ClusterDetails:
         kubectl, of_job = self._options(found).kubectl, job.job(found)
         parts: dict[str, Callable[[], Any]] = {
             "index": lambda: kubectl.find("configmap", of_job.index),
-            "events": lambda: access.events(kubectl, of_job),
-            "pods": lambda: access.pods(kubectl, of_job),
+            "events": lambda: cluster.events(kubectl, of_job),
+            "pods": lambda: cluster.pods(kubectl, of_job),
         }
-        found_parts = access.together(*(partial(_or_problem, read) for read in parts.values()))
+        found_parts = cluster.together(*(partial(_or_problem, read) for read in parts.values()))
         read = dict(zip(parts, found_parts, strict=True))
         return {
             "index": _index(read["index"]),
@@ -83,7 +85,7 @@ class ClusterDetails:
 
     def diagnosis(self, found: Obj) -> Obj:
         options = self._options(found)
-        facts = access.read_facts(options, job.job(found))
+        facts = read_facts(options, job.job(found))
         command = f"kubectl streamjob diagnose {found['metadata']['name']}{options.suffix}"
         return plain.diagnosis(facts.at, diagnose(facts), command)
 

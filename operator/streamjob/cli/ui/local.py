@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import access, tools
+from .. import tools
+from ..access.facts import read_facts
+from ..access.job import read_folder
 from ..diagnosis.diagnose import diagnose
 from ..local import folder as local
 from ..local.end import ask, not_possible
@@ -61,7 +63,7 @@ class LocalDetails:
         self._chosen = chosen
 
     def read(self, found: Obj) -> Obj:
-        folder = access.read_folder(self._options(found))
+        folder = read_folder(self._options(found))
         index = checkpoints.parsed(folder.index) if folder.index else checkpoints.Index()
         return {
             "index": plain.index(folder.index),
@@ -70,7 +72,7 @@ class LocalDetails:
 
     def diagnosis(self, found: Obj) -> Obj:
         options = self._options(found)
-        facts = access.read_facts(options, job.job(found))
+        facts = read_facts(options, job.job(found))
         return plain.diagnosis(facts.at, diagnose(facts), f"streamjob diagnose{options.suffix}")
 
     def savepoints(self, found: Obj) -> list[Obj]:
@@ -92,7 +94,7 @@ class LocalDetails:
         :raises NotRunning: there is none.
         """
         path = _path(found)
-        ask(access.read_folder(self._options(found)), wanted.value)
+        ask(read_folder(self._options(found)), wanted.value)
         return resource(path) or found
 
     def _options(self, found: Obj) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from .job import TERMINAL, Job
+from .job import STEPS, TERMINAL, Job
 from .progress import (
     Mover,
     Outcome,
@@ -59,14 +59,6 @@ GOALS = {
         Goal("suspend", "Suspended", "Suspended", {"suspend": True}),
     )
 }
-# Steps of a termination, by status.termination.step; a stop fires no timers.
-STEPS = {
-    "WaitingForBoundary": "the running batch ends",
-    "FiringTimers": "timers fire: every window is emitted",
-    "WritingSavepoint": "the savepoint is written",
-    "WaitingForIndex": "the checkpoint is recorded in the index",
-    "Closed": "the driver exits",
-}
 _WITHOUT_PROGRESS = {
     "WaitingForBoundary": "a batch runs",
     "FiringTimers": "the watermark is at its maximum",
@@ -74,11 +66,6 @@ _WITHOUT_PROGRESS = {
     "WaitingForIndex": "it is durable, and is about to be in the index",
     "Closed": "the process ends",
 }
-
-
-def said_of(step: str | None) -> str:
-    """A step of a termination in words; None: the driver does not have the request yet."""
-    return "not sent to the driver yet" if step is None else STEPS.get(step, step)
 
 
 def look(goal: Goal, job: Job | None, at: datetime) -> Progress:

@@ -13,6 +13,14 @@ Obj = Mapping[str, Any]
 
 TERMINAL = ("Suspended", "Stopped", "Drained", "Finished", "Cancelled", "Failed")
 ENDING = ("Stopping", "Draining", "Cancelling")
+# Steps of a termination, by status.termination.step; a stop fires no timers.
+STEPS = {
+    "WaitingForBoundary": "the running batch ends",
+    "FiringTimers": "timers fire: every window is emitted",
+    "WritingSavepoint": "the savepoint is written",
+    "WaitingForIndex": "the checkpoint is recorded in the index",
+    "Closed": "the driver exits",
+}
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,11 @@ class Job:
     def index(self) -> str:
         """The name of the ConfigMap with the job's checkpoints."""
         return f"{self.name}-checkpoints"
+
+
+def said_of(step: str | None) -> str:
+    """A step of a termination in words; None: the driver does not have the request yet."""
+    return "not sent to the driver yet" if step is None else STEPS.get(step, step)
 
 
 def once_more(spec: Obj, part: str) -> dict[str, int]:

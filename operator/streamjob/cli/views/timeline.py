@@ -14,9 +14,8 @@ from datetime import datetime
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Span, Table, line
 from .checkpoints import Checkpoint, Index
-from .ending import said_of
 from .events import Event
-from .job import ENDING, TERMINAL, Job, Obj
+from .job import ENDING, TERMINAL, Job, Obj, said_of
 from .pods import Pod
 from .times import moment, span
 

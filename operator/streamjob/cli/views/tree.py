@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Node, Span, Table, line
-from .checkpoints import Checkpoint, Index
-from .ending import said_of
-from .job import ENDING, Job, Problem, Source, Stage
+from .job import ENDING, Job, Problem, Source, Stage, said_of
 from .times import ago, amount, moment, size, span, until
+
+if TYPE_CHECKING:
+    from .checkpoints import Checkpoint, Index
 
 COLUMNS = ("NAME", "READY", "STATE", "PHASE", "EPOCH", "CHECKPOINT", "LAG", "ROWS/S", "AGE", "MESSAGE")
 NUMBERS = frozenset({"EPOCH", "LAG", "ROWS/S"})

@@ -1,9 +1,7 @@
 """Decides which effect is carried out when, for which run, and what follows when it fails.
 
-No threads, no clock.
-
-`event_loop` carries the effects out in threads. The simulated world of the tests carries them out on models,
-in virtual time.
+No threads, no clock: `event_loop` carries the effects out in threads. The simulated world of the tests
+carries them out on models, in virtual time.
 """
 
 from __future__ import annotations
@@ -154,6 +152,8 @@ class Dispatcher(Generic[R]):
         log.debug("%s: %s", event, effects)
         if isinstance(event, ev.SavepointRequested):
             self.live_savepoints.begin(event.request_id)  # before any effect of it changes the entry
+        # Not in a drain: it ends nothing before its input, which a batch that has started it may need.
+        cut_short = self.stops or (self.coordinator.request is None and isinstance(event, ev.ScriptStopped))
         of_job = EffectQueue[R]()
         queues: list[EffectQueue[R]] = []
         for effect in effects:
@@ -167,7 +167,7 @@ class Dispatcher(Generic[R]):
                 # A cancel must not wait for earlier effects of its task.
                 of_task = task and not isinstance(effect, Cancel)
                 queue = self._queues.setdefault(task, EffectQueue(task)) if of_task else of_job
-                if isinstance(effect, StopAtBoundary) and self.stops and run is not None:
+                if isinstance(effect, StopAtBoundary) and cut_short and run is not None:
                     run.cut_short()
                 queue.waiting.append(QueuedEffect(effect, run))
                 queues.append(queue)
@@ -231,9 +231,7 @@ class Dispatcher(Generic[R]):
         """The effect has failed.
 
         What depends on it is dropped: a close, after a failed commit. The effects of a run that has followed
-        meanwhile stay.
-
-        Whatever the error is, it is reported, so that nobody waits for the effect for ever.
+        meanwhile stay. Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
         effect = step.effect
         if not self._ended_by_stop(error):

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
-from ...protocol.messages.driver_status import Problem
+from ...protocol.messages.driver_status import Problem, TerminationStep
 from ...protocol.restore.recovery import NonRestoredState
 from ..query.task import Stage
 from ..spark.foreach_batch.function import running_batch_function
@@ -22,11 +22,13 @@ from .script.job_stopped import BatchEndedByStop, JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
-from .start.nested import calling_stage
+from .start.nested import calling_functions, calling_stage
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
 
 log = logging.getLogger("streamjob")
+
+TOLD_WITHIN = 60_000  # milliseconds: a source may take long to list its input, and a checkpoint to be taken
 
 
 class Job(Protocol):
@@ -104,8 +106,9 @@ class ScriptSide:
     def script_stops(self, *stages: Stage) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
 
-        Returns when every run is over, as Spark's own stop() does. In a callback of the JVM it returns at
-        once.
+        Returns when every run is over, as Spark's own stop() does. Where that may wait for the caller, it
+        returns when the run's query begins no other batch: in a batch for its own query and for those whose
+        batches it is part of, in other callbacks of the JVM for all queries.
         """
         caller = calling_stage(self.runs())
         inside = caller.uid if caller is not None else None
@@ -115,10 +118,30 @@ class ScriptSide:
                     self._loop.take(ev.ScriptStopped(stage.task, inside))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
-        elif (function := running_batch_function()) is not None:
-            # The caller's own query ends only after this batch.
-            others = [s for s in stages if s.each_batch is not function]
+            return
+        functions = calling_functions(self.runs())
+        own = [s for s in stages if not functions or s.each_batch in functions]
+        self._await_told(own)
+        if functions:
+            others = [s for s in stages if s not in own]
             self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
+
+    def _await_told(self, stages: list[Stage]) -> None:
+        """Wait until the stop has reached the queries: from then on none of them begins another batch.
+
+        It reaches a query in the middle of a batch, so the callback may be part of that batch. The next
+        update of the status wakes this wait.
+        """
+        if not self._waits.until(lambda: all(self._is_told(s) for s in stages), TOLD_WITHIN):
+            late = ", ".join(s.task for s in stages if not self._is_told(s))
+            log.warning("stage %s has not been stopped yet, and may begin another batch", late)
+
+    def _is_told(self, stage: Stage) -> bool:
+        """Whether there is no stop, or no longer one, that has yet to reach the run's query."""
+        if stage.told.is_set() or stage.query is None or self._loop.stages.get(stage.task) is not stage:
+            return True
+        # In a drain the script's stop ends nothing that the drain does not end yet.
+        return not self._loop.coordinator.tasks[stage.task].runs_at(TerminationStep.BOUNDARY)
 
     def is_over(self, stage: Stage) -> bool:
         """Whether the run is over, for a script that does not wait for its end but asks.

@@ -20,7 +20,7 @@ from ...protocol.graph import task_id
 from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.foreach_batch.function import BatchFunction
+from ..spark.foreach_batch.function import Batch, BatchFunction
 from ..spark.internals import Internals
 from ..spark.max_watermark import DrainResult, fire_timers, state_rows
 from ..spark.progress import described
@@ -117,6 +117,7 @@ class Stage:
         self.noted_likeness: LikenessRecord | None = None  # see StageRecord
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
+        self.started_in: Batch | None = None  # the batch of another query that has started it
         self.inside_batch = False  # a batch of another query runs it to the end of its input
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
@@ -139,6 +140,7 @@ class Stage:
         self.failed_by_itself = False  # not because a connected query failed
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
+        self.told = threading.Event()  # its query begins no other batch, or is left to end by itself
         self._cut_short = threading.Event()
         self.engine = engine
         self.restart = restart
@@ -205,21 +207,18 @@ class Stage:
         if self.query is None:
             return self._finish_pending()
         if self.inside_batch and not self._cut_short.is_set():
+            self.told.set()
+            on_wait("the batch that has started it needs all of it")
             self.query.awaitTermination()  # a drain: the other query's batch is not complete without it
         boundary = stop_at_boundary(
             self.query,
             self.files,
             self.engine.internals,
+            on_told=self.told.set,
             on_wait=on_wait,
             finish_pending=None if self.volatile else self._once,
         )
-        log.info(
-            "stage %s: at the boundary after batch %s in %.3f s, %s",
-            self.task,
-            boundary.batch,
-            boundary.seconds,
-            boundary.how.value,
-        )
+        log.info("stage %s: at the boundary %s", self.task, boundary)
         return boundary.batch
 
     def catch_up(self, on_wait: Callable[[str], None]) -> int | None:

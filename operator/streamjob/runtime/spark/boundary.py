@@ -76,6 +76,9 @@ class Boundary:
     how: How
     seconds: float
 
+    def __str__(self) -> str:
+        return f"after batch {self.batch} in {self.seconds:.3f} s, {self.how.value}"
+
 
 class Place(Enum):
     """Where a query's thread is. This determines the effect of setting TERMINATED now."""
@@ -135,12 +138,14 @@ def stop_at_boundary(
     internals: Internals | None,
     *,
     deadline: float | None = None,
+    on_told: Callable[[], None] | None = None,
     on_wait: Callable[[str], None] | None = None,
     finish_pending: Starter | None = None,
 ) -> Boundary:
     """Let the running batch commit and start no other. The query may also be ending or have ended by itself.
 
     :param deadline: a time of `time.monotonic()`.
+    :param on_told: called as soon as the query begins no other batch; the running one may wait for that.
     :param on_wait: called with a text when the stop must wait for a batch.
     :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is
         pending, because that trigger would otherwise read all new data.
@@ -151,8 +156,10 @@ def stop_at_boundary(
         unknown.
     """
     begun = time.monotonic()
+    told = on_told or (lambda: None)
     if internals is None:
         root = checkpoint_root(query)
+        told()  # first: Spark's stop() waits for the running batch
         query.stop()
         how = How.BETWEEN
     else:
@@ -163,7 +170,11 @@ def stop_at_boundary(
                 remedy="Use processingTime or availableNow",
             )
         root = execution.checkpoint_root
-        how = _stop(query, execution, deadline, on_wait or (lambda _: None))
+        how = _tell_when_safe(query, execution, deadline)
+        told()
+        if how is How.IN_BATCH and on_wait:
+            on_wait("the running batch has to commit")
+        _await_end(query, execution, deadline)
     raise_failure(query)
     if root is None:
         raise NotAtBoundary(f"query {query.id} was stopped, but not where its checkpoint is known")
@@ -217,9 +228,11 @@ def raise_failure(query: StreamingQuery) -> None:
         )
 
 
-def _stop(
-    query: StreamingQuery, execution: Execution, deadline: float | None, on_wait: Callable[[str], None]
-) -> How:
+def _tell_when_safe(query: StreamingQuery, execution: Execution, deadline: float | None) -> How:
+    """Set TERMINATED as soon as the thread is at a place where that is safe, unless the query has ended.
+
+    :raises BoundaryTimeout: the deadline passed first.
+    """
     how = None
     while how is None:
         if not execution.alive():
@@ -233,9 +246,6 @@ def _stop(
                 execution.unlock()
             if how is None:
                 time.sleep(POLL)
-    if how is How.IN_BATCH:
-        on_wait("the running batch has to commit")
-    _await_end(query, execution, deadline)
     return how
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ....protocol.engine.coordinator import Coordinator
 from ....protocol.graph import GraphCycle
 from ...query.task import Stage
-from ...spark.foreach_batch.function import running_batch_function
+from ...spark.foreach_batch.function import BatchFunction, running_batch, running_batch_function
 from ...spark.stream_writer import Written
 
 
@@ -25,6 +25,20 @@ def calling_stage(runs: Iterable[Stage]) -> Stage | None:
     """The run whose batch this thread works for, None outside of a batch."""
     function = running_batch_function()
     return next((s for s in list(runs) if function is not None and s.each_batch is function), None)
+
+
+def calling_functions(runs: Iterable[Stage]) -> list[BatchFunction]:
+    """The function whose batch this thread works for, and those whose running batches may wait for that one.
+
+    A batch that has started a query may wait for its end, so the batches of that query must not wait for it.
+    """
+    started_in = {s.each_batch: s.started_in for s in list(runs)}
+    found: list[BatchFunction] = []
+    batch = running_batch()
+    while batch is not None and batch.runs and batch.function not in found:
+        found.append(batch.function)
+        batch = started_in.get(batch.function)
+    return found
 
 
 def caller(

@@ -21,6 +21,7 @@ from ...query.bounded_input import InputEnd
 from ...query.edges import Ends
 from ...query.likeness import Likeness
 from ...query.task import Engine, Stage, TaskName
+from ...spark.foreach_batch.function import running_batch
 from ...spark.handles import analyzed_plan, java_query, query_manager
 from ...spark.session_conf import restarter, started
 from ...spark.sources.plan_sources import sources_of_plan
@@ -251,7 +252,7 @@ class Starter:
         stage.each_batch = said.each_batch
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.shared_by = shared_by
-        stage.inside_batch = nested.inside_batch(said)
+        stage.started_in, stage.inside_batch = running_batch(), nested.inside_batch(said)
         stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
         sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -55,6 +55,17 @@ class BatchFunction:
                 step(batch)
 
 
+class Batch(NamedTuple):
+    """A batch of a function."""
+
+    function: BatchFunction
+    number: int | None
+
+    @property
+    def runs(self) -> bool:
+        return self.function in _running and self.function.batch == self.number
+
+
 _running: list[BatchFunction] = []
 _thread = threading.local()  # `runs`: the BatchFunction that this thread works for
 
@@ -63,6 +74,12 @@ def running_batch_function() -> BatchFunction | None:
     """The function whose batch this thread runs, None outside of foreachBatch."""
     found: BatchFunction | None = getattr(_thread, "runs", None)
     return found if found in _running else None  # a thread may outlive the batch that has started it
+
+
+def running_batch() -> Batch | None:
+    """The batch that this thread runs, None outside of foreachBatch."""
+    function = running_batch_function()
+    return Batch(function, function.batch) if function is not None else None
 
 
 def running_batch_functions() -> list[BatchFunction]:

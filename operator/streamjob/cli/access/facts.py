@@ -1,0 +1,52 @@
+"""Reads what a diagnosis goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from ..diagnosis.facts import Facts
+from ..kubectl import Kubectl, Objects
+from ..options import Options
+from ..views import events as event_views
+from ..views import pods as pod_views
+from ..views import times
+from ..views.job import Job
+from .cluster import events, pods, unless_refused
+from .job import read_index
+
+LINES = 200  # of a log, for a diagnosis
+
+
+def read_facts(chosen: Options, found: Job) -> Facts:
+    """What a diagnosis goes by. What may not be read is missing, and said."""
+    if chosen.local:
+        return Facts(found, read_index(chosen, found), times.now())
+    kubectl, unread = chosen.kubectl, list[str]()
+    index = read_index(chosen, found)
+    if index.problem and "forbidden" in index.problem:
+        unread.append(index.problem)
+    happened: Objects = unless_refused(lambda: events(kubectl, found), [], unread)
+    before = len(unread)
+    of_pods = pod_views.pods(unless_refused(lambda: pods(kubectl, found), [], unread))
+    pods_known = len(unread) == before
+    live = [p for p in pod_views.drivers(of_pods) if p.phase == "Running"]
+    ended = [p for p in pod_views.drivers(of_pods) if p.ended]
+    return Facts(
+        found,
+        index,
+        times.now(),
+        event_views.events(happened),
+        of_pods,
+        pods_known,
+        _log(kubectl, live[-1:], unread),
+        _log(kubectl, ended[-1:], unread),
+        tuple(unread),
+    )
+
+
+def _log(kubectl: Kubectl, of: Iterable[pod_views.Pod], unread: list[str]) -> tuple[str, ...]:
+    for pod in of:
+        read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
+        return tuple(unless_refused(partial(list, read()), list[str](), unread))
+    return ()
