@@ -122,6 +122,25 @@ def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
     assert after == before
 
 
+def test_a_query_that_does_not_fit_its_state_is_refused_before_the_gate(feed: Feed, tmp_path: Path) -> None:
+    feed.add(3)
+    app, other = tmp_path / "app.py", tmp_path / "other.py"
+    app.write_text(LISTENS)
+    other.write_text(LISTENS.replace('dropDuplicates(["v"])', 'dropDuplicates(["k"])'))
+    arguments = (str(feed.source), str(feed.sink), "off")
+    with LocalDriver(tmp_path, app, *arguments) as first:
+        commits = tmp_path / "checkpoints" / "seen" / "0" / "commits"
+        eventually((commits / "1").exists, "batch 1")
+        with LocalDriver(tmp_path, other, *arguments, epoch=2, prepared=True) as second:
+            assert second.wait() != 0
+        problem = second.report().problem
+        assert problem is not None
+        assert problem.reason == "QueryChanged"
+        feed.add(1)
+        eventually((commits / "3").exists, "batch 3 of the running driver")
+        first.finish(Mode.STOP)
+
+
 def test_one_that_is_not_needed_leaves_no_trace(feed: Feed, tmp_path: Path) -> None:
     feed.add(2)
     with LocalDriver(tmp_path, APP, *feed.arguments(), prepared=True) as driver:

@@ -96,6 +96,7 @@ def enter(
     upstream: Collection[str],
     reads: bool,
     before: Stage | None = None,
+    fits: str | None = None,
     missing: Collection[str] = (),
 ) -> Entry:
     """Find the task's checkpoint directory and bring it to the state that the task starts from.
@@ -105,6 +106,7 @@ def enter(
     :param reads: the query is going to read new data, because the job is not asked to end.
     :param before: the task's previous run in this epoch, None for the first. Only the first run restores
         anything.
+    :param fits: URI of a checkpoint directory with whose state the query has been found to fit.
     :param missing: stages of the restored checkpoint that the script has not started yet.
     :raises StreamJobError: the query is refused, or the directory cannot be prepared.
     """
@@ -164,7 +166,7 @@ def enter(
     if not (before or plan.record or afresh) and directory.latest_offset() is None:
         refuse_renamed(engine.files, points, task.uid, going.ends, missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
-        warnings += going.refuse(reads=reads)
+        warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
     _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED or moved is not None)
     going.note()

@@ -33,6 +33,7 @@ from ..spark.checkpoint_dir import METADATA, CheckpointDir
 from ..spark.handles import analyzed_plan, frame_of
 from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written
+from .checks.dry_run import refuse_changed
 from .restore_point import root_of
 
 log = logging.getLogger("streamjob")
@@ -49,22 +50,31 @@ class NotWarmedUp(Exception):
     """The query begins cold. Nothing else is wrong, so nobody but the log is told."""
 
 
-def warm_up(writer: DataStreamWriter, said: Written, engine: Engine, config: DriverConfig) -> None:
-    """Run the last batch of a query again, ROUNDS times. Whatever goes wrong is only logged.
+def prepare(writer: DataStreamWriter, said: Written, engine: Engine, config: DriverConfig) -> str | None:
+    """Check that a query fits its state, and run its last batch again, ROUNDS times.
 
-    What the job continues from is not known yet: a query without a name is taken for the job's only one.
+    What the job continues from is not known yet: a query without a name is taken for the job's only one. It
+    may be another one, so it is not refused here.
+
+    :returns: the URI of the checkpoint directory with whose state the query is known to fit, if any.
+    :raises QueryChanged: as `dry_run.refuse_changed`. The running driver has not noticed anything.
     """
     own = said.location or f"{root_of(config, said.name or ONLY_QUERY)}/0"
     directory = CheckpointDir(engine.files, engine.files.qualify(own))
+    if (said.name or said.location) and not directory.is_drained():
+        refuse_changed(writer, said.mode, directory, engine.internals, fed=None)
     try:
         _refuse_unfit(writer, engine)
         with _scratch(engine.files, config) as scratch:
             took = [_round(writer, said, engine, directory, scratch) for _ in range(ROUNDS)]
-        log.info("%s: warmed up, its last batch ran again in %s", directory.uri, " s, ".join(took) + " s")
     except (NotWarmedUp, StreamJobError) as e:
         log.info(COLD, directory.uri, e)
     except (Py4JError, PySparkException) as e:
         log.info(COLD, directory.uri, one_line(e))
+    else:
+        log.info("%s: warmed up, its last batch ran again in %s s", directory.uri, " s, ".join(took))
+        return directory.uri
+    return None
 
 
 @contextmanager

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from ....protocol.errors import StreamJobError
 from ..event_loop import Loop
 
 log = logging.getLogger("streamjob")
+
+T = TypeVar("T")
 
 
 class GateConflict(StreamJobError):
@@ -32,21 +35,22 @@ class GateKeeper:
         self._closed = closed
         self._token: str | None = None  # of the `Gate` that opened it
 
-    def wait(self, prepare: Callable[[], None] = lambda: None) -> None:
+    def wait(self, prepare: Callable[[], T | None] = lambda: None) -> T | None:
         """Wait until the gate is open. The status says that the driver is prepared.
 
         :param prepare: called first if the gate is closed.
+        :returns: what it returned. None if the gate was open.
         """
-        if self._closed:
-            prepare()
+        prepared = prepare() if self._closed else None
         with self._loop.changed:
             if not self._closed:
-                return
+                return prepared
             if not self._loop.notes.at_gate:
                 self._loop.notes.at_gate = True
                 log.info("prepared: the first query waits until this driver may continue")
                 self._loop.publish()
             self._loop.changed.wait_for(lambda: not self._closed)
+            return prepared
 
     def admits(self, token: str) -> bool:
         """Whether the gate has yet to be opened by this token. Call it, and `open`, under the loop's lock.

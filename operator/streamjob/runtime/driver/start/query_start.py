@@ -33,7 +33,7 @@ from ...startup.checks import neighbours
 from ...startup.missing_stages import MissingStages
 from ...startup.sharding.declared_shards import DeclaredStages
 from ...startup.sharding.inherited_transactions import inherit
-from ...startup.warm_up import warm_up
+from ...startup.warm_up import prepare
 from .. import threads
 from ..event_loop import Loop
 from ..script.managed_query import IdleJvmQuery, in_callback
@@ -120,13 +120,15 @@ class Starter:
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
         likeness = Likeness.of(writer, said) if said.name is None else None
-        self._gate.wait(lambda: warm_up(writer, said, engine, self._config))
+        fits = self._gate.wait(lambda: prepare(writer, said, engine, self._config))
         began = time.monotonic()
         self._loop.begin()
         with self._names.named(said, found, engine, likeness) as name:
             if (drained := self._drained(name)) is not None:
                 return drained
-            stage, entry, upstream = self._admit(writer, original, args, kwargs, engine, said, found, name)
+            stage, entry, upstream = self._admit(
+                writer, original, args, kwargs, engine, said, found, name, fits
+            )
             self._job.begins()
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
@@ -190,8 +192,11 @@ class Starter:
         said: Written,
         found: Ends,
         name: TaskName,
+        fits: str | None,
     ) -> tuple[Stage, Entry, list[str]]:
         """Admit the run. Everything that can be refused is refused here, before Spark writes an offset.
+
+        :param fits: as in `admission.enter`.
 
         :returns: the run, what `admission.enter` found, and the uids of the stages that it reads from.
         :raises StreamJobError: the query is refused.
@@ -222,6 +227,7 @@ class Starter:
                 upstream=upstream,
                 reads=self._may_read(said),
                 before=before,
+                fits=fits,
                 missing=[] if before else self._names.renamed(said, engine, uid, self.missing),
             )
         with self._loop.lock:

@@ -67,18 +67,18 @@ class Going:
         """The endpoints of the last start. First asked for before `note` replaces them."""
         return endpoints.noted(self.directory)
 
-    def refuse(self, *, reads: bool) -> list[Problem]:
+    def refuse(self, *, reads: bool, fits: bool) -> list[Problem]:
         """Run the checks of `dry_run` and `data_loss`.
 
+        :param fits: the query is known to fit the state: its next batch need not be planned.
         :param reads: the query is going to read new data, because the job is not asked to end.
         :returns: warnings for the user.
         :raises QueryChanged: the query is not the one that wrote the checkpoint.
         :raises SourceGone: input that the query reads next is lost.
         """
         fed = None if self.is_shard else self._moved_along
-        warnings = refuse_changed(
-            self.writer, self.written.mode, self.directory, self.engine.internals, fed=fed
-        )
+        internals = None if fits else self.engine.internals
+        warnings = refuse_changed(self.writer, self.written.mode, self.directory, internals, fed=fed)
         return warnings + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
     @property
