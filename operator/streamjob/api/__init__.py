@@ -9,7 +9,7 @@ from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
 from .reported.conditions import Condition, ConditionType
-from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase
+from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase, StandbyStatus
 from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
@@ -66,6 +66,7 @@ __all__ = [
     "SourceInfo",
     "Spec",
     "Specification",
+    "StandbyStatus",
     "StageInfo",
     "State",
     "Status",

@@ -111,6 +111,7 @@ class UpgradeMode(str, Enum):
     SAVEPOINT = "Savepoint"
     CHECKPOINT = "Checkpoint"
     NEXT_EPOCH = "NextEpoch"
+    HANDOVER = "Handover"
 
 
 class Upgrade(Model):
@@ -123,10 +124,15 @@ class Upgrade(Model):
         default=UpgradeMode.SAVEPOINT,
         description="Savepoint: the driver stops with a savepoint, and the new driver resumes from it. "
         "Checkpoint: the same, without copying a savepoint. NextEpoch: the driver keeps running; the change "
-        "takes effect with the next epoch, without a rollback.",
+        "takes effect with the next epoch, without a rollback. Handover: the new driver starts beside the "
+        "running one and runs the script up to its first query; only then is the running one stopped, as by "
+        "Savepoint. If it does not come that far, the running driver is not touched. What the script does "
+        "before its first query, it does while the other driver runs, and both need room at the same time.",
     )
     start_timeout: Duration = Field(
-        default="5m", description="How long the new driver's container may take to start."
+        default="5m",
+        description="How long the new driver's container may take to start; with Handover, how long until "
+        "its script is about to start its first query.",
     )
     probation: Duration = Field(
         default="1m",

@@ -13,7 +13,7 @@ from ..protocol.messages.commands import Mode
 from ..protocol.messages.driver_status import TerminationStep
 from .policies import Escalation
 from .reported.conditions import Condition, ConditionType
-from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus
+from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, StandbyStatus
 from .reported.stages import StageInfo
 from .spec import State
 from .types import Model, Timestamp, merged_by, one_of
@@ -164,12 +164,14 @@ class WarningStatus(Model):
 
 
 class UpgradeStep(str, Enum):
-    """Pending: waits for the next epoch (`spec.upgrade.mode`). Stopping: the old driver stops. Starting: the
-    new driver has not proved itself yet. RolledBack: the new driver did not come up, and the job runs the
-    previous specification.
+    """Pending: waits for the next epoch (`spec.upgrade.mode`). Preparing: the new driver starts beside the
+    running one (`upgrade.mode: Handover`). Stopping: the old driver stops. Starting: the new driver has not
+    proved itself yet. RolledBack: the new driver did not come up, and the job runs the previous
+    specification.
     """
 
     PENDING = "Pending"  # waits for the next epoch, as upgrade.mode says
+    PREPARING = "Preparing"  # the new driver starts beside the running one, as upgrade.mode says
     STOPPING = "Stopping"  # the running driver is asked to stop
     STARTING = "Starting"  # the new driver starts and has not come up yet
     COMPLETED = "Completed"
@@ -189,7 +191,8 @@ class UpgradeStatus(Model):
     epoch: int | None = Field(default=None, description="First epoch with the new specification.")
     deadline: Timestamp | None = Field(
         default=None,
-        description="When the upgrade is rolled back if the new driver's container has not started.",
+        description="When the upgrade is given up if the new driver's container has not started; while it is "
+        "being prepared, if its script has not come to its first query.",
     )
     savepoint: str | None = Field(
         default=None, description="Location of the savepoint that was taken before the new driver started."
@@ -217,6 +220,12 @@ class Status(Model):
     epoch: int = Field(default=0, description="Number of the driver's current attempt, from 1.")
     started_epoch: int = Field(default=0, description="Newest epoch whose driver may have started.")
     driver: DriverInfo | None = None
+    standby: StandbyStatus | None = None
+    handed_over: DriverInfo | None = Field(
+        default=None,
+        description="The driver that has handed over to the current one, until its pod is gone. Every query of "
+        "it has ended; its process exits.",
+    )
     executors: ExecutorsStatus | None = None
     last_exit: ExitStatus | None = None
     stages: tuple[StageInfo, ...] = Field(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamjob.api import Escalation, Phase, Specification, Status, UpgradeMode, UpgradeStep
 from streamjob.api.specification import digest
-from streamjob.controller.rules.actions import CreateDriver, DeletePod, SendTermination, WriteIndex
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, OpenGate, SendTermination, WriteIndex
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import ExecutorPod, Observed, Pod
@@ -21,6 +21,7 @@ from streamjob.controller.rules.status import final
 from streamjob.protocol.formats.index import Index
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.driver_config import Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem, TerminationStep
 
 from ..factories import (
@@ -95,6 +96,12 @@ def _pods(draw: st.DrawFn, epoch: int) -> Pod:
 
 
 @st.composite
+def standbys(draw: st.DrawFn, epoch: int) -> Pod:
+    made = Specification.of(job(image=draw(IMAGES)).spec)
+    return replace(draw(_pods(epoch)), specification=made, prepared=True)
+
+
+@st.composite
 def upgrades(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
     previous, target = (job(image=draw(IMAGES)).spec for _ in "12")
     return {
@@ -148,6 +155,9 @@ def worlds(draw: st.DrawFn) -> Observed:
     live = [draw(pods(e)) for e in sorted(draw(st.sets(EPOCHS, max_size=3)))]
     newest = max([epoch, *[p.epoch for p in live]])
     reported = draw(st.one_of(st.none(), driver_statuses(newest))) if newest else None
+    ahead: list[Pod] = [draw(standbys(newest + n)) for n in range(1, draw(st.integers(0, 2)) + 1)]
+    phase_of_it = draw(st.sampled_from([DriverPhase.STARTING, DriverPhase.PREPARED, DriverPhase.FAILED]))
+    prepared = driver(phase_of_it, ahead[-1].epoch) if ahead and draw(st.booleans()) else None
     restarts = status.get("restarts")
     over = bool(live) and live[-1].epoch == newest and live[-1].over
     counted = restarts is not None and restarts["epoch"] == newest
@@ -175,6 +185,8 @@ def worlds(draw: st.DrawFn) -> Observed:
         reported=reported,
         silent=draw(st.sampled_from([0.0, 0.0, 45.0])),
         executors_left=left,
+        standbys=tuple(ahead),
+        prepared=prepared,
     )
 
 
@@ -206,8 +218,11 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
     checkpoint, the index has it.
     """
     by_name, executors = {p.name: p for p in o.pods}, {e.name for e in o.executors_left}
+    waiting_ones = {p.name for p in o.standbys}  # have written nothing
     for action in decide(o, NOW).actions:
         if not isinstance(action, DeletePod):
+            continue
+        if action.name in waiting_ones:
             continue
         if action.name in executors:
             newest = o.pod
@@ -234,11 +249,86 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
 def test_there_are_never_two_drivers(o: Observed) -> None:
     made = [a for a in decide(o, NOW).actions if isinstance(a, CreateDriver)]
     assert len(made) <= 1
-    if made:
+    if made and made[0].config.prepared:
+        assert made[0].config.restore == Restore()
+        assert made[0].config.epoch > o.epoch
+        assert made[0].config.epoch not in {p.epoch for p in (*o.pods, *o.standbys)}
+    elif made:
         assert all(p.over for p in o.pods)
         assert len(o.pods) <= o.job.spec.restart.failed_drivers_history_limit
         assert made[0].config.epoch >= o.epoch
         assert made[0].config.epoch not in {p.epoch for p in o.pods}
+
+
+@st.composite
+def hand_overs(draw: st.DrawFn) -> Observed:
+    """A hand-over has begun: a driver of epoch 1, and a prepared one of the new specification."""
+    old, new = (Specification.of(job(image=image).spec) for image in ("orders:1", "orders:2"))
+    step = draw(st.sampled_from([UpgradeStep.PREPARING, UpgradeStep.STOPPING, UpgradeStep.STARTING]))
+    upgrade = {
+        "step": step,
+        "generation": 2,
+        "target": digest(job(image="orders:2").spec),
+        "previous": old.text,
+        "epoch": 2,
+        "deadline": draw(st.sampled_from([at(-MINUTE), at(MINUTE)])),
+    }
+    status = ran(1, draw(st.sampled_from(["Running", "Stopping", "Restarting"])), upgrade=upgrade)
+    if draw(st.booleans()):
+        status["termination"] = requested("Stop", 1) | {"requestId": "upgrade-1-2"}
+    if draw(st.booleans()):
+        status["restarts"] = failed(1, again=draw(st.sampled_from([-MINUTE, MINUTE])))
+    ended = record(1, 1, Scenario.STOP, request="upgrade-1-2")
+    kept = draw(st.sampled_from([[ended], [record(1, 1, None)], [draw(records(1))]]))
+    phases = st.sampled_from([DriverPhase.TERMINATED, DriverPhase.TERMINATING, DriverPhase.RUNNING])
+    stopping = replace(terminating(request="upgrade-1-2", completed=ended), phase=draw(phases))
+    reported = draw(st.one_of(st.just(stopping), st.none(), driver_statuses(1)))
+    there = draw(st.sampled_from(["runs", "exited", "gone"]))
+    pods_of_it = {"runs": [running(1)], "exited": [exited(137, 1)], "gone": []}[there]
+    waits = st.sampled_from([DriverPhase.PREPARED] * 3 + [DriverPhase.STARTING, DriverPhase.FAILED])
+    phase = draw(waits)
+    states = ["Running"] * 6 + ["Stopped", "Drained", "Cancelled"]
+    return observed(
+        job(
+            state=draw(st.sampled_from(states)),
+            image=draw(st.sampled_from(["orders:2"] * 6 + ["orders:1", "orders:3"])),
+            upgrade={"mode": draw(st.sampled_from([UpgradeMode.HANDOVER] * 6 + [UpgradeMode.SAVEPOINT]))},
+            generation=2,
+            status=status,
+        ),
+        pods=[replace(p, specification=old) for p in pods_of_it],
+        index=index(*kept),
+        reported=reported,
+        acknowledged=frozenset({"checkpoint-1-completed", "upgrade-1-2"}),
+        standbys=(replace(running(2), specification=new, prepared=True),),
+        prepared=draw(st.sampled_from([driver(phase, 2)] * 3 + [None])),
+    )
+
+
+@settings(max_examples=20 * EXAMPLES, deadline=None)
+@given(st.one_of(hand_overs(), worlds()))
+def test_a_gate_opens_only_when_no_other_driver_can_commit(o: Observed) -> None:
+    """V2, V12. Its epoch is in the status before: with the same status, nothing else begins."""
+    d = decide(o, NOW)
+    for action in d.actions:
+        if not isinstance(action, OpenGate):
+            continue
+        assert d.status.epoch == action.gate.epoch
+        assert not cancelled(o)
+        if action.gate.epoch == o.epoch:
+            at_gate = o.pod is not None and o.pod.prepared and o.driver is not None
+            assert at_gate
+            assert o.driver.phase is DriverPhase.PREPARED
+            continue
+        assert action.gate.epoch == o.standbys[-1].epoch
+        assert o.prepared is not None
+        assert o.prepared.phase is DriverPhase.PREPARED
+        for older in (p for p in o.pods if not p.terminated):
+            assert older.epoch == o.epoch
+            assert o.driver is not None
+            assert o.driver.phase is DriverPhase.TERMINATED
+            assert o.index is not None
+            assert any(final(r) and r.epoch == older.epoch for r in o.index.checkpoints)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -36,6 +36,17 @@ class DriverInfo(Model):
     started_at: Timestamp | None = Field(default=None, description="When the driver's container started.")
 
 
+class StandbyStatus(Model):
+    """The driver that is being prepared to take over (`upgrade.mode: Handover`). It has written nothing."""
+
+    pod: str = Field(description="Name of the pod.")
+    epoch: int = Field(description="The epoch that begins when it takes over.")
+    phase: str = Field(description="Phase of the pod.", json_schema_extra=one_of(PodPhase))
+    prepared: bool = Field(
+        default=False, description="Whether its script waits at its first query until it takes over."
+    )
+
+
 class ExecutorsStatus(Model):
     """The executors of the running driver. Absent while none runs, and if everything runs in the driver."""
 

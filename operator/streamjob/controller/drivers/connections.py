@@ -20,6 +20,7 @@ from ...protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
+from ...protocol.messages.driver_config import Gate
 from ...protocol.messages.driver_status import DriverStatus
 from ..rules.actions import completed_token
 from . import connection as connection_module
@@ -71,6 +72,7 @@ class DriverConnections:
         self._open_session = session
         self._session: aiohttp.ClientSession | None = None
         self._connections: dict[str, DriverConnection] = {}
+        self._standbys: dict[str, DriverConnection] = {}
         self._last_statuses: dict[str, DriverStatus] = {}
 
     def follow(self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int) -> DriverView:
@@ -78,9 +80,35 @@ class DriverConnections:
 
         :returns: what is known of the driver; an empty view while its pod has no address.
         """
-        connection = self._connections.get(uid)
-        if connection is not None and (connection.pod, connection.ip) != (pod, ip):
+        if uid in self._standbys and self._standbys[uid].pod == pod:
             self.forget(uid)
+            self._connections[uid] = self._standbys.pop(uid)  # its epoch has begun
+        return self._follow(self._connections, uid, namespace, job, pod, ip, epoch)
+
+    def follow_standby(
+        self, uid: str, namespace: str, job: str, pod: str, ip: str | None, epoch: int
+    ) -> DriverView:
+        """As `follow`, beside it: a prepared driver whose epoch has not begun."""
+        return self._follow(self._standbys, uid, namespace, job, pod, ip, epoch)
+
+    def forget_standby(self, uid: str) -> None:
+        """Close the connection to the job's prepared driver, if there is one."""
+        if (connection := self._standbys.pop(uid, None)) is not None:
+            connection.close()
+
+    def _follow(
+        self,
+        among: dict[str, DriverConnection],
+        uid: str,
+        namespace: str,
+        job: str,
+        pod: str,
+        ip: str | None,
+        epoch: int,
+    ) -> DriverView:
+        connection = among.get(uid)
+        if connection is not None and (connection.pod, connection.ip) != (pod, ip):
+            (self.forget if among is self._connections else self.forget_standby)(uid)
             connection = None
         if connection is None:
             if ip is None:
@@ -101,7 +129,7 @@ class DriverConnections:
                 self._many,
                 self._session,
             )
-            self._connections[uid] = connection
+            among[uid] = connection
         return connection.view()
 
     async def first_status(self, uid: str) -> DriverView:
@@ -130,7 +158,16 @@ class DriverConnections:
     def forget_job(self, uid: str) -> None:
         """Close the connection and drop the last status: the job is gone."""
         self.forget(uid)
+        self.forget_standby(uid)
         self._last_statuses.pop(uid, None)
+
+    async def open(self, uid: str, gate: Gate) -> None:
+        """Open the gate of the job's driver of this epoch.
+
+        :raises DriverUnreachable:
+        :raises DriverRefused:
+        """
+        await self._connection(uid, gate.epoch).put("/v1/gate", codec.dumps(gate), gate.token)
 
     async def terminate(self, uid: str, request: TerminationRequest) -> None:
         """Send the request.
@@ -192,17 +229,22 @@ class DriverConnections:
         """
         return self._jobs() > MANY
 
-    def _connection(self, uid: str) -> DriverConnection:
-        connection = self._connections.get(uid)
+    def _connection(self, uid: str, epoch: int | None = None) -> DriverConnection:
+        """The connection to the job's driver, or to the prepared one if that is the driver of `epoch`."""
+        connection, standby = self._connections.get(uid), self._standbys.get(uid)
+        if standby is not None and standby.epoch == epoch:
+            return standby
         if connection is None:
             raise DriverUnreachable("the driver has no address yet")
         return connection
 
     async def close(self) -> None:
-        for uid in list(self._connections):
-            self._connections[uid].close()
-        closing = [connection.closed for connection in self._connections.values()]
+        connections = [*self._connections.values(), *self._standbys.values()]
+        for connection in connections:
+            connection.close()
+        closing = [connection.closed for connection in connections]
         self._connections.clear()
+        self._standbys.clear()
         self._last_statuses.clear()
         await asyncio.gather(*closing, return_exceptions=True)
         if self._session is not None:

@@ -131,6 +131,7 @@ def driver_pod(job: StreamJob, config: DriverConfig, platform: Platform = VANILL
                 **names.labels(job),
                 names.LABEL_EPOCH: str(config.epoch),
                 names.LABEL_COMPONENT: names.DRIVER,
+                **({names.LABEL_PREPARED: "true"} if config.prepared else {}),
                 **({names.LABEL_RUNTIME: runtime_files.name()} if injected else {}),
             },
             "annotations": {names.ANNOTATION_GENERATION: str(meta.generation), **_specification(job)},

@@ -14,6 +14,7 @@ FINALIZER = f"{GROUP}/termination"
 LABEL_JOB = f"{GROUP}/job"
 LABEL_UID = f"{GROUP}/uid"
 LABEL_EPOCH = f"{GROUP}/epoch"
+LABEL_PREPARED = f"{GROUP}/prepared"  # of a driver's pod that was made to wait at the gate (ADR 46)
 LABEL_COMPONENT = f"{GROUP}/component"
 ANNOTATION_GENERATION = f"{GROUP}/generation"
 ANNOTATION_SPECIFICATION = f"{GROUP}/specification"

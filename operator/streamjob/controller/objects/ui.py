@@ -10,7 +10,7 @@ import hashlib
 import json
 from enum import Enum
 
-from ...api import Specification, StreamJob
+from ...api import Specification, StreamJob, UpgradeMode
 from ...api.ui.access import PORT
 from ...api.ui.routes import HTTPRoute, Ingress, IngressTLS
 from . import Obj, names
@@ -97,11 +97,18 @@ def _service(job: StreamJob, target: int) -> Obj:
     return _object(job, UiKind.SERVICE, wanted.annotations, wanted.labels) | {
         "spec": {
             "type": wanted.type.value,
-            # No epoch: of the drivers of a job at most one runs.
-            "selector": {names.LABEL_UID: job.metadata.uid, names.LABEL_COMPONENT: names.DRIVER},
+            "selector": _driver_that_leads(job),
             "ports": [{**port, "appProtocol": "http"}],
         },
     }
+
+
+def _driver_that_leads(job: StreamJob) -> dict[str, str]:
+    """Of the drivers of a job at most one runs, unless another one is prepared beside it."""
+    found = {names.LABEL_UID: job.metadata.uid, names.LABEL_COMPONENT: names.DRIVER}
+    if job.spec.upgrade.mode is UpgradeMode.HANDOVER:
+        found[names.LABEL_EPOCH] = str(job.status.epoch)
+    return found
 
 
 def _ingress(job: StreamJob, wanted: Ingress) -> Obj:

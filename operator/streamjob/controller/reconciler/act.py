@@ -87,6 +87,8 @@ class Actor:
 async def _send(drivers: DriverConnections, uid: str, action: Action) -> None:
     """Send the driver the command of this action."""
     match action:
+        case actions.OpenGate(gate):
+            await drivers.open(uid, gate)
         case actions.SendTermination(request):
             await drivers.terminate(uid, request)
         case actions.SendSavepoint(request):

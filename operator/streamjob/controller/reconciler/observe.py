@@ -54,8 +54,10 @@ async def observe(
     if pod is None or pod.terminated:
         drivers.forget(uid)
         left = await _executors_left(kube, seen, pod)
-        return replace(seen, driver=drivers.last_status(uid, seen.epoch), executors_left=left)
-    return await _with_its_status(seen, pod, drivers)
+        seen = replace(seen, driver=drivers.last_status(uid, seen.epoch), executors_left=left)
+    else:
+        seen = await _with_its_status(seen, pod, drivers)
+    return _with_standby(seen, drivers)
 
 
 async def fast_path_read(
@@ -85,8 +87,25 @@ async def fast_path_read(
 
 def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Observed:
     index, version, problem = parse_index(config_map, job)
-    parsed = tuple(sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch))
-    return Observed(job, parsed, index, version, problem, index_term=parse_term(config_map))
+    parsed = sorted((p for p in map(parse_pod, pods) if p), key=lambda p: p.epoch)
+    begun = Observed(job, tuple(p for p in parsed if not p.prepared), index).epoch
+    # The status has an epoch before its gate opens. One that was lost does not know: then they may all have
+    # begun.
+    standbys = tuple(p for p in parsed if p.prepared and p.epoch > begun and job.status.epoch)
+    drivers = tuple(p for p in parsed if p not in standbys)
+    term = parse_term(config_map)
+    return Observed(job, drivers, index, version, problem, index_term=term, standbys=standbys)
+
+
+def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
+    """With the status of the newest prepared driver. One that has fallen silent is not known to be there."""
+    meta = seen.job.metadata
+    if not seen.standbys or seen.standbys[-1].terminated:
+        drivers.forget_standby(meta.uid)
+        return seen
+    pod = seen.standbys[-1]
+    view = drivers.follow_standby(meta.uid, meta.namespace, meta.name, pod.name, pod.ip, pod.epoch)
+    return replace(seen, prepared=None if view.silent else view.status)
 
 
 async def _executors_left(kube: Kube, seen: Observed, pod: Pod | None) -> tuple[ExecutorPod, ...]:

@@ -180,5 +180,5 @@ def _note(item: WorkItem, observed: Observed) -> None:
     """Note in the work item what was observed."""
     item.namespace_ends &= item.uid == observed.job.metadata.uid
     item.uid, item.version = observed.job.metadata.uid, observed.job.metadata.resource_version
-    item.pods = frozenset(pod.version for pod in observed.pods)
+    item.pods = frozenset(pod.version for pod in (*observed.pods, *observed.standbys))
     item.driver = observed.pod.name if observed.pod is not None else None

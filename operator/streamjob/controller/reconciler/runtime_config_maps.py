@@ -82,10 +82,13 @@ class RuntimeConfigMaps:
 
 
 def newest(pods: Iterable[Obj]) -> Iterable[Obj]:
-    """The metadata of each job's newest driver pod. Older ones stay for their logs and mount nothing."""
-    found: dict[str, Obj] = {}
+    """The metadata of each job's newest driver pod, and of the newest prepared one. Older ones stay for their
+    logs and mount nothing.
+    """
+    found: dict[tuple[str, bool], Obj] = {}
     for meta in sorted((pod["metadata"] for pod in pods), key=_epoch):
-        found[(meta.get("labels") or {}).get(names.LABEL_UID, "")] = meta
+        labels = meta.get("labels") or {}
+        found[labels.get(names.LABEL_UID, ""), names.LABEL_PREPARED in labels] = meta
     return found.values()
 
 

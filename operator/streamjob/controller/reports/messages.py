@@ -53,6 +53,9 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
         case UpgradeStep.PENDING:
             text = "The driver runs an earlier specification until the next epoch, as spec.upgrade.mode says"
             return KubernetesEvent(True, "UpgradePending", text)
+        case UpgradeStep.PREPARING:
+            text = f"The driver of epoch {u.epoch} starts with the new specification beside the running one"
+            return KubernetesEvent(False, "Upgrading", text)
         case UpgradeStep.STOPPING:
             return KubernetesEvent(
                 False, "Upgrading", "The driver with the previous specification is stopping"

@@ -16,7 +16,7 @@ from ...protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
-from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_config import DriverConfig, Gate
 from ..objects import Obj
 from ..objects.ui import UiKind
 
@@ -83,6 +83,13 @@ class DeleteUi:
 
 
 @dataclass(frozen=True)
+class OpenGate:
+    """PUT /v1/gate, to the driver of `gate.epoch`"""
+
+    gate: Gate
+
+
+@dataclass(frozen=True)
 class SendTermination:
     """PUT /v1/termination"""
 
@@ -134,6 +141,7 @@ Action = (
     | DeletePod
     | ApplyUi
     | DeleteUi
+    | OpenGate
     | SendTermination
     | SendSavepoint
     | SendExecutors

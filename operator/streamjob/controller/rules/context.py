@@ -83,6 +83,7 @@ class Context:
     :param desired: the desired state.
     :param now: the time.
     :param target: the digest of what the spec says a driver is made from.
+    :param prepares: the next driver is to be prepared beside the running one (`handover`).
     """
 
     observed: Observed
@@ -90,6 +91,7 @@ class Context:
     desired: DesiredState
     now: datetime
     target: str
+    prepares: bool = False
 
     def decide(
         self,
@@ -249,9 +251,11 @@ class Context:
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The driver pods without those that stay for their logs."""
-        kept = self.kept
-        return tuple(p for p in self.observed.pods if p not in kept)
+        """The driver pods without those that stay for their logs, and the prepared ones that are on their way
+        out: nothing is at rest before they are gone.
+        """
+        kept, o = self.kept, self.observed
+        return tuple(p for p in (*o.pods, *(p for p in o.standbys if p.deleting)) if p not in kept)
 
     @property
     def restart_now(self) -> RestartStatus:

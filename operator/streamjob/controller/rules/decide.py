@@ -25,7 +25,6 @@ from ...api import DriverInfo, Phase, Runtime, Spec, Status, TerminationInfo
 from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
-from ...protocol.messages.driver_status import DriverPhase
 from ..objects import names
 from ..reports.messages import how_far, sentence
 from . import actions, diagnosis
@@ -41,10 +40,11 @@ from .context import (
     resolve,
 )
 from .driver_config import driver_config
-from .observed import Observed
+from .observed import BEFORE_GATE, Observed
 from .policies import (
     escalation,
     executors,
+    handover,
     indexing,
     past_drivers,
     restarts,
@@ -74,7 +74,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 def _decide(observed: Observed, now: datetime) -> Decision:
     s = degraded(seen(observed), observed, now)
     context = Context(observed, s, resolve(observed, now), now, _target(observed.job.spec, s))
-    context = savepoints.follow(upgrade.resolve(escalation.resolve(context)))
+    context = savepoints.follow(handover.resolve(upgrade.resolve(escalation.resolve(context))))
     for rule in RULES:
         if (decision := rule(context)) is not None:
             return savepoints.requeue_for(
@@ -188,7 +188,7 @@ def end_the_idle_driver_of_a_deleted_job(c: Context) -> Decision | None:
         return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
     if driver is None:  # it is about to answer
         return Decision(c.status, requeue_after=c.until_deletion_is_due)
-    if driver.phase is not DriverPhase.STARTING:
+    if driver.phase not in BEFORE_GATE:
         return None
     return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))
 
@@ -210,10 +210,12 @@ def begin_an_epoch(c: Context) -> Decision:
     """Begin an epoch: a driver is wanted and there is none."""
     if names.FINALIZER not in c.observed.job.metadata.finalizers:
         return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
+    if (decision := handover.instead(c)) is not None:
+        return decision
     # A driver that was recorded but never seen may not have been created, or another controller may be about
     # to create it. Reusing the epoch gives both creations the same name, so that only one pod results.
     again = c.status.driver is not None and c.status.driver.uid is None
-    epoch = c.status.epoch if again else c.status.epoch + 1
+    epoch = c.status.epoch if again else handover.free_epoch(c)
     open_one = c.open_termination
     carried = open_one if open_one is not None and c.fits(open_one) else None
     termination = carried or c.new_termination(epoch)
@@ -241,7 +243,9 @@ def begin_an_epoch(c: Context) -> Decision:
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
     leave_a_deleted_job_alone,
+    handover.remove_who_has_left,
     past_drivers.fence_off_late_drivers,
+    handover.drop_what_is_not_wanted,
     past_drivers.remove_the_executors_of_a_failed_driver,
     indexing.commit_the_checkpoint_to_the_index,
     indexing.confirm_the_checkpoint_to_the_driver,
@@ -254,6 +258,9 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     end_the_idle_driver_of_a_deleted_job,
     upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
+    handover.open_the_gate,
+    handover.begin,
+    handover.prepare,
     follow_the_driver,
     restarts.account_for_a_failure,
     remove_the_finalizer_of_a_deleted_job,
@@ -272,7 +279,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
     """
     if decision.actions:
         return None
-    going = RECHECK if any(p.deleting for p in c.observed.pods) else None
+    going = RECHECK if any(p.deleting for p in (*c.observed.pods, *c.observed.standbys)) else None
     times = [
         decision.requeue_after,
         going,
@@ -287,7 +294,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
 
 def _running(c: Context) -> Decision:
     driver, pod = c.observed.driver, c.observed.pod
-    if driver is None or driver.phase is DriverPhase.STARTING:
+    if driver is None or driver.phase in BEFORE_GATE:
         text = "Its script has started no query yet" if driver else "It has not answered yet"
         text = f"The driver of epoch {c.status.epoch} starts. {text}"
         waits = pod is not None and pod.waits

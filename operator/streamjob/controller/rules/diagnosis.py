@@ -88,6 +88,11 @@ def death(observed: Observed) -> Problem:
             "Nothing has to be done; see what deleted it (kubectl, an eviction, a lost node)",
             retryable=True,
         )
+    return death_of(pod)
+
+
+def death_of(pod: Pod) -> Problem:
+    """Say why this driver has ended. Its node has seen that it has."""
     if pod.exit is None:
         reason = pod.reason or "PodFailed"
         return Problem(reason, pod.message or "the driver's pod has failed before it ran", "", retryable=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...api import StreamJob
 from ...api.deps import Deps as DepsOfSpec
 from ...api.storage import Checkpoint
@@ -9,9 +11,17 @@ from ...api.types import duration, seconds
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import JobRef
 from ...protocol.messages.commands import TerminationRequest
-from ...protocol.messages.driver_config import Application, CheckpointSettings, Deps, DriverConfig, Restore
+from ...protocol.messages.driver_config import (
+    Application,
+    CheckpointSettings,
+    Deps,
+    DriverConfig,
+    Gate,
+    Restore,
+)
 from ..objects import names
 from ..objects.spark_conf import spark_conf
+from .observed import gate_token
 from .status import end_failed
 
 
@@ -45,6 +55,27 @@ def driver_config(
         allow_unknown_spark=job.spec.allow_unknown_spark,
         deps=Deps(**{name: getattr(job.spec.deps, name) for name in DepsOfSpec.model_fields}),
     )
+
+
+def prepared_config(job: StreamJob, epoch: int) -> DriverConfig:
+    """Build the configuration of a driver that waits at the gate, without what it continues from."""
+    return replace(
+        driver_config(job, None, epoch, 0, None), prepared=True, restore=Restore(), next_checkpoint=1
+    )
+
+
+def gate(job: StreamJob, index: Index | None, epoch: int, started_epoch: int) -> Gate:
+    """Build what opens the gate of the driver of `epoch`: what it would have started with."""
+    config = driver_config(job, index, epoch, started_epoch, None)
+    return Gate(gate_token(epoch), epoch, config.restore, config.next_checkpoint)
+
+
+def fits_a_gate(index: Index | None) -> bool:
+    """Whether a gate can say what the job continues from. A record without its stages is only found by a
+    driver that starts (`Restore.recorded`).
+    """
+    latest = index.latest if index is not None else None
+    return latest is None or bool(latest.stages) or latest.savepoint is None
 
 
 def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore:

@@ -12,7 +12,13 @@ from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Proble
 from ..objects.ui import UiKind
 
 ENDED = ("Succeeded", "Failed")  # phases of a pod
+BEFORE_GATE = (DriverPhase.STARTING, DriverPhase.PREPARED)  # phases of a driver that has started no query
 NOT_FOUND = "ContainerStatusUnknown"  # the kubelet's reason for a container that it does not find (any more)
+
+
+def gate_token(epoch: int) -> str:
+    """The token of the command that opens the gate of this epoch's driver (`driver_config.Gate`)."""
+    return f"gate-{epoch}"
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class Pod:
     :param unmounted_since: since when its node has been mounting its volumes and giving it a network. None if
         that is done, or no node has it.
     :param specification: what the pod was created from; None if its annotation is missing or unreadable.
+    :param prepared: its driver was made to wait at the gate, before its first query.
     """
 
     name: str
@@ -101,6 +108,7 @@ class Pod:
     unmounted_since: datetime | None = None
     exit: DriverExit | None = None
     specification: Specification | None = None
+    prepared: bool = False
 
     @property
     def terminated(self) -> bool:
@@ -165,7 +173,10 @@ class ObservedUi:
 class Observed:
     """One job at one moment.
 
-    :param pods: its driver pods, ascending by epoch.
+    :param pods: its driver pods, ascending by epoch, without `standbys`.
+    :param standbys: prepared drivers whose epoch has not begun, ascending by epoch. They wait at the gate, or
+        will, and have written nothing.
+    :param prepared: the last status of the newest of them; None if it has not answered yet.
     :param index: None if its ConfigMap is missing or unusable.
     :param index_version: resourceVersion of the index's ConfigMap; None if there is none.
     :param index_problem: why the index cannot be used; None also for a job that has no index yet.
@@ -197,6 +208,8 @@ class Observed:
     newest_only: bool = False
     executors_left: tuple[ExecutorPod, ...] = ()
     ui: ObservedUi | None = None
+    standbys: tuple[Pod, ...] = ()
+    prepared: DriverStatus | None = None
 
     @property
     def epoch(self) -> int:

@@ -52,6 +52,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         unmounted_since=_unmounted(status.get("conditions") or ()),
         exit=_exit(ended, meta, int(epoch)) if ended else None,
         specification=Specification.parse(annotations.get(names.ANNOTATION_SPECIFICATION)),
+        prepared=names.LABEL_PREPARED in (meta.get("labels") or {}),
     )
 
 

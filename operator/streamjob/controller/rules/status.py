@@ -17,6 +17,7 @@ from ...api import (
     Phase,
     PodPhase,
     SavepointStatus,
+    StandbyStatus,
     State,
     Status,
     StreamJob,
@@ -43,6 +44,7 @@ NOT_MADE = PodPhase.NOT_MADE.value
 NOT_OF_PHASE = (ConditionType.DEGRADED, ConditionType.UI_AVAILABLE)
 UPGRADED = {  # status of the condition Upgraded
     UpgradeStep.PENDING: "False",
+    UpgradeStep.PREPARING: "Unknown",
     UpgradeStep.STOPPING: "Unknown",
     UpgradeStep.STARTING: "Unknown",
     UpgradeStep.COMPLETED: "True",
@@ -66,6 +68,8 @@ def seen(observed: Observed) -> Status:
             "epoch": observed.epoch,
             "started_epoch": max([old.started_epoch, *started]),
             "driver": _driver(pod, old.driver) if pod else old.driver,
+            "standby": _standby(observed),
+            "handed_over": _leaving(observed, old.handed_over),
             "last_exit": _last_exit(observed, old.last_exit),
             "executors": observed.executors,
             "stages": stages(report, old.stages) or old.stages,
@@ -135,6 +139,25 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
     if started is None and old is not None and old.uid == pod.uid:
         started = old.started_at
     return DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase, started_at=started)
+
+
+def _standby(observed: Observed) -> StandbyStatus | None:
+    if observed.newest_only:
+        return observed.job.status.standby
+    pod = next((p for p in reversed(observed.standbys) if not p.deleting), None)
+    if pod is None:
+        return None
+    waits = observed.prepared is not None and observed.prepared.phase is DriverPhase.PREPARED
+    prepared = waits and pod is observed.standbys[-1]
+    return StandbyStatus(pod=pod.name, epoch=pod.epoch, phase=pod.phase, prepared=prepared)
+
+
+def _leaving(observed: Observed, old: DriverInfo | None) -> DriverInfo | None:
+    """The driver that has handed over, until its pod is gone."""
+    if old is None or observed.newest_only:
+        return old
+    pod = next((p for p in observed.pods if p.uid == old.uid), None)
+    return old.model_copy(update={"phase": pod.phase}) if pod is not None else None
 
 
 def _last_exit(observed: Observed, old: ExitStatus | None) -> ExitStatus | None:

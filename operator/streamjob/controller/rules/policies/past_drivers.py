@@ -9,6 +9,7 @@ from __future__ import annotations
 from ....api import Phase
 from ..actions import DeletePod
 from ..context import CANCEL_GRACE, Context, Decision, kill, release
+from . import handover
 
 TERMINAL_PHASES = (  # no driver runs
     Phase.SUSPENDED,
@@ -23,11 +24,16 @@ def fence_off_late_drivers(c: Context) -> Decision | None:
     """Delete drivers that an older controller created late. No precondition refuses a creation.
 
     A newer epoch begins only after the older one has ended, so a driver of an older epoch is a late creation,
-    or one failed driver too many. A late creation is also a driver that the status, which is written first,
-    does not ask for: the job is in a terminal phase, or another pod of this name has existed. The latter kind
-    is deleted only if it has not started yet: the pod's version is a precondition.
+    one failed driver too many, or has handed over (`handover`), which is left alone. A late creation is also
+    a driver that the status, which is written first, does not ask for: the job is in a terminal phase, or
+    another pod of this name has existed. The latter kind is deleted only if it has not started yet: the pod's
+    version is a precondition.
     """
-    older = [p for p in c.pods if p.epoch < c.status.epoch and not p.deleting]
+    older = [
+        p
+        for p in c.pods
+        if p.epoch < c.status.epoch and not p.deleting and not handover.has_handed_over(c, p)
+    ]
     if older:
         return Decision(c.status, kill(older))
     pod, recorded = c.observed.pod, c.observed.job.status.driver

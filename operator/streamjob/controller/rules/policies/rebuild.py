@@ -23,6 +23,7 @@ from ....protocol.messages.driver_status import DriverPhase, DriverStatus, Probl
 from ...reports.messages import sentence
 from ..actions import AskForRecords, WriteIndex
 from ..context import Context, Decision, DesiredState
+from ..observed import BEFORE_GATE
 from ..status import fail
 
 MENDED = ("IndexMissing", FormatError.reason)
@@ -69,7 +70,7 @@ def may_begin(c: Context) -> bool:
         or pod.terminated
         or driver is None
         or driver.problem is not None
-        or driver.phase is DriverPhase.STARTING
+        or driver.phase in BEFORE_GATE
     )
 
 

@@ -36,6 +36,8 @@ from ..observed import Pod
 from ..status import NOT_MADE, fail
 
 ATTEMPTS = 2  # of a new specification; a single failure may be chance (an eviction, a broker that is down)
+# Steps of an upgrade that has changed nothing yet.
+IN_VAIN = (UpgradeStep.STOPPING, UpgradeStep.PENDING, UpgradeStep.PREPARING)
 HOPELESS = ("InvalidImageName", "Invalid")  # waiting does not fix them
 
 
@@ -70,12 +72,12 @@ def resolve(c: Context) -> Context:
         return c
     if pod.specification == effective(c):
         # The running driver need not be replaced (any more).
-        return _with(c, None) if _step(c) in (UpgradeStep.STOPPING, UpgradeStep.PENDING) else c
+        return _with(c, None) if _step(c) in IN_VAIN else c
     runs = driver is not None and driver.problem is None
     if not runs or driver is None or driver.phase not in (DriverPhase.RUNNING, DriverPhase.TERMINATING):
         return c  # starting, failing or done: the next driver gets the new specification anyway
     if c.observed.job.spec.upgrade.mode is UpgradeMode.NEXT_EPOCH:
-        return _with(c, _asked(c, UpgradeStep.PENDING)) if _step(c) is not UpgradeStep.STARTING else c
+        return _with(c, asked(c, UpgradeStep.PENDING)) if _step(c) is not UpgradeStep.STARTING else c
     return replace(c, desired=DesiredState.UPGRADE)
 
 
@@ -122,18 +124,25 @@ def asked_to_stop(c: Context) -> Context:
     """The context with the intent to stop for an upgrade, recorded with the termination that is sent next."""
     if c.desired is not DesiredState.UPGRADE or rolled_back(c):
         return c
-    return _with(c, _asked(c, UpgradeStep.STOPPING))
+    return _with(c, asked(c, UpgradeStep.STOPPING))
 
 
-def _asked(c: Context, step: UpgradeStep) -> UpgradeStatus:
+def asked(c: Context, step: UpgradeStep) -> UpgradeStatus:
     u, pod = c.status.upgrade, c.observed.pod
     assert pod is not None
     assert pod.specification is not None
-    # A specification that has not come up is no target for a rollback.
-    proven = u is None or u.step in (UpgradeStep.COMPLETED, UpgradeStep.PENDING)
-    previous = pod.specification.text if u is None or proven else u.previous
+    # A specification that has not come up is no target for a rollback. A driver beside which another one was
+    # prepared has run for that long, and runs on if the other one fails: that one is.
+    proven = (UpgradeStep.COMPLETED, UpgradeStep.PENDING, UpgradeStep.PREPARING)
+    stays = u is None or u.step in proven or step is UpgradeStep.PREPARING
+    previous = pod.specification.text if u is None or stays else u.previous
+    prepared = u is not None and u.step is UpgradeStep.PREPARING and u.target == c.target
     return UpgradeStatus(
-        step=step, generation=c.observed.job.metadata.generation, target=c.target, previous=previous
+        step=step,
+        generation=c.observed.job.metadata.generation,
+        target=c.target,
+        previous=previous,
+        epoch=u.epoch if u is not None and prepared else None,
     )
 
 
@@ -214,7 +223,7 @@ def roll_back_unstarted(c: Context) -> Decision | None:
         f"the container of {pod.name if pod else 'the driver'} has not started within {limit}",
         "See the Events of the pod; fix what they name (a volume, a ConfigMap or a Secret that is not there)",
     )
-    s = _back(c, c.status, problem)
+    s = back(c, c.status, problem)
     if pod is None:
         return c.decide(Phase.RESTARTING, ROLLED_BACK, _outcome_of(s), status=s, requeue_after=0.0)
     s = s.model_copy(update={"driver": None})
@@ -231,7 +240,7 @@ def roll_back_failed(c: Context, s: Status, problem: Problem, count: int) -> Dec
     if not _trying(c) or (may_pass and count < min(ATTEMPTS, c.observed.job.spec.restart.limit + 1)):
         return None
     # The old specification starts at once, with no failures counted.
-    s = _back(c, s, problem).model_copy(update={"restarts": c.restart_now})
+    s = back(c, s, problem).model_copy(update={"restarts": c.restart_now})
     return c.decide(Phase.RESTARTING, ROLLED_BACK, _outcome_of(s), status=s, requeue_after=0.0)
 
 
@@ -242,6 +251,19 @@ def _is_refused(c: Context, deadline: datetime) -> bool:
         return False
     begun = deadline - duration(c.observed.job.spec.upgrade.start_timeout)
     return driver.phase == NOT_MADE or (c.now >= deadline and moment(error.time) >= begun)
+
+
+def refusal(c: Context) -> Problem | None:
+    """Why the API server refuses the driver that is being prepared, if waiting does not help, or its time is
+    over.
+    """
+    u, error = c.status.upgrade, c.status.last_error
+    if u is None or u.deadline is None or error is None:
+        return None
+    late = c.now >= moment(u.deadline)
+    begun = moment(u.deadline) - duration(c.observed.job.spec.upgrade.start_timeout)
+    counts = moment(error.time) >= begun and (late or error.reason in HOPELESS)
+    return _problem(error) if counts else None
 
 
 def _is_replaced(c: Context, pod: Pod) -> bool:
@@ -261,7 +283,7 @@ def _trying(c: Context) -> bool:
     )
 
 
-def _back(c: Context, s: Status, problem: Problem) -> Status:
+def back(c: Context, s: Status, problem: Problem) -> Status:
     s = fail(s, problem, c.now)
     assert s.upgrade is not None
     update = {"step": UpgradeStep.ROLLED_BACK, "deadline": None, "error": s.last_error}
@@ -292,9 +314,9 @@ def requeue_after(c: Context, s: Status) -> float | None:
     ahead.
     """
     u = s.upgrade
-    if u is None or u.step is not UpgradeStep.STARTING:
+    if u is None or u.step not in (UpgradeStep.STARTING, UpgradeStep.PREPARING):
         return None
-    probation = _probation_left(c.observed.job, s, c.now)
+    probation = _probation_left(c.observed.job, s, c.now) if u.step is UpgradeStep.STARTING else None
     if probation is not None:
         return probation.total_seconds()
     late = u.deadline is None or c.now >= moment(u.deadline)
