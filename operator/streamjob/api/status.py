@@ -223,8 +223,8 @@ class Status(Model):
     standby: StandbyStatus | None = None
     handed_over: DriverInfo | None = Field(
         default=None,
-        description="The driver that has handed over to the current one, until its pod is gone. Every query of "
-        "it has ended; its process exits.",
+        description="The driver that has handed over to the current one, until its pod is gone and the "
+        "current one runs. Every query of it has ended; its process exits.",
     )
     executors: ExecutorsStatus | None = None
     last_exit: ExitStatus | None = None

@@ -102,6 +102,12 @@ UPGRADES = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+HANDOVER_SECONDS = Histogram(
+    "streamjob_handover_seconds",
+    "From the request to the old driver to stop until a query of the prepared one runs; in whole seconds",
+    buckets=(1, 2, 3, 4, 5, 7, 10, 20, 30, 60, 120, 300),
+    registry=REGISTRY,
+)
 
 
 class OutcomeLabel:
@@ -137,6 +143,7 @@ def count(job: StreamJob, new: Status, now: float) -> None:
         FORCED_STOPS.labels(_cause(job, new)).inc()
     _count_savepoint(old.savepoint_request, new.savepoint_request)
     _count_upgrade(old.upgrade, new.upgrade)
+    _count_handover(old, new, now)
     _count_termination(old.termination, new.termination, now)
 
 
@@ -165,6 +172,14 @@ def _count_upgrade(old: UpgradeStatus | None, new: UpgradeStatus | None) -> None
     ends = {UpgradeStep.COMPLETED: OutcomeLabel.COMPLETED, UpgradeStep.ROLLED_BACK: OutcomeLabel.ROLLED_BACK}
     outcome = ends.get(new.step) if new is not None and new.target == before else None
     UPGRADES.labels(outcome or OutcomeLabel.ABORTED).inc()
+
+
+def _count_handover(old: Status, new: Status, now: float) -> None:
+    ready = old.condition(ConditionType.READY)
+    runs = old.phase is Phase.STARTING and new.phase is Phase.RUNNING
+    if old.handed_over is not None and runs and old.epoch == new.epoch and ready is not None:
+        # It has not been Ready since the old driver was asked to stop. The time may be another replica's.
+        HANDOVER_SECONDS.observe(max(now - moment(ready.last_transition_time).timestamp(), 0.0))
 
 
 def _count_termination(was: TerminationInfo | None, is_now: TerminationInfo | None, now: float) -> None:

@@ -153,11 +153,13 @@ def _standby(observed: Observed) -> StandbyStatus | None:
 
 
 def _leaving(observed: Observed, old: DriverInfo | None) -> DriverInfo | None:
-    """The driver that has handed over, until its pod is gone."""
+    """The driver that has handed over, until its pod is gone and the current one runs."""
     if old is None or observed.newest_only:
         return old
     pod = next((p for p in observed.pods if p.uid == old.uid), None)
-    return old.model_copy(update={"phase": pod.phase}) if pod is not None else None
+    if pod is None:
+        return old if observed.job.status.phase is Phase.STARTING else None
+    return old.model_copy(update={"phase": pod.phase})
 
 
 def _last_exit(observed: Observed, old: ExitStatus | None) -> ExitStatus | None:

@@ -42,6 +42,7 @@ from ...factories import (
 )
 from .upgrades import NEW, OLD, alive, made, step, upgrade, wanting
 
+NOTED = at(-MINUTE)
 ONCE = {"reason": "QueryFailed", "message": "the broker is away", "time": at(-MINUTE)}
 LATE = {"deadline": at(-MINUTE)}
 HANDOVER: dict[str, Any] = {"upgrade": {"mode": "Handover", "startTimeout": "5m"}}
@@ -373,8 +374,8 @@ class TestAtItsGate:
 
     def test_without_an_index_another_driver_is_told_at_its_start(self) -> None:
         lost = {
-            "checkpoint": {"latest": 3, "epoch": 1, "completedAt": at(-MINUTE)},
-            "savepoint": {"latest": "file:///sp", "checkpoint": 3, "completedAt": at(-MINUTE), "drained": False},
+            "checkpoint": {"latest": 3, "epoch": 1, "completedAt": NOTED},
+            "savepoint": {"latest": "file:///sp", "checkpoint": 3, "completedAt": NOTED, "drained": False},
         }
         missing = Problem("IndexMissing", "it is gone", "See who deletes it")
         o = replace(self.at(status=lost), index=None, index_version=None, index_problem=missing)
