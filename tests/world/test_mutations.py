@@ -75,7 +75,7 @@ MODULES = (
             "rules.policies.savepoints",
             "rules.policies.terminal_states",
             "rules.policies.suspension",
-            "rules.policies.ui",
+            "rules.ui",
             "rules.decide",
             "rules.fencing",
             "reconciler.reconcile",

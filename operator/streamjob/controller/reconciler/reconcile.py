@@ -22,13 +22,13 @@ from ..api_server.errors import Conflict, Forbidden, NamespaceTerminating
 from ..api_server.kube import Kube
 from ..api_server.leader import Leader, Superseded
 from ..process import metrics
-from ..rules import actions
+from ..rules import actions, ui
 from ..rules.actions import Action
 from ..rules.context import AT_ONCE_AGAIN, Decision
 from ..rules.decide import decide
 from ..rules.fencing import fence
 from ..rules.observed import Observed
-from ..rules.policies import retention, ui
+from ..rules.policies import retention
 from .act import Actor
 from .observe import fast_path_read, observe
 from .status_writer import StatusWriter

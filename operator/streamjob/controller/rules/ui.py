@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ....api import Condition, ConditionType, Status
-from ....protocol.messages.driver_status import Problem
-from ...objects import Obj, ui
-from ...objects.ui import UiKind
-from ...reports.messages import sentence
-from ..actions import Action, ApplyUi, DeleteUi
-from ..conditions import condition
-from ..context import Decision
-from ..observed import Observed
+from ...api import Condition, ConditionType, Status
+from ...protocol.messages.driver_status import Problem
+from ..objects import Obj, ui
+from ..objects.ui import UiKind
+from ..reports.messages import sentence
+from .actions import Action, ApplyUi, DeleteUi
+from .conditions import condition
+from .context import Decision
+from .observed import Observed
 
 NOT_ALLOWED_REMEDY = (
     "Ask the administrator for {value} in the values of the operator's chart, or remove it from spec.ui"

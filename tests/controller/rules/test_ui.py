@@ -10,14 +10,14 @@ from typing import Any
 from streamjob.api import Condition, ConditionType, Specification, StreamJob
 from streamjob.controller.objects import ui as objects
 from streamjob.controller.objects.ui import UiKind
+from streamjob.controller.rules import ui
 from streamjob.controller.rules.actions import Action, ApplyUi, DeleteUi
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import Observed, ObservedUi, UiFailure
-from streamjob.controller.rules.policies import ui
 from streamjob.protocol.messages.driver_status import Problem
 
-from ...factories import MINUTE, NOW, driver, index, job, observed, ran, running
+from ..factories import MINUTE, NOW, driver, index, job, observed, ran, running
 
 ALL = frozenset(UiKind)
 INGRESS = {"ingress": {"host": "orders.example.com"}}
