@@ -10,7 +10,7 @@ from streamjob.protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
-from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_config import DriverConfig, Gate
 
 from .apiserver import Obj
 from .ground_truth import Ledger, Truth, made_from
@@ -26,9 +26,30 @@ class Drivers(Ledger):
 
     def container_starts(self, config: DriverConfig, pod: Obj) -> None:
         truth, config = self.truth(config.job.uid), self.world.storage.with_record(config)
-        alive = [d.me for d in self.world.drivers() if d.config.job.uid == config.job.uid]
+        if config.prepared:
+            truth.tried[made_from(pod)] += 1
+            return
+        alive = [d.me for d in self.world.drivers() if d.config.job.uid == config.job.uid and d.may_write]
         if alive:
             self.fail("V12", f"the driver of epoch {config.epoch} starts beside {alive}")
+        truth.tried[made_from(pod)] += 1
+        self._begins(truth, config, pod)
+
+    def gate_opens(self, driver: Driver, pod: Obj) -> None:
+        """As if its container started now, but that the driver before it may still be exiting."""
+        config = driver.config
+        others = [d for d in self.world.drivers() if d.config.job.uid == config.job.uid and d is not driver]
+        if writing := [d.me for d in others if d.may_write and not d.closed]:
+            self.fail("V12", f"the gate of epoch {config.epoch} opens beside {writing}")
+        job = self._stored(config.job.uid)
+        if job is not None and (job.get("status") or {}).get("epoch", 0) < config.epoch:
+            self.fail("V8", f"the gate of epoch {config.epoch} opens before the status says its epoch")
+        if config.restore.recorded is not None:
+            self.fail("V1", f"the gate of epoch {config.epoch} names a record that is only found at a start")
+        self._begins(self.truth(config.job.uid), config, pod)
+
+    def _begins(self, truth: Truth, config: DriverConfig, pod: Obj) -> None:
+        """From here on it may write."""
         # One that nobody saw may be made again under the same name: two controllers must not make two of it.
         if truth.ran.get(config.epoch, set()) & truth.seen:
             self.fail("V12", f"a second driver starts in epoch {config.epoch}")
@@ -66,14 +87,13 @@ class Drivers(Ledger):
 
     def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
         """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
-        truth.tried[new] += 1
         if truth.ended_well == new and self._undisturbed and self.world.server.rights is self.world.rights:
             self.fail("V11", f"epoch {config.epoch} starts, and the script has come to its own end")
         record = config.restore.latest
         if truth.last is not None and record is not None and record.scenario is not None:
             epoch, before = truth.last
             in_order = record.epoch == epoch and config.restore.exact and record.request_id is not None
-            copies = self.world.plan.shape.upgrade == "Savepoint"
+            copies = self.world.plan.shape.upgrade in ("Savepoint", "Handover")
             if in_order and before != new and record.savepoint is None and copies:
                 self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
         truth.last = (config.epoch, new)
@@ -93,8 +113,12 @@ class Drivers(Ledger):
         self,
         controller: str,
         driver: Driver,
-        command: TerminationRequest | SavepointRequest | ExecutorsRequest | Completed,
+        command: TerminationRequest | SavepointRequest | ExecutorsRequest | Completed | Gate,
     ) -> None:
+        if isinstance(command, Gate) and self.world.plan.calm:
+            self.told[controller, command.epoch, command.token] += 1
+            if self.told[controller, command.epoch, command.token] > 1:
+                self.fail("V8", f"{controller} sends {command.token} again, and it was taken")
         if isinstance(command, ExecutorsRequest) and self.world.plan.calm:
             has = driver.status.executors
             if has is None or (has.least, has.most) == (command.least, command.most):

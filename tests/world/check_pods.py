@@ -25,13 +25,16 @@ class Pods(Ledger):
         ours = change.by.startswith("controller")
         if old is None and new is not None:
             job, over = self._stored(uid), self._over(uid)
-            others = [p["metadata"]["name"] for p in self._pods(uid) if p is not new and p not in over]
-            alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid]
-            if others or alive:
+            begun = [p for p in self._pods(uid) if p is not new and p not in over and not self._waits(p, job)]
+            others = [p["metadata"]["name"] for p in begun]
+            alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid and d.may_write]
+            if (others or alive) and not self._waits(new, job):
                 self.fail("V2", f"{change.key[2]} is made while there are {others or alive}")
             self._history(over, uid)
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
-            if job is not None and job.get("status", {}).get("epoch", 0) < epoch:
+            status = (job or {}).get("status") or {}
+            said = max(status.get("epoch", 0), (status.get("upgrade") or {}).get("epoch") or 0)
+            if job is not None and said < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
             if job is not None and truth.refused is not None and made_from(new) == made_from(job):
                 self.fail("V13", f"{change.key[2]} is made from what was rolled back")
@@ -39,6 +42,12 @@ class Pods(Ledger):
                 truth.cancelled = False
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
             self._teardown(old, truth, uid)
+
+    def _waits(self, pod: Obj, job: Obj | None) -> bool:
+        """It is prepared, and its epoch has not begun."""
+        labels = pod["metadata"]["labels"]
+        begun = ((job or {}).get("status") or {}).get("epoch", 0)
+        return "streamjob.dev/prepared" in labels and int(labels["streamjob.dev/epoch"]) > begun
 
     def _history(self, over: list[Obj], uid: str) -> None:
         """V9: of earlier drivers, those that have failed may have a pod still, and nothing else."""
@@ -61,6 +70,8 @@ class Pods(Ledger):
         if epoch < job.get("status", {}).get("epoch", 0):
             return
         container = self.world.kubelet.containers.get(meta["uid"])
+        if container is not None and not container.driver.may_write:
+            return
         if container is not None and not self._leaves_idle(container.driver, job):
             self.fail("V2", f"{meta['name']} is deleted while its driver runs")
         containers = {c["name"]: c["state"] for c in pod["status"].get("containerStatuses") or ()}

@@ -18,15 +18,17 @@ from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.formats import codec
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
-from streamjob.protocol.messages.driver_config import DriverConfig
+from streamjob.protocol.messages.driver_config import DriverConfig, Gate
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
 from streamjob.protocol.messages.final_report import report
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
 from streamjob.runtime.driver.requests import Requests
+from streamjob.runtime.driver.start.gate_keeper import GateConflict, GateKeeper
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
 from streamjob.runtime.spark.executors.numbers import Executors
+from streamjob.runtime.startup.restore_point import unfinished_tasks
 
 from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
@@ -81,6 +83,9 @@ class Driver:
         self._pod = pod
         self.board = Board(DriverStatus(1, config.job.uid, config.epoch, DriverPhase.STARTING))
         self.alive, self.hanging_until = True, 0.0
+        self.may_write = not config.prepared  # it is behind its gate, or has none
+        self._behind_gate: Callable[[], object] | None = None
+        self._gate = GateKeeper(self, closed=config.prepared)  # type: ignore[arg-type]
         self._durable = self._terminated = self.failed = False
         self.term = 0  # the latest of a controller that was heard of
         self.script = Script(self)
@@ -142,8 +147,46 @@ class Driver:
         return None
 
     @property
+    def closed(self) -> bool:
+        """Every task has closed: nothing of it commits any more."""
+        return self.coordinator.terminated
+
+    @property
     def me(self) -> str:
         return f"driver {self.config.epoch}"
+
+    # --- its gate -------------------------------------------------------------------------------------------
+
+    def wait_at_gate(self, go_on: Callable[[], object]) -> None:
+        """As `GateKeeper.wait`, without a thread that waits."""
+        if self.may_write:
+            go_on()
+            return
+        self._behind_gate = go_on
+        self.notes.at_gate = True
+        self.publish()
+        self.meet("Gate", lambda: None)
+
+    def open(self, gate: Gate) -> Problem | None:
+        """As `driver.Driver.open`. Why not, None if it is taken."""
+        try:
+            if not self._gate.admits(gate.token):
+                return None
+        except GateConflict as e:
+            return Problem(e.reason, e.message)
+        restore, following = gate.restore, gate.next_checkpoint
+        self.config = replace(self.config, restore=restore, next_checkpoint=following)
+        self.world.oracle.gate_opens(self, self._pod)
+        self.may_write = True
+        self.take(ev.Restored(following, tuple(unfinished_tasks(self.config))))
+        self._gate.open(gate.token)
+        go_on, self._behind_gate = self._behind_gate, None
+        if go_on is not None:
+            self.meet("Opened", lambda: self.later(self.some(0.05, 0.5), go_on))
+        return None
+
+    def publish(self) -> None:
+        self._dispatcher.publish()
 
     # --- what its script asks for ---------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from streamjob.protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
+from streamjob.protocol.messages.driver_config import Gate
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.process.servers.control_server import LONG_POLL_MAX
 
@@ -221,6 +222,7 @@ class Exchange:
         driver.term = term
         parts = self.url.path.strip("/").split("/")
         kinds = {
+            "gate": Gate,
             "termination": TerminationRequest,
             "savepoint": SavepointRequest,
             "executors": ExecutorsRequest,
@@ -232,7 +234,9 @@ class Exchange:
         refused: Problem | None = None
         if command.epoch != driver.config.epoch:
             return _problem(412, Problem("StaleEpoch", "another epoch"))
-        if isinstance(command, TerminationRequest):
+        if isinstance(command, Gate):
+            refused = driver.open(command)
+        elif isinstance(command, TerminationRequest):
             refused = driver.terminate(command)
         elif isinstance(command, SavepointRequest):
             refused = driver.savepoint(command)

@@ -131,7 +131,7 @@ class Plan:
 
 
 # Moments at which a driver may meet with a mishap: the coordinator's effects, and the driver's own way of
-# life.
+# life. Those of a gate come only where there are hand-overs: "Gate" (it has reached it), "Opened".
 MOMENTS = (
     "Container",
     "Started",
@@ -188,6 +188,8 @@ def random_plan(seed: int) -> Plan:
         history=Random(f"history {seed}").choice((0, 1, 1, 2)),
         ui=Random(f"ui {seed}").random() < 0.2,
     )
+    if (handover := Random(f"handover {seed}")).random() < 0.3:
+        shape = replace(shape, upgrade="Handover")
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
@@ -202,6 +204,9 @@ def random_plan(seed: int) -> Plan:
         )
     if kind in ("weather", "all"):
         weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
+    if shape.upgrade == "Handover" and mishaps and handover.random() < 0.5:
+        gate = handover.choice(("Gate", "Opened"))
+        mishaps += ((gate, handover.choice((0, 0, 1)), handover.choice(list(Mishap))),)
     skews = (rng.choice((0.0, 0.0, 3600.0, -3600.0)),) * rng.choice((1, 1, 1, 2))
     steps = list(_suspended(_steps(rng), Random(f"suspend {seed}")))
     if scales := Random(f"executors {seed}").choice((0, 0, 0, 1, 2)):
@@ -210,6 +215,8 @@ def random_plan(seed: int) -> Plan:
     if shape.ui:
         hides = Random(f"hides {seed}")
         steps.insert(hides.randrange(1, len(steps) + 1), Step(hides.choice(("hide UI", "no UI"))))
+    if shape.upgrade == "Handover":
+        steps = _handed_over(steps, handover)
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)
@@ -226,6 +233,16 @@ def _scripted(shape: Shape, rng: Random) -> Shape:
     stages = ("events", "sums") if script is Scripted.IN_TURN or rng.random() < 0.3 else shape.stages
     bounded = shape.bounded or (10 if script is Scripted.IN_TURN else None)
     return replace(shape, script=script, stages=stages, bounded=bounded, chained=rng.random() < 0.7)
+
+
+def _handed_over(steps: list[Step], rng: Random) -> list[Step]:
+    """The specification changes while the driver runs, once or twice, and something else comes in between."""
+    change = rng.choice(("edit",) * 5 + ("broken script", "throwing script", "bad image"))
+    between = [Step(change, rng.choice(DELAYS), "Running")]
+    if rng.random() < 0.5:
+        second = rng.choice(("edit", "edit", "mend", "nonce", "kill pod", "delete pod", "savepoint", *STATES))
+        between.append(Step(second, rng.choice((*DELAYS, 1.0, 7.0, 9.0)), rng.choice((None, "Stopping"))))
+    return [*steps[:1], *between, *steps[1:]]
 
 
 def _suspended(steps: list[Step], rng: Random) -> tuple[Step, ...]:

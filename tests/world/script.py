@@ -38,12 +38,16 @@ class Script:
 
     def begin(self) -> None:
         driver = self.driver
+        if driver.config.spark_conf.get("script") == "broken":
+            return driver.leave(1, Problem("ScriptFailed", "boom", "Mend the script", retryable=True))
+        return driver.wait_at_gate(self._first_query)
+
+    def _first_query(self) -> None:
+        driver = self.driver
         latest, again = driver.config.restore.latest, driver.config.restore.again
         if latest is not None and latest.drained and not again and not latest.uncommitted:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
             return driver.leave(1, problem)
-        if driver.config.spark_conf.get("script") == "broken":
-            return driver.leave(1, Problem("ScriptFailed", "boom", "Mend the script", retryable=True))
         self._start_next()
         driver.meet("Started", lambda: driver.later(driver.some(0.1, 2.0), self._wait))
         if driver.config.checkpointing.interval:

@@ -132,13 +132,13 @@ class DriverConnections:
             among[uid] = connection
         return connection.view()
 
-    async def first_status(self, uid: str) -> DriverView:
+    async def first_status(self, uid: str, *, standby: bool = False) -> DriverView:
         """Wait a moment for the first status of a driver that we have only just begun to follow.
 
         Otherwise a controller that takes over would report for each job that its driver has not answered yet,
         and correct that a moment later.
         """
-        if (connection := self._connections.get(uid)) is None:
+        if (connection := (self._standbys if standby else self._connections).get(uid)) is None:
             return DriverView()
         await connection.first_status()
         return connection.view()

@@ -57,7 +57,7 @@ async def observe(
         seen = replace(seen, driver=drivers.last_status(uid, seen.epoch), executors_left=left)
     else:
         seen = await _with_its_status(seen, pod, drivers)
-    return _with_standby(seen, drivers)
+    return await _with_standby(seen, drivers)
 
 
 async def fast_path_read(
@@ -97,7 +97,7 @@ def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Ob
     return Observed(job, drivers, index, version, problem, index_term=term, standbys=standbys)
 
 
-def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
+async def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
     """With the status of the newest prepared driver. One that has fallen silent is not known to be there."""
     meta = seen.job.metadata
     if not seen.standbys or seen.standbys[-1].terminated:
@@ -105,6 +105,8 @@ def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
         return seen
     pod = seen.standbys[-1]
     view = drivers.follow_standby(meta.uid, meta.namespace, meta.name, pod.name, pod.ip, pod.epoch)
+    if view.status is None and pod.started:
+        view = await drivers.first_status(meta.uid, standby=True)
     return replace(seen, prepared=None if view.silent else view.status)
 
 

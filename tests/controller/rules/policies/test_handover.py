@@ -249,7 +249,7 @@ def stopped(**more: Any) -> Observed:
     """The running driver has stopped for it: its checkpoint is in the index, its tasks are closed."""
     reported = replace(terminating(request="upgrade-1-2", completed=TAKEN), phase=DriverPhase.TERMINATED)
     status = ran(phase="Stopping", termination=requested() | {"requestId": "upgrade-1-2"})
-    status |= upgrade("Stopping", epoch=2)
+    status |= upgrade("Stopping", epoch=2, deadline=at(4 * MINUTE))
     fields: dict[str, Any] = {"standbys": (standby(),), "prepared": at_gate(), "index": index(TAKEN)}
     return handing_over(
         status=status,

@@ -150,14 +150,15 @@ def instead(c: Context) -> Decision | None:
     if is_prepared(c):
         return _take_over(c)
     u, pod = c.status.upgrade, candidate(c)
-    if u is None or u.step is not UpgradeStep.PREPARING or pod is None or u.deadline is None:
+    if u is None or pod is None or u.deadline is None:
         return None
-    if (problem := _in_vain(c, u, pod)) is not None:
+    if u.step is UpgradeStep.PREPARING and (problem := _in_vain(c, u, pod)) is not None:
         return Decision(upgrade.back(c, c.status, problem))
-    if pod.terminated:
-        return None
-    text = f"The driver of epoch {pod.epoch} was being prepared, and takes over when it is"
     left = (moment(u.deadline) - c.now).total_seconds()
+    if pod.terminated or left <= 0:
+        do = (actions.DeletePod(pod.name, pod.uid),)
+        return Decision(c.status, do)  # when it is gone, another one begins
+    text = f"The driver of epoch {pod.epoch} was being prepared, and takes over when it is"
     return c.decide(Phase.STARTING, "Starting", text, requeue_after=left)
 
 

@@ -136,14 +136,12 @@ def asked(c: Context, step: UpgradeStep) -> UpgradeStatus:
     proven = (UpgradeStep.COMPLETED, UpgradeStep.PENDING, UpgradeStep.PREPARING)
     stays = u is None or u.step in proven or step is UpgradeStep.PREPARING
     previous = pod.specification.text if u is None or stays else u.previous
-    prepared = u is not None and u.step is UpgradeStep.PREPARING and u.target == c.target
-    return UpgradeStatus(
-        step=step,
-        generation=c.observed.job.metadata.generation,
-        target=c.target,
-        previous=previous,
-        epoch=u.epoch if u is not None and prepared else None,
+    asked = UpgradeStatus(
+        step=step, generation=c.observed.job.metadata.generation, target=c.target, previous=previous
     )
+    if u is not None and u.step is UpgradeStep.PREPARING and u.target == c.target:
+        return asked.model_copy(update={"epoch": u.epoch, "deadline": u.deadline})  # of the prepared driver
+    return asked
 
 
 def begun(c: Context, epoch: int) -> tuple[Status, Specification]:
