@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from streamjob.cli.diagnosis.diagnose import diagnose
 from streamjob.cli.diagnosis.facts import Facts
 from streamjob.cli.views import tree
 from streamjob.cli.views.checkpoints import Index
 from streamjob.cli.views.job import job
-from streamjob.cli.views.progress import Mover, Outcome
+from streamjob.cli.views.progress import Mark, Mover, Outcome
 from streamjob.cli.views.upgrade import look
 
-from ..controller.factories import NOW, observed, ran, running, waiting
+from ..controller.factories import NOW, driver, observed, ran, running, waiting
 from ..controller.factories import job as a_job
 from ..gitops.cases import resource
 
@@ -53,3 +55,35 @@ def test_a_job_that_runs_after_a_rollback_does_not_stand_still() -> None:
     obj = {**obj, "status": {**obj["status"], **status, "conditions": [*conditions, condition]}}
     (error, *_) = diagnose(Facts(job(obj), Index(), NOW))
     assert error.what.startswith("The job runs with its previous specification: the upgrade failed with ")
+
+
+@pytest.mark.parametrize(
+    ("standby", "says"),
+    [
+        (None, "the pod of the next driver is about to be made"),
+        ({"phase": "Pending"}, "orders-driver-2 is being prepared (Pending)"),
+        ({"phase": "Running", "prepared": True}, "orders-driver-2 waits at its first query"),
+    ],
+)
+def test_a_driver_that_is_prepared_is_shown_beside_the_one_that_runs(
+    standby: dict[str, Any] | None, says: str
+) -> None:
+    obj = resource(observed(a_job(status=ran()), pods=[running()], reported=driver()))
+    status = {"upgrade": {"generation": 1, "step": "Preparing", "epoch": 2, "deadline": BACK}}
+    if standby is not None:
+        status["standby"] = {"pod": "orders-driver-2", "epoch": 2, **standby}
+    obj = {
+        **obj,
+        "spec": {**obj["spec"], "upgrade": {"mode": "Handover"}},
+        "status": {**obj["status"], **status},
+    }
+    found = look(1, job(obj), NOW)
+    assert (found.outcome, found.waits_for) == (Outcome.GOING, says)
+    assert [s.text for s in found.steps if s.mark is Mark.NOW] == [
+        "the new driver is prepared beside the running one"
+    ]
+    assert found.left is not None
+    shown = "\n".join(tree.tree(job(obj), Index(), NOW).lines())
+    assert "upgrade: Preparing" in shown
+    assert "given up in 4m55s; the running driver stays" in shown
+    assert (says in shown) == (standby is not None)

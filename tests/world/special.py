@@ -27,6 +27,11 @@ def _revoked(seed: int, what: str, seconds: float) -> Plan:
     )
 
 
+def _handed_over(seed: int, *steps: Step) -> Plan:
+    """Hand-overs of a job with transactional sinks."""
+    return Plan(seed, Shape(upgrade="Handover", transactional=True), (APPLY, *steps))
+
+
 _SPECIAL: dict[str, Plan] = {
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
@@ -202,6 +207,77 @@ _SPECIAL: dict[str, Plan] = {
             Step("Running", 3.0, "Stopped"),
             Step("mend", 30.0, "Running"),
         ),
+    ),
+    # The specification changes, and the new driver is prepared beside the running one. A script that fails
+    # before its first query, or in its first batch.
+    "handover-broken": _handed_over(70, Step("broken script", 3.0, "Running")),
+    "handover-throws": _handed_over(71, Step("throwing script", 3.0, "Running")),
+    # Another change, or the old specification again, while it is prepared, waits, or has just taken over.
+    **{
+        f"handover-{what.split()[-1]}-{when}": _handed_over(
+            72 + n, Step("bad image", 3.0, "Running"), Step(what, delay, phase)
+        )
+        for n, (what, when, delay, phase) in enumerate(
+            (
+                ("good image", "reverted", 2.0, None),
+                ("mend", "mended", 3.0, None),
+                ("Stopped", "preparing", 2.0, None),
+                ("Drained", "preparing", 2.0, None),
+                ("suspend", "preparing", 2.0, None),
+                ("Cancelled", "preparing", 2.0, None),
+                ("delete", "preparing", 2.0, None),
+            )
+        )
+    },
+    **{
+        f"handover-{what.split()[-1]}-{when}": _handed_over(
+            80 + n, Step("edit", 3.0, "Running"), Step(what, delay, phase)
+        )
+        for n, (what, when, delay, phase) in enumerate(
+            (
+                ("edit", "stopping", 1.0, "Stopping"),
+                ("Stopped", "stopping", 1.0, "Stopping"),
+                ("Stopped", "starting", 0.0, "Starting"),
+                ("Drained", "starting", 0.0, "Starting"),
+                ("suspend", "starting", 0.0, "Starting"),
+                ("Cancelled", "starting", 0.0, "Starting"),
+                ("delete", "starting", 0.0, "Starting"),
+                ("delete index", "starting", 0.0, "Starting"),
+                ("edit", "starting", 0.0, "Starting"),
+            )
+        )
+    },
+    # The new driver dies on its way to the gate, at it, when it has been opened, or never gets there.
+    **{
+        f"handover-{moment.lower()}-{mishap.name.lower()}": replace(
+            _handed_over(90, Step("edit", 3.0, "Running")),
+            seed=90 + 10 * n + m,
+            mishaps=((moment, int(moment == "Container"), mishap),),
+        )
+        for n, moment in enumerate(("Container", "Gate", "Opened"))
+        for m, mishap in enumerate(Mishap)
+        if mishap is not Mishap.THROWS
+    },
+    # The old one dies while another is prepared, when it is asked to stop, or before it has closed.
+    **{
+        f"handover-old-{moment.lower()}-{mishap.name.lower()}": replace(
+            _handed_over(130, Step("edit", 3.0, "Running")),
+            seed=130 + 10 * n + m,
+            mishaps=((moment, 0, mishap),),
+        )
+        for n, moment in enumerate(("StopAtBoundary", "StoreCheckpoint", "NotifyComplete", "Close", "Leave"))
+        for m, mishap in enumerate((Mishap.KILLED_BEFORE, Mishap.HANGS, Mishap.EVICTED))
+    },
+    "handover-old-killed": _handed_over(
+        190, Step("edit", 3.0, "Running"), Step("kill pod", 1.0), Step("Stopped", 90.0)
+    ),
+    # A new controller leads when the gate is about to be opened, and the older one wakes up.
+    "handover-two-controllers": replace(
+        _handed_over(191, Step("edit", 3.0, "Running")), skews=(0.0, 0.0), first=Fault.APPLIED
+    ),
+    "handover-finishes": replace(
+        _handed_over(192, Step("bad image", 3.0, "Running")),
+        shape=Shape(upgrade="Handover", bounded=10, transactional=True),
     ),
     # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
     "drain-to-stop": Plan(

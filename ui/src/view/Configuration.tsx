@@ -7,6 +7,7 @@ import { Empty, Facts, Panel, Time, Wide } from "./parts";
 const MODES: Record<string, string> = {
   Savepoint: "The running driver stops with a savepoint, and the next one starts there",
   Checkpoint: "The running driver stops at a checkpoint, without a savepoint, and the next one starts there",
+  Handover: "The next driver starts beside the running one; when it is prepared, the running one stops with a savepoint and hands over",
   NextEpoch: "The next driver has it; the running one is left alone",
 };
 
@@ -33,6 +34,7 @@ function Started({ job }: { job: Job }) {
 function Upgrade({ job }: { job: Job }) {
   const pods = details.value?.pods;
   const upgrade = job.status?.upgrade;
+  const standby = job.status?.standby;
   const mode = job.spec.upgrade?.mode ?? "Savepoint";
   return (
     <Panel id="upgrade" title="Upgrade" aside={upgrade && <span class={upgrade.step === "RolledBack" ? "late" : "faint"}>last one: {upgrade.step}</span>}>
@@ -61,7 +63,8 @@ function Upgrade({ job }: { job: Job }) {
           facts={[
             ["Step", upgrade.step],
             ["First epoch", upgrade.epoch ?? null],
-            ["Rolled back if not up by", upgrade.deadline ? <Time at={upgrade.deadline} /> : null],
+            ["Prepared driver", standby ? `${standby.pod}: ${standby.prepared ? "waits at its first query" : standby.phase}` : null],
+            [upgrade.step === "Preparing" ? "Given up if not prepared by" : "Rolled back if not up by", upgrade.deadline ? <Time at={upgrade.deadline} /> : null],
             ["Savepoint", upgrade.savepoint ? <code>{upgrade.savepoint}</code> : null],
             ["Why it failed", upgrade.error ? `${upgrade.error.reason}: ${upgrade.error.message}` : null],
           ]}

@@ -42,7 +42,8 @@ def upgrade(
     """Run a job with another image.
 
     The driver stops with a savepoint, and another one starts from it. If that does not come up, the job
-    returns to the previous image (exit code 1).
+    returns to the previous image (exit code 1). With spec.upgrade.mode Handover the other one starts first,
+    and the driver that runs is only stopped when that is prepared.
     """
     before = read_job(chosen, name)
     if before.image == image:

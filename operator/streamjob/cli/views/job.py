@@ -169,7 +169,18 @@ class Job:
     def rolls_back_at(self) -> datetime | None:
         """When the operator gives up an upgrade whose driver does not come up, without anybody's help."""
         upgrade = self.part("upgrade")
-        return moment(upgrade.get("deadline")) if upgrade.get("step") == "Starting" else None
+        return moment(upgrade.get("deadline")) if upgrade.get("step") in ("Starting", "Preparing") else None
+
+    @property
+    def standby(self) -> str | None:
+        """What the driver does that is being prepared to take over."""
+        found = self.part("standby")
+        if not found:
+            return None
+        does = (
+            "waits at its first query" if found.get("prepared") else f"is being prepared ({found['phase']})"
+        )
+        return f"{found['pod']} {does}"
 
     @property
     def driver(self) -> str | None:

@@ -165,12 +165,15 @@ def _request(root: Node, job: Job, at: datetime) -> None:
         root.add(
             Span(f"upgrade: {upgrade.get('step')}", style),
             Span(f"generation {upgrade.get('generation')}", DIM),
+            job.standby,
             _rolls_back(job, at),
         )
 
 
 def _rolls_back(job: Job, at: datetime) -> Span | None:
     back = job.rolls_back_at
+    if back is not None and job.part("upgrade").get("step") == "Preparing":
+        return Span(f"given up in {until(back, at)}; the running driver stays", DIM)
     if back is None or job.phase == "Running":
         return None
     return Span(f"back to the previous specification in {until(back, at)}", DIM)

@@ -25,6 +25,18 @@ NAMES = (
     "the new driver starts",
     "the new driver proves itself",
 )
+HANDOVER_NAMES = (
+    "the operator sees the new spec",
+    "the new driver is prepared beside the running one",
+    "the running driver stops with a savepoint",
+    "the prepared driver takes over",
+    "the new driver proves itself",
+)
+
+
+def _names(job: Job) -> tuple[str, ...]:
+    mode = (job.obj.get("spec") or {}).get("upgrade", {}).get("mode")
+    return HANDOVER_NAMES if mode == "Handover" else NAMES
 
 
 def look(generation: int, job: Job | None, at: datetime) -> Progress:
@@ -35,12 +47,12 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
     if job.generation > generation and job.part("upgrade").get("generation", generation) > generation:
         return Progress(what, Outcome.SUPERSEDED, "somebody has changed the spec again")
     if (not_seen := unseen(job, at)) is not None:
-        return Progress(what, Outcome.GOING, *not_seen, steps=steps(NAMES, 0))
+        return Progress(what, Outcome.GOING, *not_seen, steps=steps(_names(job), 0))
     upgrade, condition = job.part("upgrade"), job.conditions.get("Upgraded")
     step, ours = upgrade.get("step"), (upgrade.get("generation") or 0) >= generation
     message = condition.message if condition is not None else ""
     if ours and step == "Completed":
-        return Progress(what, Outcome.REACHED, message, steps=steps(NAMES, len(NAMES)))
+        return Progress(what, Outcome.REACHED, message, steps=steps(_names(job), len(_names(job))))
     if ours and step == "RolledBack":
         error = upgrade.get("error") or {}
         return Progress(what, Outcome.FAILED, message, Mover.YOU, error.get("remedy") or "")
@@ -51,7 +63,10 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
         return Progress(what, Outcome.REACHED, text)
     if not ours and job.ready and step != "Stopping":
         return Progress(
-            what, Outcome.REACHED, "the driver that runs has this specification", steps=steps(NAMES, 4)
+            what,
+            Outcome.REACHED,
+            "the driver that runs has this specification",
+            steps=steps(_names(job), len(_names(job))),
         )
     if job.is_true("Stalled") and job.phase == "Failed":
         return Progress(what, Outcome.FAILED, job.conditions["Stalled"].message, Mover.YOU)
@@ -61,21 +76,29 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
 def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
     text, mover, move = waiting(job, at)
     deadline = moment(job.part("upgrade").get("deadline"))
-    current, stalled = 2, stalled_since(job)
+    names, stalled = _names(job), stalled_since(job)
+    current = len(names) - 2
     batches: tuple[str, ...] = ()
     if job.rolls_back_at is not None:
         # The operator helps itself: whoever waits sees how it ends.
-        if stalled is not None:
+        if stalled is not None and step != "Preparing":
             text = f"{text}. Unless it comes up, the job returns to the previous specification"
         stalled = None
     if job.phase == "Stopping" or step == "Stopping":
-        current, deadline = 1, moment(job.part("termination").get("deadline"))
+        current, deadline = len(names) - 3, moment(job.part("termination").get("deadline"))
         if job.phase == "Stopping":
             ending = look_at_ending(GOALS["stop"], _as_if_stopped(job), at)
             text, mover, move = ending.waits_for, ending.mover or mover, ending.move
             batches = running_batches(job, at)
+    elif step == "Preparing":
+        current, text, mover, move = (
+            1,
+            job.standby or "the pod of the next driver is about to be made",
+            Mover.JOB,
+            "",
+        )
     elif job.phase == "Running" and step == "Starting":
-        current, deadline = 3, None
+        current, deadline = len(names) - 1, None
         text = "waits for its first checkpoint, or for the end of spec.upgrade.probation"
         mover, move = Mover.JOB, ""
     return Progress(
@@ -84,7 +107,7 @@ def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
         text,
         mover,
         move,
-        steps(NAMES, current),
+        steps(names, current),
         batches,
         (deadline - at).total_seconds() if deadline is not None else None,
         stalled,
