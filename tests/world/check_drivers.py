@@ -131,6 +131,17 @@ class Drivers(Ledger):
                 self.fail("V8", f"{controller} sends {command.request_id} again, and it was taken")
             if command.request_id not in truth.asked:
                 self.fail("V8", f"{controller} sends {command.request_id}, which no status has recorded")
+            if command.request_id.startswith("upgrade-"):
+                self._has_a_successor(driver, truth)
+
+    def _has_a_successor(self, driver: Driver, truth: Truth) -> None:
+        """V13: with hand-overs, a driver makes way for one that has come to its gate, or after a rollback."""
+        job = self._stored(driver.config.job.uid)
+        upgrade = ((job or {}).get("status") or {}).get("upgrade") or {}
+        if self.world.plan.shape.upgrade != "Handover" or upgrade.get("step") != "Stopping":
+            return
+        if upgrade.get("epoch") not in truth.prepared:
+            self.fail("V13", f"{driver.me} is asked to make way, and no driver waits at its gate")
 
     def deleted(self, driver: Driver, savepoint: str) -> None:
         """Only what the index has no more, and never what somebody who ended the job was promised."""

@@ -62,7 +62,7 @@ class End(Ledger):
                 return "a specification that has not failed often enough was rolled back"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         upgrade = status.get("upgrade") or {}
-        nothing_behind = upgrade.get("step") not in ("Stopping", "Starting", "RolledBack")
+        nothing_behind = upgrade.get("step") not in ("Preparing", "Stopping", "Starting", "RolledBack")
         if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
             return None  # there is nothing to go back to
         if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):

@@ -14,6 +14,7 @@ from .ground_truth import Ledger, Truth, made_from
 if TYPE_CHECKING:
     from .driver import Driver
 
+KILLED = 1  # seconds of grace
 HEARD = 20.0  # seconds that it may take from what a driver reports to the deletion of its pod
 
 
@@ -41,7 +42,7 @@ class Pods(Ledger):
             if job is not None and job["spec"].get("state") != "Cancelled":
                 truth.cancelled = False
         elif ours and old is not None and (new is None or "deletionTimestamp" in new["metadata"]):
-            self._teardown(old, truth, uid)
+            self._teardown(old, truth, uid, (new or old)["metadata"].get("deletionGracePeriodSeconds"))
 
     def _waits(self, pod: Obj, job: Obj | None) -> bool:
         """It is prepared, and its epoch has not begun."""
@@ -61,15 +62,18 @@ class Pods(Ledger):
             if end["exitCode"] == 0 and said.get("phase") == "Terminated" and record.get("scenario"):
                 self.fail("V9", f"{pod['metadata']['name']} is left, which has not failed")
 
-    def _teardown(self, pod: Obj, truth: Truth, uid: str) -> None:
+    def _teardown(self, pod: Obj, truth: Truth, uid: str, grace: int | None) -> None:
         """V2: only what has ended, never began, was cancelled, or is older than the newest epoch."""
         job, meta = self._stored(uid), pod["metadata"]
         if job is None or self._may_cancel(job, truth):
             return
         epoch = int(meta["labels"]["streamjob.dev/epoch"])
-        if epoch < job.get("status", {}).get("epoch", 0):
-            return
         container = self.world.kubelet.containers.get(meta["uid"])
+        if epoch < job.get("status", {}).get("epoch", 0):
+            handed_over = container is not None and container.driver.closed and max(truth.started) > epoch
+            if handed_over and grace == KILLED:
+                self.fail("V2", f"{meta['name']} is killed, and has handed over")
+            return
         if container is not None and not container.driver.may_write:
             return
         if container is not None and not self._leaves_idle(container.driver, job):

@@ -164,6 +164,7 @@ class Driver:
             return
         self._behind_gate = go_on
         self.notes.at_gate = True
+        self.world.oracle.truth(self.config.job.uid).prepared.add(self.config.epoch)
         self.publish()
         self.meet("Gate", lambda: None)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .plan import Fault, Mishap, Plan, Scripted, Shape, Step
+from .plan import Fault, Mishap, Plan, Scripted, Shape, Step, Weather
 from .scenarios import APPLY, PLANS
 
 TWO = ("events", "sums")
@@ -271,10 +271,22 @@ _SPECIAL: dict[str, Plan] = {
     "handover-old-killed": _handed_over(
         190, Step("edit", 3.0, "Running"), Step("kill pod", 1.0), Step("Stopped", 90.0)
     ),
-    # A new controller leads when the gate is about to be opened, and the older one wakes up.
-    "handover-two-controllers": replace(
-        _handed_over(191, Step("edit", 3.0, "Running")), skews=(0.0, 0.0), first=Fault.APPLIED
-    ),
+    # Each call, that to the gate too, meets with a fault the first time.
+    **{
+        f"handover-first-{fault.name.lower()}": replace(
+            _handed_over(210, Step("edit", 100.0, "Running")), first=fault
+        )
+        for fault in Fault
+    },
+    # Two controllers in bad weather: calls are lost or crash, and the other one goes on.
+    **{
+        f"handover-two-controllers-{n}": replace(
+            _handed_over(200 + n, Step("edit", 9.0, "Running"), Step("edit", 90.0, "Running")),
+            skews=(0.0, 0.0),
+            weather=Weather(400.0, 0.3, 0.3),
+        )
+        for n in range(4)
+    },
     "handover-finishes": replace(
         _handed_over(192, Step("bad image", 3.0, "Running")),
         shape=Shape(upgrade="Handover", bounded=10, transactional=True),
