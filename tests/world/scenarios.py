@@ -30,7 +30,7 @@ PLANS: dict[str, Plan] = {
     "savepoint": Plan(15, Shape(transactional=True), (APPLY, Step("savepoint", 3.0, "Running"))),
     "upgrade": Plan(20, steps=(APPLY, Step("edit", 3.0, "Running"))),
     "handover": Plan(61, Shape(upgrade="Handover"), (APPLY, Step("edit", 3.0, "Running"))),
-    "handover-in-vain": Plan(62, Shape(upgrade="Handover"), (APPLY, Step("bad image", 3.0, "Running"))),
+    "handover-in-vain": Plan(62, Shape(upgrade="Handover"), (APPLY, Step("broken script", 3.0, "Running"))),
     "scale": Plan(23, Shape(executors=1), (APPLY, Step("scale", 3.0, "Running"), Step("scale", 9.0))),
     "rollback": Plan(21, steps=(APPLY, Step("bad image", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),

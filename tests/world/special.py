@@ -208,9 +208,9 @@ _SPECIAL: dict[str, Plan] = {
             Step("mend", 30.0, "Running"),
         ),
     ),
-    # The specification changes, and the new driver is prepared beside the running one. A script that fails
-    # before its first query, or in its first batch.
-    "handover-broken": _handed_over(70, Step("broken script", 3.0, "Running")),
+    # The specification changes, and the new driver is prepared beside the running one. Its
+    # image is not there, or its script fails in its first batch.
+    "handover-image": _handed_over(70, Step("bad image", 3.0, "Running")),
     "handover-throws": _handed_over(71, Step("throwing script", 3.0, "Running")),
     # Another change, or the old specification again, while it is prepared, waits, or has just taken over.
     **{
