@@ -56,9 +56,7 @@ class End(Ledger):
             if any(p is not None and made_from(p) == made_from(job) for p in running):
                 return "it is said to be rolled back, and runs with what the spec asks for"
             enough = 1 if job["spec"]["restart"]["policy"] == "Never" else 2
-            why = ((status.get("upgrade") or {}).get("error") or {}).get("reason")
-            late = why in ("DriverNotPrepared", "DriverNotStarted")
-            if not (broken(job) or truth.tried[made_from(job)] >= enough or truth.secret_lost or late):
+            if not (broken(job) or truth.tried[made_from(job)] >= enough or truth.secret_lost or truth.late):
                 return "a specification that has not failed often enough was rolled back"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         upgrade = status.get("upgrade") or {}

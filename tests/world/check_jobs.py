@@ -37,7 +37,11 @@ class Jobs(Ledger):
             return
         if (is_.get("upgrade") or {}).get("step") == "RolledBack" != (was.get("upgrade") or {}).get("step"):
             truth.refused = wanted(new)
+            limit = duration(new["spec"]["upgrade"]["startTimeout"]) - timedelta(seconds=1)
+            truth.late = truth.prepares is not None and self.world.now() >= truth.prepares + limit
         before, now = was.get("upgrade") or {}, is_.get("upgrade") or {}
+        if now.get("step") == "Preparing" and before.get("deadline") != now.get("deadline"):
+            truth.prepares = self.world.now()
         unproven = before.get("step") in ("Starting", "RolledBack") and now.get("step") == "Stopping"
         if unproven and before.get("previous") != now.get("previous"):
             self.fail("V13", "what has not come up is what the job would go back to")

@@ -47,6 +47,8 @@ class Truth:
     ended_well: str | None = (
         None  # what the driver was made from whose script came to its own end, with nothing left to run
     )
+    prepares: datetime | None = None  # since when a driver has been prepared, or was
+    late: bool = False  # it had its whole time before it was given up
     prepared: set[int] = field(default_factory=set)  # epochs whose driver has come to its gate
     last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 

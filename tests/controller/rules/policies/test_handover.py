@@ -189,6 +189,22 @@ class TestInVain:
         after = replace(o, job=o.job.model_copy(update={"status": d.status}))
         assert look(after)[3].actions == (DeletePod("orders-driver-2", "pod-2"),)
 
+    @pytest.mark.parametrize(
+        ("error", "late", "reason"),
+        [
+            ("Forbidden", True, "Forbidden"),  # its quota
+            ("Invalid", False, "Invalid"),
+            ("DriverUnreachable", True, "DriverNotStarted"),  # of another driver
+        ],
+    )
+    def test_what_the_api_server_refuses_is_the_reason(self, error: str, late: bool, reason: str) -> None:
+        last = {"reason": error, "message": "no", "time": at(-MINUTE)}
+        o = handing_over(status=ran(lastError=last) | preparing(**(LATE if late else {})))
+        d = look(o)[3]
+        assert step(d) is UpgradeStep.ROLLED_BACK
+        assert d.status.last_error is not None
+        assert d.status.last_error.reason == reason
+
     def test_but_not_where_the_spec_says_never(self) -> None:
         gone = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=TRANSIENT))
         o = handing_over(

@@ -38,6 +38,7 @@ from ..status import NOT_MADE, fail
 ATTEMPTS = 2  # of a new specification; a single failure may be chance (an eviction, a broker that is down)
 # Steps of an upgrade that has changed nothing yet.
 IN_VAIN = (UpgradeStep.STOPPING, UpgradeStep.PENDING, UpgradeStep.PREPARING)
+REFUSALS = ("Forbidden", "Invalid", "NameTaken", "SpecificationTooLarge")  # of an object, as its last error
 HOPELESS = ("InvalidImageName", "Invalid")  # waiting does not fix them
 
 
@@ -260,7 +261,8 @@ def refusal(c: Context) -> Problem | None:
         return None
     late = c.now >= moment(u.deadline)
     begun = moment(u.deadline) - duration(c.observed.job.spec.upgrade.start_timeout)
-    counts = moment(error.time) >= begun and (late or error.reason in HOPELESS)
+    refused = error.reason in REFUSALS and (late or error.reason in HOPELESS)
+    counts = refused and moment(error.time) >= begun
     return _problem(error) if counts else None
 
 
