@@ -24,6 +24,7 @@ from streamjob.protocol.messages.commands import (
     SavepointRequest,
     TerminationRequest,
 )
+from streamjob.protocol.messages.driver_config import Gate
 from streamjob.protocol.messages.driver_status import (
     DriverPhase,
     DriverStatus,
@@ -65,6 +66,7 @@ class FakeDriver:
         app = web.Application()
         app.router.add_get("/v1/status", self._status)
         for path, kind, changes in (
+            ("gate", Gate, lambda c, _: {"phase": DriverPhase.STARTING}),
             ("termination", TerminationRequest, lambda c, _: {"phase": DriverPhase.TERMINATING}),
             ("savepoint", SavepointRequest, lambda c, _: {"savepoint": SavepointStatus(c.request_id)}),
             (

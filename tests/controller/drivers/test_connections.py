@@ -20,6 +20,7 @@ from streamjob.controller.objects import certs
 from streamjob.controller.objects.certs import Material
 from streamjob.controller.rules.actions import completed_token
 from streamjob.protocol.messages.commands import ExecutorsRequest, Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Gate
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus
 
 from ..fake_driver import HOST, FakeDriver
@@ -131,6 +132,27 @@ async def test_commands_arrive_and_their_acknowledgements_are_remembered(
     status = control.follow().status
     assert status is not None
     assert status.phase is DriverPhase.TERMINATED, "the answer to a command is the newest status"
+
+
+async def test_a_prepared_driver_keeps_its_connection_when_its_epoch_begins(
+    control: Control, driver: FakeDriver
+) -> None:
+    def standby() -> connection.DriverView:
+        return control.drivers.follow_standby(UID, "shop", "orders", "orders-driver-1", HOST, 1)
+
+    assert await eventually(lambda: standby().status is not None)
+    with pytest.raises(DriverUnreachable):
+        await control.drivers.terminate(UID, STOP)  # which is for the driver that runs
+    await control.drivers.open(UID, Gate("gate-1", 1))
+    opened = set(driver.connections)
+    view = control.follow()
+    assert view.acknowledged == {"gate-1"}
+    assert view.status is not None
+    assert view.status.phase is DriverPhase.STARTING
+    control.drivers.forget_standby(UID)  # there is none any more
+    await control.drivers.terminate(UID, STOP)
+    assert driver.commands == [Gate("gate-1", 1), STOP]
+    assert driver.connections == opened
 
 
 async def test_a_command_opens_no_connection(control: Control, driver: FakeDriver) -> None:

@@ -11,7 +11,7 @@ from streamjob.api import Phase, Status
 from streamjob.controller.process import metrics
 from streamjob.controller.process.metrics import REGISTRY, Jobs
 
-from ..factories import MINUTE, NOW, failed, job, ran, requested
+from ..factories import MINUTE, NOW, at, failed, job, ran, requested
 
 
 def status(**fields: Any) -> Status:
@@ -180,6 +180,23 @@ def test_an_upgrade_is_counted_when_it_has_ended(after: Any, outcome: str) -> No
     assert change.of("streamjob_upgrades_total", outcome=outcome) == 1
     assert Change(status(upgrade=after), status(upgrade=after)).nothing
     assert Change(status(upgrade=upgrade("Stopping")), status()).nothing
+
+
+def test_the_pause_of_a_hand_over_is_measured_from_the_request_to_the_old_driver() -> None:
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Starting",
+        "message": "",
+        "observedGeneration": 1,
+    }
+    since = {**condition, "lastTransitionTime": at(-MINUTE / 20)}
+    left = {"pod": "orders-driver-1", "uid": "pod-1"}
+    starting = status(epoch=2, phase="Starting", conditions=[since], handedOver=left)
+    change = Change(starting, status(epoch=2, handedOver=left))
+    assert change.of("streamjob_handover_seconds_sum") == 3
+    assert Change(starting, starting).nothing
+    assert Change(status(epoch=2, phase="Starting", conditions=[since]), status(epoch=2)).nothing
 
 
 def test_jobs_by_phase_and_by_name() -> None:

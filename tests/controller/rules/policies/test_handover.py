@@ -44,7 +44,7 @@ from .upgrades import NEW, OLD, alive, made, step, upgrade, wanting
 
 NOTED = at(-MINUTE)
 ONCE = {"reason": "QueryFailed", "message": "the broker is away", "time": at(-MINUTE)}
-LATE = {"deadline": at(-MINUTE)}
+LATE: dict[str, Any] = {"deadline": at(-MINUTE)}
 HANDOVER: dict[str, Any] = {"upgrade": {"mode": "Handover", "startTimeout": "5m"}}
 TAKEN = record(3, 1, Scenario.STOP, request="upgrade-1-2")
 
@@ -199,7 +199,8 @@ class TestInVain:
     )
     def test_what_the_api_server_refuses_is_the_reason(self, error: str, late: bool, reason: str) -> None:
         last = {"reason": error, "message": "no", "time": at(-MINUTE)}
-        o = handing_over(status=ran(lastError=last) | preparing(**(LATE if late else {})))
+        status = preparing(**LATE) if late else preparing()
+        o = handing_over(status=ran(lastError=last) | status)
         d = look(o)[3]
         assert step(d) is UpgradeStep.ROLLED_BACK
         assert d.status.last_error is not None
