@@ -76,3 +76,53 @@ def test_a_wrong_image_is_rolled_back(cluster: Site, storage: Storage) -> None:
     assert view.epoch == 3
     drain_and_compare(job, storage)
     assert storage.look(job.name).output == expected(storage.look(job.name).numbers)
+
+
+HANDOVER = {**PATIENT, "mode": "Handover"}
+
+
+def test_a_running_job_is_handed_over_to_a_prepared_driver(cluster: Site, storage: Storage) -> None:
+    job = sums(cluster, "handed-over", upgrade=HANDOVER)
+    reach_epoch(job, 1)
+    read_on(job, storage)
+    job.kubectl.patch(KIND, job.name, {"spec": {"sparkConf": {**FAST, "spark.sql.shuffle.partitions": "1"}}})
+    job.follow(lambda v: v.object["status"].get("standby", {}).get("prepared", False), "prepared", PATIENCE)
+    view = job.follow(lambda v: upgraded(v) == ("True", "Upgraded"), "Upgraded", PATIENCE)
+    assert (view.phase, view.epoch) == ("Running", 2)
+    record = index(job)[0]
+    assert record["request_id"] == "upgrade-1-2"
+    pod = cluster.kubectl.get("pod", job.pod())
+    assert pod is not None
+    assert pod["metadata"]["labels"]["streamjob.dev/prepared"] == "true"
+    began = pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
+    assert began < record["completed_at"], "it was there before the other one stopped"
+    read_on(job, storage)
+    drain_and_compare(job, storage)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}, "ImagePullBackOff"),
+        ({"application": {"file": "/app/no-such-script.py"}}, "ScriptFailed"),
+    ],
+    ids=["image", "script"],
+)
+def test_a_version_that_does_not_come_up_leaves_the_running_driver_alone(
+    cluster: Site, storage: Storage, change: dict[str, object], reason: str
+) -> None:
+    job = sums(cluster, f"left-alone-{reason.lower()}", upgrade={**SOON, "mode": "Handover"})
+    reach_epoch(job, 1)
+    read_on(job, storage)
+    before = cluster.kubectl.get("pod", job.pod())
+    assert before is not None
+    job.kubectl.patch(KIND, job.name, {"spec": change})
+    view = job.follow(lambda v: upgraded(v) == ("False", "RolledBack"), "rolled back", PATIENCE, stalled=True)
+    assert reason in view.condition("Upgraded")["message"]
+    assert (view.phase, view.epoch) == ("Running", 1)
+    after = cluster.kubectl.get("pod", job.pod())
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert all(record["request_id"] is None for record in index(job)), "it was not asked to stop"
+    read_on(job, storage)
+    drain_and_compare(job, storage)

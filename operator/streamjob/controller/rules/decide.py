@@ -11,7 +11,8 @@ Invariants, whatever is observed (tests/controller/rules/test_decide_properties.
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
   escalation. The driver of a deleted job that has started no query gets a SIGTERM.
 - A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
-  runs any more (`Context.kept`), so that there are never two drivers.
+  runs any more (`Context.kept`), or those of a driver that hands over: of all drivers of a job at most one is
+  beyond its gate and not known to be over (`handover`).
 - V7: epoch, startedEpoch and observedGeneration never go back.
 """
 
