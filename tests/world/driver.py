@@ -380,7 +380,8 @@ class Driver:
             self.board.update(problem=None)
         self.board.update(exit_code=code, exit_reason="the script came to its end")
         truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
-        truth.script_failed = not asked and (code != 0 or problem is not None)
+        if self.may_write:
+            truth.script_failed = not asked and (code != 0 or problem is not None)
         closed = all(t.state is TaskState.CLOSED for t in self.coordinator.tasks.values())
         if (
             closed
