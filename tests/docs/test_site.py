@@ -641,7 +641,7 @@ def test_the_reference_has_every_field() -> None:
     assert set(re.findall(r"\]\(#([\w.]+)\)", page)) <= set(re.findall(r"\{#([\w.]+)\}", page))
     for top in ("spec", "status"):
         check(schema()["properties"][top], top)
-    assert "| `mode` | string | `Savepoint` | `Savepoint`, `Checkpoint`, `NextEpoch` | " in page
+    assert "| `mode` | string | `Savepoint` | `Savepoint`, `Checkpoint`, `NextEpoch`, `Handover` | " in page
     assert "| `gracePeriod` | duration | `60s` | up to 24 characters | " in page
 
 
