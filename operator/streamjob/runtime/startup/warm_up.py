@@ -82,7 +82,8 @@ def _scratch(files: HadoopFiles, config: DriverConfig) -> Iterator[str]:
     """The URI of a folder that all tasks of this driver reach, and no other driver uses."""
     with tempfile.TemporaryDirectory(prefix="streamjob-warm-up-") as local:
         is_local = str(files.spark.sparkContext.master).startswith("local")
-        scratch = f"file:{local}" if is_local else f"{config.checkpoints.rstrip('/')}/.warm-up"
+        # Not below the checkpoints: a query may have any name, and its folder has that.
+        scratch = f"file:{local}" if is_local else f"{config.checkpoints.rstrip('/')}.warm-up"
         try:
             yield scratch
         finally:
