@@ -85,8 +85,8 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(cluster: Site, storag
     job = sums(cluster, "handed-over", upgrade=HANDOVER)
     reach_epoch(job, 1)
     read_on(job, storage)
-    job.kubectl.patch(KIND, job.name, {"spec": {"sparkConf": {**FAST, "spark.sql.shuffle.partitions": "1"}}})
-    job.follow(lambda v: v.object["status"].get("standby", {}).get("prepared", False), "prepared", PATIENCE)
+    conf = {**FAST, "spark.sql.streaming.minBatchesToRetain": "50"}
+    job.kubectl.patch(KIND, job.name, {"spec": {"sparkConf": conf}})
     view = job.follow(lambda v: upgraded(v) == ("True", "Upgraded"), "Upgraded", PATIENCE)
     assert (view.phase, view.epoch) == ("Running", 2)
     record = index(job)[0]
@@ -104,7 +104,7 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(cluster: Site, storag
     ("change", "reason"),
     [
         ({"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}, "ImagePullBackOff"),
-        ({"application": {"file": "/app/no-such-script.py"}}, "ScriptFailed"),
+        ({"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound"),
     ],
     ids=["image", "script"],
 )

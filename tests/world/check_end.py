@@ -49,6 +49,8 @@ class End(Ledger):
         newest = not there or told.get("observedGeneration") == job["metadata"]["generation"]
         if (told.get("status") == "True") != bool(there) or not newest:
             return f"for Spark's UI there are {there}, and nobody says so"
+        if told and not asked_for:
+            return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
         stalled = conditions["Stalled"]
         drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         running = [self._pod_of(d) for d in drivers]
