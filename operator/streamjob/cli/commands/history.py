@@ -14,8 +14,8 @@ from ..views import times
 from ..views.events import Event
 from ..views.events import events as view_events
 from ..views.events import table as events_table
-from ..views.job import Job
-from ..views.pods import drivers, pods
+from ..views.job import TERMINAL, Job
+from ..views.pods import Pod, drivers, pods
 from ..views.timeline import table as timeline_table
 from ..views.timeline import timeline as view_timeline
 
@@ -74,6 +74,8 @@ def logs(
             + (", ".join(str(e) for e in there) or "none")
             + ". Raise spec.restart.failedDriversHistoryLimit, or collect the cluster's logs",
         )
+    if epoch is None and number < found.epoch:
+        screen.note(_instead(found, pod))
     for line in chosen.kubectl.logs(pod.name, pod.container, follow=follow, tail=tail, since=since):
         print(line, flush=follow)
     return ExitCode.DONE
@@ -86,14 +88,26 @@ def _known(found: Job, epoch: int) -> str:
     return f"It ended with exit code {last.get('code')}: {last.get('reason') or 'no reason is known'}."
 
 
+def _instead(found: Job, pod: Pod) -> str:
+    """What is to be said above the log of an earlier epoch, which nobody has asked for."""
+    over = found.part("lastExit").get("epoch") == found.epoch or found.phase in TERMINAL
+    last = f"The pod of epoch {found.epoch}, the last one, is {'gone' if over else 'not there yet'}"
+    how = f", which ended with {_code(pod)} at {times.written(pod.ended)}" if pod.ended else ""
+    known = f"{last}. {_known(found, found.epoch)}".rstrip(". ")
+    return f"{known}.\nThis is the log of epoch {pod.epoch}{how}:"
+
+
+def _code(pod: Pod) -> str:
+    return f"exit code {pod.code}" + (f" ({pod.killed})" if pod.killed else "")
+
+
 def _last_words(kubectl: Kubectl, found: Job) -> int:
     ended = [p for p in drivers(pods(cluster.pods(kubectl, found))) if p.ended]
     last = found.part("lastExit")
     if last.get("epoch") not in {p.epoch for p in ended} and last:
         screen.put([f"--- epoch {last['epoch']}: its pod is gone", _known(found, last["epoch"])])
     for pod in ended:
-        code = f"exit code {pod.code}" + (f" ({pod.killed})" if pod.killed else "")
-        screen.put([f"--- epoch {pod.epoch}, {pod.name}: {code} at {times.written(pod.ended)}"])
+        screen.put([f"--- epoch {pod.epoch}, {pod.name}: {_code(pod)} at {times.written(pod.ended)}"])
         screen.put(kubectl.logs(pod.name, pod.container, tail=LAST_WORDS))
     if not (ended or last):
         screen.note(f"No driver of {found.name} has ended yet")

@@ -1,0 +1,72 @@
+"""`logs`: whose log it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.cli.__main__ import main
+from streamjob.cli.errors import ExitCode
+
+from .recorded import situations
+from .test_timeline import at, driver
+
+Output = pytest.CaptureFixture[str]
+STOPPED = {"epoch": 6, "code": 0, "reason": "stopped by request stop-6-3 with checkpoint 9"}
+
+
+def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, obj: dict[str, Any], *pods: dict[str, Any]) -> None:
+    """A kubectl that knows this job and these pods; each log has one line."""
+    (folder / "job.json").write_text(json.dumps(obj))
+    (folder / "pods.json").write_text(json.dumps({"items": pods}))
+    script = folder / "kubectl"
+    script.write_text(
+        f"""#!/bin/sh
+case "$*" in
+*streamjobs*) cat {folder}/job.json ;;
+*"get pods"*) cat {folder}/pods.json ;;
+*) echo "$*" ;;
+esac
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("KUBECTL", str(script))
+
+
+def epoch_6(phase: str, **status: Any) -> dict[str, Any]:
+    obj = situations()["healthy_running"]
+    return {**obj, "status": {**obj["status"], "phase": phase, "epoch": 6, "driver": None, **status}}
+
+
+def test_the_log_of_an_earlier_epoch_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    cluster(tmp_path, monkeypatch, epoch_6("Stopped", lastExit=STOPPED), driver(5, -20, -10, 1))
+    assert main(["logs", "orders"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert "orders-driver-5" in out
+    assert err.splitlines() == [
+        "The pod of epoch 6, the last one, is gone. "
+        "It ended with exit code 0: stopped by request stop-6-3 with checkpoint 9.",
+        f"This is the log of epoch 5, which ended with exit code 1 at {at(-10)}:",
+    ]
+
+
+def test_the_log_of_an_epoch_that_was_asked_for_needs_no_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    cluster(tmp_path, monkeypatch, epoch_6("Stopped", lastExit=STOPPED), driver(5, -20, -10, 1))
+    assert main(["logs", "orders", "--epoch", "5"]) == ExitCode.DONE
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pod_that_is_about_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    last = {"epoch": 5, "code": 1, "reason": "no price"}
+    cluster(tmp_path, monkeypatch, epoch_6("Starting", lastExit=last), driver(5, -20, -10, 1))
+    assert main(["logs", "orders"]) == ExitCode.DONE
+    assert "The pod of epoch 6, the last one, is not there yet.\n" in capsys.readouterr().err
