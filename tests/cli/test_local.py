@@ -91,6 +91,16 @@ def test_a_job_that_has_ended(place: JobFolder, scenario: Scenario | None, phase
     assert view.is_true("Ready")
 
 
+def test_a_job_that_has_ended_has_no_driver(place: JobFolder, capsys: Output) -> None:
+    place.write_index(indices.add(indices.empty("uid"), record(5, 2, Scenario.STOP)))
+    ended(place)
+    assert main(["status", "--local", str(place.folder)]) == ExitCode.DONE
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if "epoch 2" in line and "driver" in line
+    ]
+    assert line.strip() == "epoch 2 no driver"
+
+
 def test_a_job_that_has_failed(place: JobFolder) -> None:
     problem = Problem("QueryFailed", "the broker is away", "See the broker")
     place.write_status(DriverStatus(4, "uid", 2, DriverPhase.FAILED, problem=problem))

@@ -184,10 +184,10 @@ def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
     since = moment(driver.get("startedAt"))
     node = root.add(
         Span(f"epoch {job.epoch}", STRONG),
-        f"driver {driver.get('pod')} {driver.get('phase') or 'is being created'}"
-        if driver
+        f"driver {driver['pod']} {driver.get('phase') or 'is being created'}"
+        if driver.get("pod")
         else Span("no driver", DIM),
-        Span(f"since {span(at - since)}", DIM) if since else None,
+        Span(f"since {span(at - since)}", DIM) if since and driver.get("pod") else None,
         f"executors {executors.get('running')}/{executors.get('wanted')}" if executors else None,
     )
     checkpoint = job.part("checkpoint")
