@@ -30,7 +30,9 @@ def stalled(**upgrade: Any) -> dict[str, Any]:
 def test_whoever_waits_for_one_that_is_rolled_back_waits_for_that() -> None:
     found = look(1, job(stalled(deadline=BACK)), NOW)
     assert (found.outcome, found.mover, found.stalled_since) == (Outcome.GOING, Mover.YOU, None)
-    assert found.waits_for.endswith("the job returns to the previous specification")
+    assert found.waits_for.endswith(
+        "credentials. Unless it comes up, the job returns to the previous specification"
+    )
     assert found.left is not None
     assert found.left > 0
 

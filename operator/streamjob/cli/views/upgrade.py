@@ -82,7 +82,7 @@ def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
     if job.rolls_back_at is not None:
         # The operator helps itself: whoever waits sees how it ends.
         if stalled is not None and step != "Preparing":
-            text = f"{text}. Unless it comes up, the job returns to the previous specification"
+            text = f"{text.rstrip('. ')}. Unless it comes up, the job returns to the previous specification"
         stalled = None
     if job.phase == "Stopping" or step == "Stopping":
         current, deadline = len(names) - 3, moment(job.part("termination").get("deadline"))
