@@ -16,7 +16,9 @@ The exit code of a job is that of its script, except:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from ..protocol.errors import StreamJobError
@@ -51,11 +53,11 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["savepoint"]:
         from .savepoints import cli  # noqa: PLC0415  as below
 
-        return cli.main(arguments[1:])
+        return _until_the_reader_leaves(lambda: cli.main(arguments[1:]))
     if arguments[:1] == ["state"]:
         from .savepoints.rows import cli as state  # noqa: PLC0415
 
-        return state.main(arguments[1:])
+        return _until_the_reader_leaves(lambda: state.main(arguments[1:]))
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     from .process import logs  # noqa: PLC0415
@@ -89,6 +91,21 @@ def main(arguments: list[str]) -> int:
     except StreamJobError as e:
         print(f"streamjob: {e}", file=sys.stderr)
         return 2
+
+
+def _until_the_reader_leaves(command: Callable[[], int]) -> int:
+    """Run a command. Who reads its output may leave before its end, as `| head` does.
+
+    :returns: the exit code; 0 if the reader has left before it was known.
+    """
+    code = 0
+    try:
+        code = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
