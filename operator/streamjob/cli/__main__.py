@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from .table import usage
 
 INSTALL = (
-    "streamjob: this command needs the packages of the extra `cli`: "
-    "pipx install './streamjob-VERSION-py3-none-any.whl[cli]'"
+    "streamjob: {command} needs the packages of the extra `{extra}`: "
+    "pipx install './streamjob-VERSION-py3-none-any.whl[{extra}]'"
 )
 
 
@@ -41,7 +41,8 @@ def _main(arguments: Sequence[str] | None) -> int:
             return convert(words[1:])
         import click  # noqa: PLC0415
     except ModuleNotFoundError:
-        print(INSTALL, file=sys.stderr)
+        extra, command = ("convert", "`convert`") if words[:1] == ["convert"] else ("cli", "this command")
+        print(INSTALL.format(command=command, extra=extra), file=sys.stderr)
         return 2
     from . import group  # noqa: PLC0415
     from .errors import CommandError, ExitCode  # noqa: PLC0415
