@@ -44,6 +44,7 @@ def sign(folder: Path, work: Path) -> None:
         (folder / PUBLIC).write_text(public)
         options = (*OFFLINE, "--yes", "--key", key, "--bundle", folder / BUNDLE)
         run(cosign(), "sign-blob", *options, folder / SUMS, env=secret)
+        (folder / BUNDLE).chmod(0o644)  # cosign writes it for its user only; it is for everybody
         verify(folder)
 
 
