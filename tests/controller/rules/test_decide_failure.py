@@ -10,7 +10,7 @@ import pytest
 
 from streamjob.api import Phase
 from streamjob.controller.rules.actions import Action, CreateDriver, DeletePod, EnsureSecret, WriteIndex
-from streamjob.controller.rules.observed import Pod
+from streamjob.controller.rules.observed import Pod, Unschedulable
 from streamjob.protocol.messages.driver_status import DriverPhase, Problem
 
 from ..factories import (
@@ -218,6 +218,19 @@ class TestStuck:
         o = observed(job(status={"epoch": 1}), pods=[replace(pod, unschedulable=claim)], index=index())
         *_, d = look(o)
         assert "kubectl describe pvc" in d.status.conditions[0].message
+
+    @pytest.mark.parametrize("ago", [SECOND, MINUTE])
+    def test_from_the_beginning_the_condition_says_why_no_node_takes_it(self, ago: timedelta) -> None:
+        claim = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: none"
+        waits = replace(unschedulable(ago), unschedulable=Unschedulable(claim, NOW - ago))
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "orders-data"}}]
+        storage = {"checkpoints": "/data/cp", "savepoints": "/data/sp", "volumes": volumes}
+        *_, d = look(observed(job(status={"epoch": 1}, storage=storage), pods=[waits], index=index()))
+        message = d.status.conditions[0].message
+        assert "before its claims have volumes (orders-data): 0/1 nodes are available" in message
+        assert "preemption" not in message
+        *_, d = look(observed(job(status={"epoch": 1}), pods=[unschedulable(ago)], index=index()))
+        assert "no node takes the driver: 0/3 nodes" in d.status.conditions[0].message
 
     def test_a_fixed_spec_replaces_it_unless_it_starts_just_now(self) -> None:
         o = observed(job(generation=2, status={"epoch": 1}), pods=[waiting("ErrImagePull")], index=index())

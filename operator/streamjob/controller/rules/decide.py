@@ -296,8 +296,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
 def _running(c: Context) -> Decision:
     driver, pod = c.observed.driver, c.observed.pod
     if driver is None or driver.phase in BEFORE_GATE:
-        text = "Its script has started no query yet" if driver else "It has not answered yet"
-        text = f"The driver of epoch {c.status.epoch} starts. {text}"
+        text = f"The driver of epoch {c.status.epoch} starts. {_how_far_it_starts(c)}"
         waits = pod is not None and pod.waits
         return c.decide(Phase.STARTING, "Starting", text, requeue_after=RECHECK if waits else None)
     if driver.problem is not None:
@@ -308,6 +307,15 @@ def _running(c: Context) -> Decision:
     if (back := upgrade.running(c, do=do)) is not None:
         return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs{executors.lacking(c)}", do=do)
+
+
+def _how_far_it_starts(c: Context) -> str:
+    if c.observed.driver is not None:
+        return "Its script has started no query yet"
+    if c.observed.pod is not None and c.observed.pod.unschedulable is not None:
+        problem = diagnosis.unscheduled(c.observed.pod.unschedulable, c.observed.job)
+        return f"Its pod is not scheduled yet: {problem.message}"
+    return "It has not answered yet"
 
 
 def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:

@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from ...api import StreamJob
 from ...protocol.messages.driver_status import Problem
 from ..reports.log_redaction import without_secrets
-from .observed import DriverExit, Observed, Pod
+from .observed import DriverExit, Observed, Pod, Unschedulable
 
 # Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 SCHEDULING_PATIENCE = timedelta(seconds=30)
 MOUNT_PATIENCE = timedelta(seconds=20)
+CLAIM = "persistentvolumeclaim"  # in the scheduler's message if a claim is missing or not bound
 SEE_ITS_LOG = "See the driver's log"
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
@@ -43,13 +44,7 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             )
             return Problem(reason, f"the driver's container cannot be created: {message}", remedy)
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
-        remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
-        if "persistentvolumeclaim" in pod.unschedulable.message.lower():
-            remedy = (
-                "See `kubectl describe pvc`: a claim of spec.storage.volumes has to exist, and needs a "
-                "StorageClass or a volume"
-            )
-        return Problem("Unschedulable", f"no node takes the driver: {pod.unschedulable.message}", remedy)
+        return unscheduled(pod.unschedulable, job)
     if pod.unmounted_since is not None and now - pod.unmounted_since >= MOUNT_PATIENCE:
         named = _volumes(job)
         return Problem(
@@ -59,6 +54,27 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
             "spec.driver.template may be missing",
         )
     return None
+
+
+def unscheduled(found: Unschedulable, job: StreamJob) -> Problem:
+    """Why no node takes the driver: the nodes have no room, or one of its claims has no volume."""
+    message = found.message.partition(" preemption:")[0]
+    if CLAIM not in message.lower():
+        remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
+        return Problem("Unschedulable", f"no node takes the driver: {message}", remedy)
+    claims = [
+        v.persistent_volume_claim.claim_name
+        for v in job.spec.storage.volumes
+        if v.persistent_volume_claim is not None
+    ]
+    named = f" ({', '.join(claims)})" if claims else ""
+    command = " ".join(["kubectl describe pvc", *claims])
+    return Problem(
+        "Unschedulable",
+        f"no node takes the driver before its claims have volumes{named}: {message}",
+        f"See `{command}`: a claim has to exist, and needs a volume or a StorageClass. Without a default "
+        "one, name it in the claim (storageClassName)",
+    )
 
 
 def _volumes(job: StreamJob) -> str:
