@@ -67,6 +67,7 @@ def test_an_error_is_one_sentence(
     assert cli.answer(files, ["describe", str(query.root / "stop-3")]) == 2
     out, err = capsys.readouterr()
     assert "has no manifest.json" in err
+    assert "Check the path" in err
     assert (out, len(err.splitlines())) == ("", 1)
 
 

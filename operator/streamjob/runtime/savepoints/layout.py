@@ -50,7 +50,7 @@ def read_manifest(files: HadoopFiles, savepoint: str) -> Manifest:
     except NotFound:
         raise SavepointIncomplete(
             f"{savepoint} has no {manifests.NAME}: it was never finished, or is no savepoint",
-            remedy="Take another savepoint",
+            remedy="Check the path; if it is right, take another savepoint",
         ) from None
     return manifests.loads(data, where)
 
