@@ -261,14 +261,14 @@ def test_a_job_that_has_ended_is_refused_at_each_start(spark: SparkSession, tmp_
     for _ in range(3):
         with Terminal(state, script.file, arguments=(str(tmp_path),)) as refused_each_time:
             code, shown = refused_each_time.ended()
-        assert (code, "AlreadyDrained" in shown, said(refused_each_time.log)) == (1, True, []), shown
+        assert (code, "AlreadyDrained" in shown, said(refused_each_time.log)) == (2, True, []), shown
     script.file.write_text(
         HEAD + f'thread = threading.Thread(target=start, args=("live", read("in"), {NOW}))\n'
         "thread.start()\nthread.join()\n"
     )
     with Terminal(state, script.file, arguments=(str(tmp_path),)) as by_a_thread:
         code, shown = by_a_thread.ended()
-    assert (code, "AlreadyDrained" in shown, "NoQueryStarted" in shown) == (1, True, False), shown
+    assert (code, "AlreadyDrained" in shown, "NoQueryStarted" in shown) == (2, True, False), shown
     assert (state / "epoch").read_text() == "2"
     assert script.values(spark, "live") == list(range(10, 20))
 

@@ -233,7 +233,7 @@ def _at_its_end(job: Job, way: str, said: list[str], ended: Ended) -> list[str]:
 
     :param said: what those before it have printed.
     """
-    if any(DRAINED in line for line in ended.stdout):
+    if DRAINED in ended.stderr:
         return _over_before(job, said)
     return _over(job, way, ended)
 

@@ -9,7 +9,8 @@ The exit code of a job is that of its script, except:
 
     1     the script exits with 0 but has started no query, or a query fails after that;
           in a pod, the index is lost and the checkpoint record cannot be recovered from its savepoint
-    2     the job cannot begin, or the arguments are wrong
+    2     the job cannot begin (it is configured wrongly, runs already, or was drained), or the arguments are
+          wrong: the script has not run. A query that is refused is an exception in the script
     130   in local mode, a second Ctrl-C cancels the job
 """
 
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> int:
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     from .process import logs  # noqa: PLC0415
     from .process.image import floor  # noqa: PLC0415
+    from .process.local.telling import in_options  # noqa: PLC0415
 
     logs.begin()
     try:
@@ -89,7 +91,8 @@ def main(arguments: list[str]) -> int:
             ui=options.ui,
         )
     except StreamJobError as e:
-        print(f"streamjob: {e}", file=sys.stderr)
+        text = in_options(str(e)) if options.local else str(e)
+        print(f"streamjob: {e.reason}: {text}", file=sys.stderr)
         return 2
 
 

@@ -11,7 +11,13 @@ import pytest
 
 import streamjob
 from streamjob.protocol.formats import index as indices
-from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.formats.records import (
+    CheckpointRecord,
+    OperatorKind,
+    OperatorRecord,
+    StageRecord,
+    TaskRecord,
+)
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
@@ -97,6 +103,24 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     place = JobFolder(tmp_path / name)
     assert place.uri("savepoints", "stop-1") == f"file://{tmp_path}/{name}/savepoints/stop-1"
     assert path_of(place.uri("savepoints")) == tmp_path / name / "savepoints"
+
+
+def test_a_job_that_was_drained_does_not_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its script does not run, and its folder says what it said."""
+    place = JobFolder(tmp_path / "state")
+    place.folder.mkdir()
+    source = OperatorRecord("main/source-0", OperatorKind.SOURCE, "RateStream", finished=True)
+    stage = StageRecord("main", (TaskRecord(0, place.uri("checkpoints", "main"), 7),), (source,))
+    drained = CheckpointRecord(3, 1, Scenario.DRAIN, "drain-1", None, "2026-01-01T00:00:00Z", (stage,))
+    place.write_index(indices.add(indices.empty("uid"), drained))
+    script = tmp_path / "app.py"
+    script.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    assert main(["--local", "--state", str(place.folder), str(script)]) == 2
+    err = capsys.readouterr().err
+    assert "streamjob: AlreadyDrained: checkpoint 3 was drained" in err
+    assert "Start with another --state and --restore and --allow-drained." in err
+    assert not (tmp_path / "ran").exists()
+    assert place.status() is None
 
 
 def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from enum import Enum
 from ..errors import StreamJobError
 from ..formats.records import CheckpointRecord, FinishedStatus, OperatorKind, StageRecord, TaskRecord
 from ..graph import Graph, parse_task_id, task_id
+from ..messages.driver_config import Restore
 from . import finished
 
 State = dict[str, tuple[str, ...]]
@@ -97,6 +98,23 @@ class Plan:
     def finished(self) -> tuple[TaskPlan, ...]:
         """For the coordinator: the tasks to report with `task_restored_finished`."""
         return self._tasks(Start.FINISHED)
+
+
+def refuse_if_over(restore: Restore) -> None:
+    """Refuse to resume a job whose latest checkpoint was drained.
+
+    One with uncommitted transactions is restored only to commit them.
+
+    :raises AlreadyDrained: nothing is left to resume (row 14).
+    """
+    latest = restore.latest
+    over = latest is not None and latest.drained and not latest.uncommitted and not restore.again
+    if latest is not None and over and not restore.allow_drained:
+        raise AlreadyDrained(
+            f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would "
+            "drop every row",
+            remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
+        )
 
 
 def plan(

@@ -12,7 +12,7 @@ from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
-from ...protocol.restore.recovery import AlreadyDrained
+from ...protocol.restore.recovery import AlreadyDrained, refuse_if_over
 from ...storage.hadoop import HadoopFiles
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
@@ -184,14 +184,7 @@ class RestorePoints:
         """
         restore = self.config.restore
         latest = restore.latest
-        # A drained checkpoint with uncommitted transactions is restored only to commit them.
-        over = latest is not None and latest.drained and not latest.uncommitted and not restore.again
-        if latest is not None and over and not restore.allow_drained:
-            raise AlreadyDrained(
-                f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it "
-                "would drop every row",
-                remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
-            )
+        refuse_if_over(restore)
         if self.savepoint is None:
             return latest
         with self._lock:

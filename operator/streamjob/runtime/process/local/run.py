@@ -19,6 +19,7 @@ from ....protocol.formats.records import JobRef
 from ....protocol.messages.commands import Mode, TerminationRequest
 from ....protocol.messages.driver_config import Application, CheckpointSettings, DriverConfig, Restore
 from ....protocol.messages.driver_status import DriverPhase, DriverStatus
+from ....protocol.restore.recovery import refuse_if_over
 from ....storage.fetch import is_local, local_path
 from ...driver import threads
 from ...driver.driver import Driver
@@ -76,6 +77,8 @@ def run(
         )
     settings = settings_for(application, place, index, begin, drain=drain)
     settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
+    if not prepared:
+        refuse_if_over(settings.restore)  # before the script does anything
     if prepared:
         settings = handovers.prepared(settings)
     folder = config.adopt_spark_properties(settings)
