@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,16 +12,18 @@ import pytest
 from dev.docs.remedies import MANUAL, remedies
 from streamjob.cli.diagnosis import knowledge
 from streamjob.cli.diagnosis.diagnose import diagnose
-from streamjob.cli.diagnosis.facts import Facts, Finding, Severity
+from streamjob.cli.diagnosis.facts import Facts, Finding, Log, Severity
 from streamjob.cli.views.checkpoints import Index, index
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import job
 from streamjob.cli.views.pods import pods
-from streamjob.cli.views.progress import Mover
+from streamjob.cli.views.progress import Mover, waiting
+from streamjob.controller.rules.observed import Pod, Unschedulable
 from streamjob.protocol.messages.driver_status import Problem
 
-from ..controller.factories import NOW, driver, exited, observed, ran, running
+from ..controller.factories import NOW, driver, exited, observed, ran, running, unschedulable
 from ..controller.factories import job as a_job
+from ..controller.factories import pod as a_pod
 from ..controller.reports.reasons import all_reasons
 from ..gitops.cases import resource
 from .recorded import lives, situations
@@ -116,18 +119,64 @@ def test_a_restart_says_why_and_when() -> None:
     assert finding.mover is Mover.OPERATOR
 
 
+def failed_before(phase: str, **status: Any) -> dict[str, Any]:
+    """Five drivers have failed in a row; the sixth has run. The status keeps the count."""
+    restarts = {"count": 5, "epoch": 5, "generation": 1, "nextAt": at(-50)}
+    error = {"reason": "ScriptFailed", "message": "no price", "time": at(-51)}
+    return runs(phase=phase, epoch=6, restarts=restarts, lastError=error, **status)
+
+
+STOPPED = {"epoch": 6, "code": 0, "reason": "stopped by request stop-6-3"}
+FAILED = {"epoch": 5, "code": 1, "reason": "no price"}
+
+
+def test_failures_before_a_driver_that_ended_in_order_are_over() -> None:
+    obj = failed_before("Stopped", lastExit=STOPPED)
+    obj["spec"] = {**obj["spec"], "state": "Stopped"}
+    (finding,) = diagnose(facts(obj, last_log=Log(5, ("AccessDenied",), NOW)))
+    assert (finding.reason, finding.severity) == ("Well", Severity.NOTE)
+    assert finding.what == "orders is Stopped, as its spec asks for."
+    # Resumed: the driver that starts follows the one that was stopped.
+    obj = failed_before("Starting", lastExit=STOPPED)
+    obj["status"] |= {"epoch": 7, "conditions": situations()["progressing_starting"]["status"]["conditions"]}
+    assert not {f for f in diagnose(facts(obj)) if f.severity is Severity.ERROR}
+
+
+def test_a_driver_that_starts_after_failures_says_how_many() -> None:
+    obj = failed_before("Starting", lastExit=FAILED)
+    obj["status"]["conditions"] = situations()["progressing_starting"]["status"]["conditions"]
+    finding = found(obj)["ScriptFailed"]
+    assert finding.what == "The driver has failed 5 times in a row; the next one starts now."
+
+
 def test_a_job_that_is_well_says_so() -> None:
     (finding,) = diagnose(facts(runs()))
     assert (finding.reason, finding.severity) == ("Well", Severity.NOTE)
 
 
 def test_a_spec_that_nobody_sees() -> None:
+    """The job is old, the change is not; a status and labels are no change of the spec."""
     obj = situations()["progressing_newGeneration"]
-    meta = {**obj["metadata"], "creationTimestamp": at(-5)}
-    finding = found({**obj, "metadata": meta})["NotObserved"]
+
+    def changed(spec: float, created: float = -47) -> dict[str, Any]:
+        fields = [
+            {"time": at(created), "fieldsV1": {"f:spec": {}}},
+            {"time": at(spec), "fieldsV1": {"f:spec": {"f:state": {}}}},
+            {"time": at(-0.1), "fieldsV1": {"f:metadata": {}}},
+            {"time": at(-0.1), "fieldsV1": {"f:status": {}}, "subresource": "status"},
+        ]
+        meta = {**obj["metadata"], "creationTimestamp": at(created), "managedFields": fields}
+        return {**obj, "metadata": meta}
+
+    finding = found(changed(-5))["NotObserved"]
     assert (finding.severity, finding.mover) == (Severity.ERROR, Mover.OPERATOR)
-    assert "5m old" in finding.what
-    assert "NotObserved" not in found({**obj, "metadata": {**meta, "creationTimestamp": at(-0.5)}})
+    assert "which is 5m old" in finding.what
+    assert "NotObserved" not in found(changed(-0.5))
+    # Without the fields nobody knows the change's age, only that it is not older than the job.
+    unknown = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": at(-47)}}
+    assert found(unknown)["NotObserved"].what == "The operator has not looked at the newest spec."
+    new = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": at(-0.5)}}
+    assert "NotObserved" not in found(new)
 
 
 def test_a_late_drain_says_what_it_waits_for() -> None:
@@ -243,6 +292,11 @@ def pod(name: str, role: str = "executor", **status: Any) -> dict[str, Any]:
     }
 
 
+def no_volume() -> Pod:
+    message = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    return a_pod(waiting=None, unschedulable=Unschedulable(message, NOW - timedelta(minutes=1)))
+
+
 def test_executors_that_no_node_takes() -> None:
     no_node = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes: insufficient memory"}
     obj = runs(executors={"wanted": 4, "running": 3})
@@ -270,6 +324,45 @@ def test_an_event_of_a_pod_that_does_not_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+            "orders-data has no volume",
+        ),
+        ('0/1 nodes are available: persistentvolumeclaim "nope" not found.', "nope does not exist"),
+    ],
+)
+def test_a_claim_without_a_volume_is_named(message: str, what: str) -> None:
+    told = event(-1, "FailedScheduling", message, warning=True)
+    told["involvedObject"] = {"kind": "Pod", "name": "orders-driver-1"}
+    obj = situations()["progressing_starting"]
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "orders-data"}}
+    spec = {**obj["spec"], "storage": {**obj["spec"]["storage"], "volumes": [claim]}}
+    starting = pods([pod("orders-driver-1", "driver")])
+    finding = found({**obj, "spec": spec}, events=events([told]), pods=starting)["Unschedulable"]
+    assert finding.what == f"The pod orders-driver-1 does not start: its claim {what}."
+    assert f"kubectl describe pvc {what.split(maxsplit=1)[0]}" in finding.remedy
+    assert finding.mover is Mover.YOU
+
+
+@pytest.mark.parametrize(
+    ("stuck", "mover", "says"),
+    [
+        (unschedulable(timedelta(minutes=1)), Mover.KUBERNETES, "waits for Kubernetes"),
+        (no_volume(), Mover.YOU, "until a person acts"),
+        (a_pod(unmounted_since=NOW - timedelta(minutes=1)), Mover.YOU, "until a person acts"),
+    ],
+)
+def test_the_move_is_whose_the_sentence_says(stuck: Pod, mover: Mover, says: str) -> None:
+    obj = resource(observed(a_job(status=ran()), pods=[stuck]))
+    assert job(obj).is_true("Stalled")
+    (error,) = [f for f in diagnose(facts(obj)) if f.severity is Severity.ERROR]
+    assert (error.mover, says in error.what) == (mover, True), error
+    assert waiting(job(obj), NOW)[1] is mover
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemory"),
@@ -283,16 +376,35 @@ def test_an_event_of_a_pod_that_does_not_start() -> None:
 )
 def test_a_log_that_names_a_cause(line: str, reason: str) -> None:
     obj = resource(observed(a_job(status=ran()), pods=[exited(1)]))
-    finding = found(obj, last_log=("INFO all is well", line))[reason]
+    finding = found(obj, last_log=Log(1, ("INFO all is well", line)))[reason]
     assert finding.evidence[-1].text == line
     assert finding.remedy
     assert reason not in found(runs(), log=(line,)), "the log of a job that is well is left alone"
 
 
+def test_a_log_speaks_of_its_epoch_only() -> None:
+    """The pod of epoch 5 is the only one that is left of failed ones."""
+    old = Log(5, ("java.io.IOException: AccessDenied",), NOW - timedelta(minutes=20))
+    assert {*found(failed_before("Running", lastExit=FAILED), last_log=old)} == {"Well"}
+    obj = failed_before("Running", lastExit=STOPPED)
+    obj["status"] |= {"epoch": 8, "conditions": situations()["degraded_deadQuery"]["status"]["conditions"]}
+    finding = found(obj, last_log=old)["AccessDenied"]
+    assert (finding.severity, finding.mover, finding.remedy) == (Severity.NOTE, None, "")
+    assert finding.what.endswith("(in epoch 5, which ended 20m ago; a later one has begun).")
+    assert finding.evidence[0].where == "log of epoch 5"
+    now = found(obj, last_log=old, log=("AccessDenied",))["AccessDenied"]
+    assert (now.severity, now.evidence[0].where) == (Severity.WARNING, "log of the driver")
+    # The driver that starts has the same to fear.
+    obj = failed_before("Starting", lastExit=FAILED)
+    obj["status"]["conditions"] = situations()["progressing_starting"]["status"]["conditions"]
+    warning = found(obj, last_log=old)["AccessDenied"]
+    assert (warning.severity, warning.evidence[0].where) == (Severity.WARNING, "log of epoch 5")
+
+
 def test_the_exception_of_a_script() -> None:
     obj = resource(observed(a_job(status=ran()), pods=[exited(1)]))
     log = ("Traceback (most recent call last):", '  File "a.py", line 1', "ValueError: no price", "INFO end")
-    assert found(obj, last_log=log)["Traceback"].evidence[0].text == "ValueError: no price"
+    assert found(obj, last_log=Log(1, log))["Traceback"].evidence[0].text == "ValueError: no price"
 
 
 def test_what_could_not_be_read_is_said() -> None:

@@ -1,4 +1,4 @@
-"""`logs`: whose log it is."""
+"""Whose log it is that `logs` prints and `diagnose` goes by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from streamjob.cli.__main__ import main
+from streamjob.cli.access.facts import read_facts
 from streamjob.cli.errors import ExitCode
+from streamjob.cli.options import Options
+from streamjob.cli.views.job import job
+from streamjob.cli.views.times import moment
 
 from .recorded import situations
 from .test_timeline import at, driver
@@ -18,7 +22,9 @@ Output = pytest.CaptureFixture[str]
 STOPPED = {"epoch": 6, "code": 0, "reason": "stopped by request stop-6-3 with checkpoint 9"}
 
 
-def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, obj: dict[str, Any], *pods: dict[str, Any]) -> None:
+def cluster(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, obj: dict[str, Any], *pods: dict[str, Any]
+) -> None:
     """A kubectl that knows this job and these pods; each log has one line."""
     (folder / "job.json").write_text(json.dumps(obj))
     (folder / "pods.json").write_text(json.dumps({"items": pods}))
@@ -28,6 +34,8 @@ def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, obj: dict[str, Any], 
 case "$*" in
 *streamjobs*) cat {folder}/job.json ;;
 *"get pods"*) cat {folder}/pods.json ;;
+*"get events"*) echo '{{"items": []}}' ;;
+*"get configmap"*) ;;
 *) echo "$*" ;;
 esac
 """
@@ -70,3 +78,32 @@ def test_a_pod_that_is_about_to_be_made(
     cluster(tmp_path, monkeypatch, epoch_6("Starting", lastExit=last), driver(5, -20, -10, 1))
     assert main(["logs", "orders"]) == ExitCode.DONE
     assert "The pod of epoch 6, the last one, is not there yet.\n" in capsys.readouterr().err
+
+
+def test_a_diagnosis_knows_whose_log_it_has_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of epoch 5; the driver of epoch 4 was stopped, and the sixth one's pod is gone."""
+    obj = epoch_6("Stopped", lastExit=STOPPED)
+    cluster(tmp_path, monkeypatch, obj, driver(4, -30, -20), driver(5, -20, -10, 1))
+    log = read_facts(Options(), job(obj)).last_log
+    assert log is not None
+    assert (log.epoch, log.ended) == (5, moment(at(-10)))
+    assert "orders-driver-5" in log.lines[0]
+
+
+def test_a_diagnosis_asks_when_the_spec_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """kubectl leaves that out unless it is asked."""
+    obj = situations()["progressing_newGeneration"]
+    changed = {"time": at(-5), "fieldsV1": {"f:spec": {"f:state": {}}}}
+    managed = {**obj, "metadata": {**obj["metadata"], "managedFields": [changed]}}
+    cluster(tmp_path, monkeypatch, obj)
+    (tmp_path / "managed.json").write_text(json.dumps(managed))
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        kubectl.read_text().replace(
+            "in\n", f"in\n*--show-managed-fields*) cat {tmp_path}/managed.json ;;\n", 1
+        )
+    )
+    main(["diagnose", "orders"])
+    assert "The operator has not looked at the newest spec, which is" in capsys.readouterr().out

@@ -55,13 +55,14 @@ class Kubectl:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def get(self, kind: str, name: str) -> Obj:
+    def get(self, kind: str, name: str, *options: str) -> Obj:
         """The object.
 
+        :param options: of `kubectl get`.
         :raises NotFound: it does not exist.
         :raises KubectlError: anything else.
         """
-        found: Obj = json.loads(self.run("get", kind, name, "-o", "json"))
+        found: Obj = json.loads(self.run("get", kind, name, *options, "-o", "json"))
         return found
 
     def find(self, kind: str, name: str) -> Obj | None:

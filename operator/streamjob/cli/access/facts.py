@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ..diagnosis.facts import Facts
+from ..diagnosis.facts import Facts, Log
 from ..kubectl import Kubectl, Objects
 from ..options import Options
 from ..views import events as event_views
@@ -31,7 +31,7 @@ def read_facts(chosen: Options, found: Job) -> Facts:
     of_pods = pod_views.pods(unless_refused(lambda: pods(kubectl, found), [], unread))
     pods_known = len(unread) == before
     live = [p for p in pod_views.drivers(of_pods) if p.phase == "Running"]
-    ended = [p for p in pod_views.drivers(of_pods) if p.ended]
+    failed = [p for p in pod_views.drivers(of_pods) if p.ended and p.code != 0]
     return Facts(
         found,
         index,
@@ -40,7 +40,7 @@ def read_facts(chosen: Options, found: Job) -> Facts:
         of_pods,
         pods_known,
         _log(kubectl, live[-1:], unread),
-        _log(kubectl, ended[-1:], unread),
+        next((Log(p.epoch, _log(kubectl, [p], unread), p.ended) for p in failed[-1:]), None),
         tuple(unread),
     )
 

@@ -17,14 +17,15 @@ class NoSuchFolder(CommandError):
     reason = "NoJobHere"
 
 
-def read_job(chosen: Options, name: str) -> Job:
+def read_job(chosen: Options, name: str, *options: str) -> Job:
     """The job.
 
+    :param options: of `kubectl get`.
     :raises NotFound: it does not exist.
     """
     if chosen.local:
         return job(local.resource(read_folder(chosen)))
-    return job(chosen.kubectl.get(JOBS, name))
+    return job(chosen.kubectl.get(JOBS, name, *options))
 
 
 def read_index(chosen: Options, found: Job) -> Index:

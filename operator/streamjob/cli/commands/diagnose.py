@@ -32,7 +32,7 @@ def diagnose(chosen: options.Options, name: str) -> int:
     It reads status, index, Events, pods and logs, and says each finding with its evidence. Exit code 1: there
     is an error.
     """
-    found = read_job(chosen, name)
+    found = read_job(chosen, name, "--show-managed-fields")  # they say when the spec was changed
     findings = run(read_facts(chosen, found))
     if chosen.json:
         screen.document(findings)

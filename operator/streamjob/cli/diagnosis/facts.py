@@ -51,12 +51,21 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Log:
+    """The last lines of the log of a driver that has failed. They say something of its epoch only."""
+
+    epoch: int | None
+    lines: tuple[str, ...]
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """What was read.
 
     :param pods_known: the pods have been read. Otherwise that there are none says nothing.
     :param log: the last lines of the running driver's log.
-    :param last_log: the last lines of the driver that failed last, if its pod is there.
+    :param last_log: of the newest failed driver whose pod is there; later epochs may have ended since.
     :param unread: what could not be read, and why.
     """
 
@@ -67,7 +76,7 @@ class Facts:
     pods: tuple[Pod, ...] = ()
     pods_known: bool = False
     log: tuple[str, ...] = ()
-    last_log: tuple[str, ...] = ()
+    last_log: Log | None = None
     unread: tuple[str, ...] = ()
 
     def recent(self, event: Event) -> bool:
@@ -81,3 +90,16 @@ class Facts:
             "Stopping",
             "Draining",
         )
+
+    @property
+    def failing(self) -> range:
+        """The epochs that have failed in a row, up to the newest or the one before a driver that starts.
+
+        The status keeps its count until the next failure, also when a later driver runs or ended in order.
+        """
+        restarts, last = self.job.part("restarts"), self.job.part("lastExit").get("epoch") or 0
+        epoch = restarts.get("epoch") or 0
+        starts = self.job.phase in ("Pending", "Starting", "Restarting") and last <= epoch
+        if self.job.ready or not (starts or self.job.epoch == epoch):
+            return range(0)
+        return range(epoch + 1 - (restarts.get("count") or 0), epoch + 1)

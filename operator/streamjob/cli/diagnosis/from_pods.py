@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ..views.job import Job
+from ..views.pods import of_claims
 from ..views.progress import Mover
+from ..views.times import ago
 from . import knowledge
 from .facts import Evidence, Facts, Finding, Severity
 
@@ -73,6 +77,7 @@ LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
     ),
 )
 SHOWN = 3  # lines of a log
+_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)"', re.IGNORECASE)
 
 
 def events_of_pods(f: Facts) -> Iterator[Finding]:
@@ -87,14 +92,34 @@ def events_of_pods(f: Facts) -> Iterator[Finding]:
         if reason in told:
             continue
         told.add(reason)
+        message = " ".join(event.message.split())
+        remedy = knowledge.remedy(reason, "See the message" if not knowledge.what(reason) else "")
+        if reason == "Unschedulable" and of_claims(message):
+            what, remedy = _claims(f.job, message)
         yield Finding(
             Severity.ERROR,
             reason,
             f"The pod {event.name} does not start: {what}.",
-            (Evidence(f"Event {event.reason} of {event.name}", " ".join(event.message.split())[:400]),),
-            knowledge.remedy(reason, "See the message" if not knowledge.what(reason) else ""),
-            Mover.KUBERNETES if reason == "Unschedulable" else Mover.YOU,
+            (Evidence(f"Event {event.reason} of {event.name}", message[:400]),),
+            remedy,
+            knowledge.mover(reason, message),
         )
+
+
+def _claims(job: Job, message: str) -> tuple[str, str]:
+    """What is wrong with the claims of a pod, and what to do. The scheduler may not name one."""
+    named = _CLAIM.findall(message)
+    volumes = (job.spec.get("storage") or {}).get("volumes") or ()
+    names = named or [
+        v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
+    ]
+    which = f"its claim {names[0]}" if len(names) == 1 else f"one of its claims ({', '.join(names)})"
+    missing = "does not exist" if "not found" in message else "has no volume"
+    remedy = (
+        f"`kubectl describe pvc {' '.join(names)}` says why. A claim has to exist, and needs a volume or a "
+        "StorageClass: without a default one, name it in the claim (storageClassName)."
+    )
+    return f"{which if names else 'one of its claims'} {missing}", remedy
 
 
 def killed_pods(f: Facts) -> Iterator[Finding]:
@@ -132,30 +157,30 @@ def lost_driver(f: Facts) -> Iterator[Finding]:
 
 
 def logs(f: Facts) -> Iterator[Finding]:
-    """What the log of a driver that has failed, or of one that is not well, names as a cause."""
-    well = f.job.ready and not f.job.part("restarts").get("count")
-    places = (
-        (f"log of epoch {f.job.part('lastExit').get('epoch')}", f.last_log),
-        ("log of the driver", f.log),
-    )
-    for where, lines in places:
-        if well or not lines:
-            continue
-        for reason, pattern, what, remedy in LOGS:
-            hits = [line for line in lines if pattern.search(line)]
-            if hits:
-                evidence = tuple(Evidence(where, line.strip()[:300]) for line in hits[-SHOWN:])
-                yield Finding(Severity.WARNING, reason, what, evidence, remedy, Mover.YOU)
-        raised = _raised(lines)
-        if raised:
-            yield Finding(
-                Severity.NOTE,
-                "Traceback",
-                f"The script raised {raised.partition(':')[0]}.",
-                (Evidence(where, raised[:300]),),
-                "",
-                Mover.YOU,
-            )
+    """What a log names as a cause: that of a driver that is not well, or of the one that failed last."""
+    last = f.last_log
+    if f.job.ready:
+        return
+    if last is not None and last.epoch in (f.job.epoch, *f.failing):
+        yield from _causes(f"log of epoch {last.epoch}", last.lines)
+    yield from _causes("log of the driver", f.log)
+    if last is not None:  # of what is a cause now, there is a finding already
+        for finding in _causes(f"log of epoch {last.epoch}", last.lines):
+            then = f"in epoch {last.epoch}, which ended {ago(last.ended, f.at)}; a later one has begun"
+            what = f"{finding.what.rstrip('.')} ({then})."
+            yield replace(finding, severity=Severity.NOTE, what=what, remedy="", mover=None)
+
+
+def _causes(where: str, lines: Sequence[str]) -> Iterator[Finding]:
+    for reason, pattern, what, remedy in LOGS:
+        hits = [line for line in lines if pattern.search(line)]
+        if hits:
+            evidence = tuple(Evidence(where, line.strip()[:300]) for line in hits[-SHOWN:])
+            yield Finding(Severity.WARNING, reason, what, evidence, remedy, Mover.YOU)
+    raised = _raised(lines)
+    if raised:
+        what = f"The script raised {raised.partition(':')[0]}."
+        yield Finding(Severity.NOTE, "Traceback", what, (Evidence(where, raised[:300]),), "", Mover.YOU)
 
 
 def _raised(lines: Sequence[str]) -> str | None:

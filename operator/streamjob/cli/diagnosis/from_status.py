@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from ..views.job import Job, said_of
+from ..views.job import Condition, Job, said_of
 from ..views.progress import Mover
 from ..views.times import ago, moment, span, until
 from . import knowledge
@@ -26,21 +26,28 @@ def conditions(f: Facts) -> Iterator[Finding]:
         evidence = [Evidence(f"condition {kind}", _since(f, found.since) + found.message)]
         if same and error is not None and error.message not in found.message:
             evidence.append(Evidence("status.lastError", error.message))
+        mover = _mover(f, found) if kind == "Stalled" else knowledge.mover(found.reason)
         yield Finding(
             Severity.ERROR,
             found.reason,
-            _stalled(f, found.reason) if kind == "Stalled" else _degraded(found.reason),
+            _stalled(f, found.reason, mover) if kind == "Stalled" else _degraded(found.reason),
             tuple(evidence),
             knowledge.remedy(found.reason, error.remedy if same and error else "")
             if kind == "Stalled"
             else "See the driver's log. The query runs again if the script starts it, or with the next "
             "epoch: end the "
             "script, or delete the driver's pod.",
-            knowledge.mover(found.reason),
+            mover,
         )
 
 
-def _stalled(f: Facts, reason: str) -> str:
+def _mover(f: Facts, stalled: Condition) -> Mover:
+    """Whose move it is. A job that stands still does not wait for the operator, unless that takes it back."""
+    found = knowledge.mover(stalled.reason, stalled.message)
+    return Mover.YOU if found is Mover.OPERATOR and f.job.rolls_back_at is None else found
+
+
+def _stalled(f: Facts, reason: str, mover: Mover) -> str:
     general = knowledge.what(reason)
     because = f"{reason} ({general})" if general and len(general) < 160 else reason
     back = f.job.rolls_back_at
@@ -51,6 +58,8 @@ def _stalled(f: Facts, reason: str) -> str:
         )
     if f.job.part("upgrade").get("step") == "RolledBack" and f.job.phase == "Running":
         return f"The job runs with its previous specification: the upgrade failed with {because}."
+    if mover is Mover.KUBERNETES:
+        return f"The job is {f.job.phase} and waits for Kubernetes: {because}."
     return f"Nothing moves until a person acts: the job is {f.job.phase} with the reason {because}."
 
 
@@ -61,11 +70,15 @@ def _degraded(reason: str) -> str:
 def restarting(f: Facts) -> Iterator[Finding]:
     """The driver has failed, and another one follows."""
     restarts, error, last = f.job.part("restarts"), f.job.last_error, f.job.part("lastExit")
-    if f.job.is_true("Stalled") or not restarts.get("count") or f.job.phase in ("Running", *ENDS):
+    if f.job.is_true("Stalled") or not f.failing:
         return
     reason = error.reason if error else "DriverFailed"
     due = moment(restarts.get("nextAt"))
-    when = f"; the next one starts in {until(due, f.at)}" if due else ""
+    when = ""
+    if f.job.epoch > restarts["epoch"] or (due and due <= f.at):
+        when = "; the next one starts now"
+    elif due:
+        when = f"; the next one starts in {until(due, f.at)}"
     evidence = [
         Evidence(
             "status.restarts",
@@ -114,15 +127,15 @@ def unseen(f: Facts) -> Iterator[Finding]:
     if f.job.seen:
         return
     changed = _spec_changed(f.job)
-    waits = None if changed is None else (f.at - changed).total_seconds()
-    if waits is not None and waits < UNSEEN:
+    newest = changed or f.job.created
+    if newest is not None and (f.at - newest).total_seconds() < UNSEEN:
         return
     numbers = f"generation {f.job.generation}, observedGeneration {f.job.observed_generation}"
     yield Finding(
         Severity.ERROR,
         "NotObserved",
         "The operator has not looked at the newest spec"
-        + (f", which is {span(waits)} old." if waits is not None else "."),
+        + (f", which is {span(f.at - changed)} old." if changed is not None else "."),
         (Evidence("metadata and status", numbers),),
         "See whether a controller runs and leads (`kubectl get lease streamjob`, in the namespace of its "
         "release), "
@@ -132,10 +145,10 @@ def unseen(f: Facts) -> Iterator[Finding]:
 
 
 def _spec_changed(job: Job) -> datetime | None:
+    """When somebody changed the spec, or deleted the job; None: it was read without its managed fields."""
     fields = (job.obj.get("metadata") or {}).get("managedFields") or ()
-    times = [moment(m.get("time")) for m in fields if m.get("subresource") != "status"]
-    known = [t for t in times if t is not None]
-    return max(known) if known else job.created
+    times = [moment(m.get("time")) for m in fields if "f:spec" in (m.get("fieldsV1") or {})]
+    return max((t for t in (*times, job.deleting) if t is not None), default=None)
 
 
 def ending(f: Facts) -> Iterator[Finding]:

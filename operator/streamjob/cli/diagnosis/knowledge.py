@@ -6,10 +6,11 @@ import json
 import pkgutil
 from functools import lru_cache
 
+from ..views.pods import of_claims
 from ..views.progress import Mover
 
 # Everything else is the user's move.
-OF_KUBERNETES = {"Unschedulable", "DriverNotGone", "VolumesNotMounted"}
+OF_KUBERNETES = {"Unschedulable", "DriverNotGone"}
 OF_OPERATOR = {
     "DriverKilled", "DriverLost", "Evicted", "IndexRebuilt", "NamespaceTerminating", "SavepointOutrun",
     "BatchEndedByStop", "UpstreamStartedTooLate", "Conflict",
@@ -46,9 +47,13 @@ def what(reason: str) -> str:
     return table().get(reason, {}).get("what", "")
 
 
-def mover(reason: str) -> Mover:
+def mover(reason: str, message: str = "") -> Mover:
+    """Whose move it is.
+
+    :param message: of the condition or Event. A claim without a volume waits for a person.
+    """
     if reason in OF_KUBERNETES:
-        return Mover.KUBERNETES
+        return Mover.YOU if of_claims(message) else Mover.KUBERNETES
     return Mover.OPERATOR if reason in OF_OPERATOR else Mover.YOU
 
 

@@ -97,6 +97,11 @@ def reasons_to_wait(statuses: Iterable[dict[str, Any]]) -> Iterator[tuple[str, s
             yield found["reason"], found.get("message") or ""
 
 
+def of_claims(message: str) -> bool:
+    """Whether the scheduler takes no node because a claim is missing or has no volume."""
+    return "persistentvolumeclaim" in message.lower()
+
+
 def _unschedulable(status: dict[str, Any]) -> Iterator[str]:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":

@@ -9,6 +9,7 @@ from enum import Enum
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Node, Span, line
 from .job import Job
+from .pods import of_claims
 from .times import amount, moment, span, until
 
 
@@ -142,8 +143,8 @@ def waiting(job: Job, at: datetime) -> tuple[str, Mover, str]:
     """What a job waits for that is neither there nor failed, whose move it is, and what to do."""
     stalled, reconciling = job.conditions.get("Stalled"), job.conditions.get("Reconciling")
     if stalled is not None and stalled.true:
-        node_is_lost = stalled.reason in ("DriverNotGone", "Unschedulable")
-        return stalled.message, Mover.KUBERNETES if node_is_lost else Mover.YOU, _remedy(job)
+        lacks_node = stalled.reason in ("DriverNotGone", "Unschedulable") and not of_claims(stalled.message)
+        return stalled.message, Mover.KUBERNETES if lacks_node else Mover.YOU, _remedy(job)
     says = reconciling.message if reconciling is not None else ""
     driver = job.part("driver")
     if job.phase == "Restarting":
