@@ -90,7 +90,9 @@ def prepare(c: Context) -> Decision | None:
         asked = upgrade.asked(c, UpgradeStep.PREPARING)
         return _make(c, asked.model_copy(update={"epoch": free_epoch(c), "deadline": limit}))
     if (problem := _in_vain(c, u, pod)) is not None:
-        return Decision(upgrade.back(c, c.status, problem))  # the next round drops the prepared driver
+        s = upgrade.back(c, c.status, problem)  # the next round drops the prepared driver
+        told = upgrade.running(replace(c, status=s), do=()) if s.phase is Phase.RUNNING else None
+        return told or Decision(s)
     if pod is None:
         # It was not made, or is gone or on its way out; then its name is still taken.
         leaves = any(p.epoch == u.epoch for p in c.observed.standbys)
