@@ -161,6 +161,101 @@ def test_an_upgrade_lasts_from_its_event_to_its_outcome() -> None:
     assert [(e.seconds, e.outcome) for e in found] == [(120.0, "ok"), (240.0, "failed")]
 
 
+BROKEN = "The new specification did not start (ScriptFailed): PermissionError: /data/out. The job runs on"
+
+
+def test_an_event_that_is_counted_twice_begins_two_upgrades() -> None:
+    """The recorder counts an equal Event within six minutes as one: it has a first and a last time only."""
+    stops = event(-9, "Upgrading", "The driver with the previous specification is stopping")
+    stops["series"] = {"count": 2, "lastObservedTime": at(-6)}
+    told = [
+        stops,
+        event(-8, "Upgrading", "Epoch 2 starts with the new specification, from savepoint x"),
+        event(-7, "Upgraded", "The new specification runs in epoch 2"),
+        event(-5, "Upgrading", "Epoch 3 starts with the new specification, from savepoint y"),
+        event(-1, "RolledBack", BROKEN, warning=True),
+    ]
+    found = of_kind(timeline(job(status()), Index(), events(told), (), NOW), "upgrade")
+    assert [(e.begin, e.seconds, e.outcome) for e in found] == [
+        (NOW - timedelta(minutes=9), 120.0, "ok"),
+        (NOW - timedelta(minutes=6), 300.0, "failed"),
+    ]
+
+
+def test_an_upgrade_that_another_one_replaces_has_no_outcome_of_that_one() -> None:
+    told = [
+        event(-9, "Upgrading", "The driver is stopping: the next one starts with generation 4 of the spec"),
+        event(-8, "Upgrading", "Epoch 2 starts with the new specification, from savepoint x"),
+        event(-6, "Upgrading", "The driver is stopping: the next one starts with generation 5 of the spec"),
+        event(-5, "Upgrading", "Epoch 3 starts with the new specification, from savepoint y"),
+    ]
+    obj = status(upgrade={"step": "Starting", "generation": 5})
+    first, second = of_kind(timeline(job(obj), Index(), events(told), (), NOW), "upgrade")
+    assert (first.title, first.seconds, first.outcome) == ("upgrade to generation 4", 180.0, "")
+    assert (second.title, second.begin) == ("upgrade to generation 5", NOW - timedelta(minutes=6))
+    assert (second.end, second.outcome) == (None, "going")
+
+
+def test_the_controller_tells_two_upgrades_two_stops_and_two_savepoints_apart() -> None:
+    """Its Events are equal for none of them, so that none is counted as another one."""
+    old = a_job(status={"phase": "Running", "epoch": 1}).status
+    said: list[str] = []
+    for n in (2, 3):
+        ending = {
+            "phase": "Stopping",
+            "epoch": 1,
+            "termination": {
+                "requestId": f"stop-1-{n}", "mode": "Stop", "requestedAt": at(0), "deadline": at(9),
+            },
+            "savepointRequest": {
+                "requestId": f"savepoint-manual-{n}", "cause": "Manual", "savepoint": "x",
+                "requestedAt": at(0), "deadline": at(9),
+            },
+            "upgrade": {"step": "Stopping", "generation": n, "target": f"{n}"},
+        }  # fmt: skip
+        new = a_job(status=ending).status
+        said += [e.message for e in reports.events(old, new)]
+    assert len(said) == len(set(said)) == 6
+
+
+def test_stops_and_savepoints_of_the_past_began_with_their_events() -> None:
+    told = [
+        event(-51, "Stopping", "The request is on its way to the driver. (request stop-1-2)"),
+        event(-42, "SavepointRequested", "Savepoint savepoint-manual-3 was requested"),
+        event(-30, "Stopping", "The request is on its way to the driver. (request stop-1-22)"),
+    ]
+    found = timeline(job(status()), LIFE, events(told), (), NOW)
+    (stop,), (savepoint,) = of_kind(found, "stop"), of_kind(found, "savepoint")
+    assert (stop.seconds, savepoint.seconds) == (60.0, 120.0)
+
+
+def test_a_scheduled_savepoint_began_when_it_was_due() -> None:
+    due = int((NOW - timedelta(minutes=42)).timestamp())
+    name = f"savepoint-schedule-{due}"
+    made = index(checkpoint(3, 2, -40, request_id=name, savepoint=f"s3a://b/sp/j/{name}"))
+    (savepoint,) = of_kind(timeline(job(status()), made, (), (), NOW), "savepoint")
+    assert savepoint.seconds == 120.0
+
+
+def test_epochs_without_a_checkpoint_are_known_from_events_with_their_reasons() -> None:
+    """Neither the index nor a pod has them, and the status knows the last exit only."""
+    failed = event(-29, "Restarting", "Restart 1 in 10 s. the script ended: PermissionError.", warning=True)
+    failed["series"] = {"count": 2, "lastObservedTime": at(-27)}
+    told = [
+        *(event(-30 + n, "Starting", f"The driver of epoch {n} is being created") for n in (1, 3)),
+        event(-28, "Starting", "The driver of epoch 2 is being created"),
+        failed,
+    ]
+    obj = status(lastExit={"epoch": 3, "code": 1, "reason": "ValueError", "time": at(-2)}, phase="Restarting")
+    gone = pods([driver(2, -28, -27.5, 1)])
+    found = of_kind(timeline(job(obj), Index(), events(told), gone, NOW), "epoch")
+    assert [(e.epoch, e.begin, e.detail) for e in found] == [
+        (1, NOW - timedelta(minutes=29), "ended: the script ended: PermissionError."),
+        (2, NOW - timedelta(minutes=28), "exit code 1: the script ended: PermissionError."),
+        (3, NOW - timedelta(minutes=27), "exit code 1: ValueError"),
+    ]
+
+
 def test_failures_are_what_was_a_warning_and_is_no_phase() -> None:
     told = [
         event(-30, "ScriptFailed", "the script ended with exit code 1", warning=True),

@@ -31,6 +31,12 @@ def events(objects: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
     return tuple(sorted(found.values(), key=lambda e: e.time.timestamp() if e.time else 0.0))
 
 
+def occurrences(found: Iterable[Event]) -> list[tuple[datetime, Event]]:
+    """The times that are known, oldest first: of an Event that was repeated, its first and its last."""
+    times = [(time, e) for e in found for time in dict.fromkeys((e.first, e.time)) if time is not None]
+    return sorted(times, key=lambda found: found[0])
+
+
 def _event(obj: dict[str, Any]) -> Event:
     series, meta = obj.get("series") or {}, obj.get("metadata") or {}
     about = obj.get("involvedObject") or obj.get("regarding") or {}

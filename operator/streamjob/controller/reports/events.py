@@ -22,6 +22,7 @@ from ...protocol.messages.driver_status import Problem
 from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
 
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
+ENDING = {Phase.STOPPING, Phase.DRAINING}
 INSTANCE = socket.gethostname()[:128]  # in a cluster, the name of the controller's pod
 NOTE_LIMIT = 1000  # bytes; Kubernetes takes 1024
 
@@ -48,6 +49,10 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     if new.savepoint is not None and new.savepoint != old.savepoint:
         found.append(KubernetesEvent(False, "SavepointCompleted", new.savepoint.latest))
     request, before = new.savepoint_request, old.savepoint_request
+    another = request is not None and (before is None or before.request_id != request.request_id)
+    if request is not None and another and request.failure is None:
+        text = f"Savepoint {request.request_id} was requested"
+        found.append(KubernetesEvent(False, "SavepointRequested", text))
     if (
         request is not None
         and request.failure is not None
@@ -60,7 +65,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     found += _degraded(old, new)
     found += _ui(old, new)
     if new.phase is not None and new.phase != old.phase:
-        found.append(KubernetesEvent(new.phase in WARNINGS, new.phase.value, ready.message if ready else ""))
+        found.append(KubernetesEvent(new.phase in WARNINGS, new.phase.value, _phase(new)))
     e = new.escalation
     if e is not None and e != old.escalation:
         found.append(KubernetesEvent(True, "Escalated", ready.message if ready else ""))
@@ -73,6 +78,17 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
         if not known and not reported and stalled.reason not in (ROLLED_BACK, "Escalated"):
             found.append(KubernetesEvent(True, stalled.reason, stalled.message))
     return found
+
+
+def _phase(new: Status) -> str:
+    """What the condition Ready says. An end names its request, so that each begins with an Event of its own:
+    the recorder counts equal ones as one.
+    """
+    ready, t = new.condition(ConditionType.READY), new.termination
+    text = ready.message if ready else ""
+    if new.phase in ENDING and t is not None and t.final_checkpoint is None:
+        return f"{text} (request {t.request_id})"
+    return text
 
 
 def _executors(old: Status, new: Status) -> list[KubernetesEvent]:

@@ -57,9 +57,8 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
             text = f"The driver of epoch {u.epoch} starts with the new specification beside the running one"
             return KubernetesEvent(False, "Upgrading", text)
         case UpgradeStep.STOPPING:
-            return KubernetesEvent(
-                False, "Upgrading", "The driver with the previous specification is stopping"
-            )
+            text = f"The driver is stopping: the next one starts with generation {u.generation} of the spec"
+            return KubernetesEvent(False, "Upgrading", text)
         case UpgradeStep.STARTING:
             taken = (
                 f"savepoint {u.savepoint}" if u.savepoint else "the latest checkpoint, without a savepoint"
@@ -73,7 +72,7 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
             error = u.error
             why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
             text = (
-                f"The new specification did not start ({error.reason if error else 'unknown'}): {why} "
-                f"{ROLLED_BACK_REMEDY}"
+                f"The specification of generation {u.generation} did not start "
+                f"({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"
             )
             return KubernetesEvent(True, ROLLED_BACK, text)

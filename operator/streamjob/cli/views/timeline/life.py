@@ -1,0 +1,72 @@
+"""Everything that is known of a job's life, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from ..checkpoints import Index
+from ..events import Event
+from ..job import Job
+from ..pods import Pod
+from ..times import moment
+from .entry import FAILED, GOING, NEUTRAL, PHASES, TOLD_ELSEWHERE, Entry
+from .epochs import EPOCH, epochs
+from .requests import ends, savepoints
+from .upgrades import upgrades
+
+
+def timeline(
+    job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod], at: datetime
+) -> tuple[Entry, ...]:
+    """What is known of the job's life, in order."""
+    ours = [e for e in events if e.kind != "Pod"]
+    entries = [
+        *epochs(job, index, ours, pods),
+        *ends(job, index, ours),
+        *savepoints(job, index, ours),
+        *upgrades(job, ours),
+        *_failures(job, ours),
+        *_suspension(job),
+        *_escalation(job),
+    ]
+    first = datetime.min.replace(tzinfo=at.tzinfo)
+    return tuple(sorted(entries, key=lambda e: (e.begin or e.end or first, e.end or at)))
+
+
+def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
+    """Warnings that are no phases; each reason once at its time."""
+    told, harmless = set(), {w.reason for w in job.warnings}
+    for event in events:
+        if event.warning and event.reason not in PHASES | TOLD_ELSEWHERE:
+            told.add(event.reason)
+            end = event.time if event.count > 1 else None
+            times = f" ({event.count} times)" if event.count > 1 else ""
+            said = EPOCH.search(event.message)
+            warns = event.reason in harmless
+            yield Entry(
+                "warning" if warns else "failure",
+                f"{event.reason}{times}",
+                event.first,
+                end,
+                NEUTRAL if warns else FAILED,
+                " ".join(event.message.split()),
+                int(said[1]) if said else None,
+            )
+    error = job.last_error
+    if error is not None and error.reason not in told:
+        yield Entry("failure", error.reason, error.time, None, FAILED, " ".join(error.message.split()))
+
+
+def _suspension(job: Job) -> Iterator[Entry]:
+    found = job.conditions.get("Suspended")
+    if found is not None and found.true:
+        yield Entry("suspension", "suspended", found.since, None, GOING, found.message)
+
+
+def _escalation(job: Job) -> Iterator[Entry]:
+    found = job.part("escalation")
+    if found:
+        detail = f"waited for {found.get('waitedFor')}"
+        title = f"became a {str(found.get('mode')).lower()}"
+        yield Entry("escalation", title, moment(found.get("since")), None, FAILED, detail, found.get("epoch"))
