@@ -98,7 +98,7 @@ def _failure(
     ]
     # The phase after the failure has its cause even if the same error was there before.
     phases = [e for e in found if e.reason in _AFTER_A_FAILURE]
-    return (phases or found or [None])[-1]
+    return next(reversed(phases or found), None)
 
 
 def _within(event: Event | None, begin: datetime | None, until: datetime | None) -> datetime | None:

@@ -46,7 +46,7 @@ def upgrades(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
             begun = begun or _Begun(time, rank, generation)
             begun.rank, begun.generation = rank, begun.generation or generation
         elif event.reason in _ENDS:
-            title = _title(generation or (begun and begun.generation))
+            title = _title(generation or (begun.generation if begun else None))
             began = begun.begin if begun else None
             told.append(Entry("upgrade", title, began, time, _ENDS[event.reason], event.message))
             begun = None
