@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamjob.cli.views.ending import GOALS, look
+from streamjob.cli.views.ending import GOALS, look, refused
 from streamjob.cli.views.job import job
 from streamjob.cli.views.progress import Mover, Outcome, Progress, picture, sentence
 from streamjob.protocol.messages.driver_status import Problem, TerminationStep
@@ -160,3 +163,58 @@ def test_whatever_happens_in_a_life_a_request_is_never_there_too_early() -> None
                 assert sum(s.mark == "now" for s in found.steps) == 1
     assert {(verb, Outcome.GOING) for verb in GOALS} <= outcomes
     assert {(verb, Outcome.REACHED) for verb in ("stop", "drain", "resume", "cancel")} <= outcomes
+
+
+# --- what a situation does not allow ------------------------------------------------------------------------
+
+VERBS = ("stop", "drain", "resume", "cancel", "suspend", "upgrade", "savepoint", "restart")
+REFUSED = Path(__file__).parents[2] / "ui" / "test" / "refused.json"
+
+
+def cases() -> list[dict[str, Any]]:
+    """Jobs as phase and state have them, and what each refuses."""
+    found = []
+    for phase, spec in (
+        ("Running", {}),
+        ("Restarting", {}),
+        ("Failed", {}),
+        ("Finished", {}),
+        ("Draining", {"state": "Drained"}),
+        ("Drained", {"state": "Drained"}),
+        ("Drained", {"state": "Cancelled"}),
+        ("Stopped", {"state": "Stopped"}),
+        ("Stopped", {"state": "Drained"}),
+        ("Suspended", {"suspend": True}),
+        ("Cancelled", {"state": "Cancelled"}),
+    ):
+        one = job({"metadata": {"name": "clicks"}, "spec": spec, "status": {"phase": phase}})
+        found.append({"phase": phase, "spec": spec, "refused": [v for v in VERBS if refused(one, v)]})
+    return found
+
+
+def test_the_page_knows_what_a_command_refuses() -> None:
+    """ui/test/model.test.ts compares the buttons with the same file."""
+    if os.environ.get("STREAMJOB_WRITE"):
+        REFUSED.write_text(json.dumps(cases(), indent=2) + "\n")
+    assert json.loads(REFUSED.read_text()) == cases()
+
+
+@pytest.mark.parametrize("verb", ["stop", "resume", "suspend", "cancel", "upgrade", "savepoint"])
+def test_a_drained_job_has_ended_and_says_so(verb: str) -> None:
+    why = refused(
+        job({"metadata": {"name": "clicks"}, "spec": {"state": "Drained"}, "status": {"phase": "Drained"}}),
+        verb,
+    )
+    assert why is not None
+    assert why[0] == "clicks is Drained, which is an end"
+    assert why[1]
+
+
+def test_a_request_that_the_operator_has_not_seen_can_be_cancelled() -> None:
+    meta = {"name": "clicks", "generation": 3}
+    obj = {
+        "metadata": meta,
+        "spec": {"state": "Running"},
+        "status": {"phase": "Stopped", "observedGeneration": 2},
+    }
+    assert refused(job(obj), "cancel") is None

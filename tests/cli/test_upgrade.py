@@ -17,6 +17,7 @@ from streamjob.cli.views.upgrade import look
 from ..controller.factories import NOW, driver, observed, ran, running, waiting
 from ..controller.factories import job as a_job
 from ..gitops.cases import resource
+from .recorded import situations
 
 BACK = "2026-01-02T03:09:00Z"
 
@@ -89,3 +90,10 @@ def test_a_driver_that_is_prepared_is_shown_beside_the_one_that_runs(
     assert "upgrade: Preparing" in shown
     assert "given up in 4m55s; the running driver stays" in shown
     assert (says in shown) == (standby is not None)
+
+
+def test_no_driver_of_a_drained_job_begins_with_another_image() -> None:
+    obj = situations()["healthy_drained"]
+    found = look(1, job(obj), NOW)
+    assert found.outcome is Outcome.FAILED
+    assert "no driver starts" in found.waits_for

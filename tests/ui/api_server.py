@@ -39,6 +39,7 @@ class ApiServer(ThreadingHTTPServer):
         self.logs: dict[str, str] = {}  # by pod
         self.allowed = True
         self.down = False
+        self.lags = 0  # patches with a version that somebody else precedes
 
     @property
     def url(self) -> str:
@@ -127,6 +128,15 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.allowed:
             text = f'{kind}.streamjob.dev "{name}" is forbidden: User "jane" cannot patch resource "{kind}"'
             return self._status(403, "Forbidden", text)
+        version = (change.get("metadata") or {}).get("resourceVersion")
+        there = self.server.objects[kind, namespace or "default", name or ""]
+        if version is not None and self.server.lags:
+            self.server.lags -= 1
+            self.server.put(kind, there)
+        there = self.server.objects[kind, namespace or "default", name or ""]
+        if version not in (None, there["metadata"]["resourceVersion"]):
+            text = f'Operation cannot be fulfilled on {kind} "{name}": the object has been modified'
+            return self._status(409, "Conflict", text)
         self._answer(200, self.server.patch(kind, namespace or "default", name or "", change))
 
     def do_POST(self) -> None:

@@ -15,7 +15,7 @@ from streamjob.cli.ui import history, server
 from streamjob.cli.ui.cluster import ClusterJobs
 from streamjob.cli.ui.history import History
 from streamjob.cli.ui.jobs import Change, Jobs
-from streamjob.cli.ui.requests import Request, UnknownRequest, change, named
+from streamjob.cli.ui.requests import Request, UnknownRequest, named, patch
 from streamjob.cli.ui.specification import UnknownSpecification, differences
 
 from . import recorded
@@ -155,7 +155,7 @@ def test_a_job_without_a_driver_has_no_figures() -> None:
     ],
 )
 def test_what_a_button_changes(request_: Request, spec: dict[str, Any]) -> None:
-    assert change(request_, recorded.orders(NOW)) == {"spec": spec}
+    assert patch(request_, recorded.orders(NOW)) == {"spec": spec}
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_what_a_button_changes(request_: Request, spec: dict[str, Any]) -> None:
 def test_a_nonce_is_raised_from_what_the_page_has_seen(request_: Request, part: str) -> None:
     one = recorded.orders(NOW)
     one["metadata"]["resourceVersion"] = "17"
-    assert change(request_, one) == {"metadata": {"resourceVersion": "17"}, "spec": {part: {"nonce": 1}}}
+    assert patch(request_, one) == {"metadata": {"resourceVersion": "17"}, "spec": {part: {"nonce": 1}}}
     one["spec"][part]["nonce"] = 4
-    assert change(request_, one)["spec"] == {part: {"nonce": 5}}
+    assert patch(request_, one)["spec"] == {part: {"nonce": 5}}
 
 
 def test_an_unknown_request() -> None:

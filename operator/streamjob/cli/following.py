@@ -10,7 +10,7 @@ from .errors import ExitCode
 from .kubectl import JOBS, Event
 from .options import Options
 from .printing import screen
-from .printing.live import Live
+from .printing.live import Live, without_times
 from .views import times
 from .views.job import Job, job
 from .views.progress import Outcome, Progress, picture, sentence, time_left
@@ -51,16 +51,17 @@ def _until_over(
         now = times.now()
         progress = look(found, now)
         text = sentence(progress)
+        news = without_times(text) != said  # the seconds until something happens are none
         if as_json:
-            if text != said:
+            if news:
                 live.document(progress)
         elif screen.is_plain():
-            if text != said:
+            if news:
                 left = time_left(progress)
                 screen.put([f"{now:%H:%M:%S} {text}" + (f", {left.text}" if left else "")])
         else:
             live.show(picture(progress))
-        said = text
+        said = without_times(text)
         if progress.outcome is not Outcome.GOING:
             return _CODES[progress.outcome]
         if progress.stalled_since and (now - progress.stalled_since).total_seconds() > PATIENCE:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from .. import options
+from ..access.changes import refuse
 from ..access.job import read_job
-from ..errors import CommandError, ExitCode
+from ..errors import ExitCode
 from ..following import follow
 from ..kubectl import JOBS
 from ..printing import screen
@@ -18,12 +19,7 @@ from ..views import times
 from ..views.ending import GOALS, Goal, look
 from ..views.job import Job, once_more
 from ..views.progress import Outcome
-
-
-class NotPossible(CommandError):
-    """The job is in a state from which this does not lead anywhere."""
-
-    reason = "NotPossible"
+from ..views.times import moment, now, until
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # older clicks have no argument
@@ -88,7 +84,8 @@ resume = _ending(
     "resume",
     """Run a job again that was stopped, suspended, cancelled, or has failed.
 
-    It continues from its latest checkpoint. A job that has failed gets another restart.nonce.
+    It continues from its latest checkpoint. A job that has failed gets another restart.nonce, and so does one
+    that waits for its next attempt (Restarting): it begins at once.
     """,
     """
     kubectl streamjob resume orders --wait
@@ -130,10 +127,10 @@ def request(
 
         return end(chosen, goal, wait=wait, timeout=timeout, yes=yes)
     before = read_job(chosen, name)
-    now = look(goal, before, times.now())
-    if before.wanted == goal.wanted and now.outcome is Outcome.REACHED:
-        return _nothing_to_do(chosen, before, goal, now.waits_for)
-    _refuse(before, goal)
+    at_first = look(goal, before, now())
+    if before.wanted == goal.wanted and at_first.outcome is Outcome.REACHED:
+        return _nothing_to_do(chosen, before, goal, at_first.waits_for)
+    refuse(before, goal.verb)
     if before.wanted != goal.wanted or goal.verb == "resume":
         if goal.final and not confirm(f"{goal.verb} {before.namespace}/{before.name}", goal.final, yes=yes):
             return ExitCode.PROBLEM
@@ -159,36 +156,28 @@ def _requested(chosen: options.Options, before: Job, goal: Goal) -> int:
     if chosen.json:
         screen.document({"name": before.name, "requested": True, "wanted": goal.wanted})
         return ExitCode.DONE
-    screen.put([f"{before.name}: {goal.verb} is requested"])
+    due = moment(before.part("restarts").get("nextAt"))
+    at_once = goal.verb == "resume" and due is not None and _backs_off(before)
+    waited = (
+        f": the next driver starts now, not in {until(due, now())}" if due is not None and at_once else ""
+    )
+    screen.put([f"{before.name}: {goal.verb} is requested{waited}"])
     screen.note(f"See it with `kubectl streamjob status {before.name}{chosen.suffix} --watch`, or use --wait")
     return ExitCode.DONE
 
 
-def _refuse(before: Job, goal: Goal) -> None:
-    """:raises NotPossible: it would lead nowhere, and why."""
-    if before.deleting:
-        raise NotPossible(
-            f"{before.name} is being deleted",
-            remedy="It ends as spec.termination.onDelete says; see it with status --watch",
-        )
-    if before.phase in ("Drained", "Finished") and goal.verb in ("resume", "suspend"):
-        raise NotPossible(
-            f"{before.name} is {before.phase}, which is an end",
-            remedy="Make a new StreamJob with restoreFrom.savepoint"
-            + (" and restoreFrom.allowDrained: true" if before.phase == "Drained" else ""),
-        )
-    if goal.verb == "suspend" and before.spec.get("state", "Running") != "Running":
-        raise NotPossible(
-            f"spec.state of {before.name} is {before.spec['state']}, and suspend applies to Running only",
-            remedy="Resume the job first, if it shall wait in a queue",
-        )
-
-
 def _change(before: Job, goal: Goal) -> dict[str, object]:
     change = dict(goal.change)
-    if goal.verb == "resume" and before.phase == "Failed":
+    if goal.verb == "resume" and (before.phase == "Failed" or _backs_off(before)):
         change["restart"] = once_more(before.spec, "restart")
     return change
+
+
+def _backs_off(before: Job) -> bool:
+    """Whether the next driver waits after a failure. Another nonce begins at once, but would also try a
+    specification again that was rolled back.
+    """
+    return before.phase == "Restarting" and before.part("upgrade").get("step") != "RolledBack"
 
 
 def _undo(goal: Goal, name: str, chosen: options.Options) -> str:

@@ -7,21 +7,19 @@ from functools import partial
 import click
 
 from .. import completion, options
+from ..access.changes import change, refuse
 from ..access.job import read_index, read_job
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..group import Group
-from ..kubectl import JOBS
-from ..kubectl_errors import Conflict
+from ..kubectl import JOBS, Obj
 from ..printing import screen
 from ..printing.asking import confirm
 from ..table import Entry
 from ..views import times
-from ..views.job import Job, once_more
+from ..views.job import Job, job, once_more
 from ..views.savepoint import document, folder, location, look, table
 from .endings import waiting
-
-ATTEMPTS = 5
 
 ENTRIES = {
     "take": Entry("savepoint", "Take a savepoint of a running job, which continues"),
@@ -64,26 +62,10 @@ def savepoint() -> None:
 def savepoint_take(chosen: options.Options, name: str, wait: bool, timeout: float | None) -> int:
     """Take a savepoint of a running job, which continues.
 
-    With --wait the progress is shown until it is in the index.
+    With --wait the progress is shown until it is in the index. Its name ends with the generation of the
+    StreamJob that requested it, which never comes again: the first one is rarely number 1.
     """
-    for attempt in range(ATTEMPTS):
-        before = read_job(chosen, name)
-        if before.wanted != "Running" or before.phase in ("Drained", "Finished", "Failed"):
-            raise NoSavepoint(
-                f"{name} is {before.phase}, and a savepoint is taken of a job that runs",
-                remedy=f"Resume it, or see the savepoints that there are: savepoint list {name}",
-            )
-        meta = before.obj.get("metadata") or {}
-        change = {
-            "metadata": {"resourceVersion": meta.get("resourceVersion")},
-            "spec": {"savepoint": once_more(before.spec, "savepoint")},
-        }
-        try:
-            after = chosen.kubectl.patch(JOBS, name, change)
-            break
-        except Conflict:  # the status changes all the time; two people must not get one savepoint
-            if attempt == ATTEMPTS - 1:
-                raise
+    after = change(chosen.kubectl, chosen.kubectl.get(JOBS, name), _another)
     generation = after["metadata"]["generation"]
     if not (wait or timeout is not None):
         if chosen.json:
@@ -96,6 +78,16 @@ def savepoint_take(chosen: options.Options, name: str, wait: bool, timeout: floa
         return ExitCode.DONE
     stays = f"The savepoint stays requested; see `kubectl streamjob status {name}{chosen.suffix}`"
     return follow(chosen, name, partial(look, generation), timeout=timeout, stays=stays)
+
+
+def _another(found: Obj) -> Obj:
+    """The patch that requests one more: two people must not get one savepoint."""
+    refuse(job(found), "savepoint")
+    version = found["metadata"]["resourceVersion"]
+    return {
+        "metadata": {"resourceVersion": version},
+        "spec": {"savepoint": once_more(found["spec"], "savepoint")},
+    }
 
 
 @options.command(

@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from .. import options
+from ..access.changes import refuse
 from ..access.job import read_job
 from ..errors import ExitCode
 from ..following import follow
@@ -46,6 +47,7 @@ def upgrade(
     and the driver that runs is only stopped when that is prepared.
     """
     before = read_job(chosen, name)
+    refuse(before, "upgrade")
     if before.image == image:
         screen.note(f"{name} has the image {image} already")
         return ExitCode.DONE

@@ -62,6 +62,8 @@ def _identity(finding: Finding) -> str:
 def _well(facts: Facts) -> Finding:
     job = facts.job
     text = f"{job.name} is {job.phase}, as its spec asks for."
+    if job.phase != job.wanted:
+        text = f"{job.name} is {job.phase}, an end: that its spec asks for {job.wanted} changes nothing."
     return Finding(
         Severity.NOTE, "Well", text, (Evidence("condition Ready", job.conditions["Ready"].message),)
     )

@@ -48,8 +48,8 @@ class Live:
             self._screen.update(drawn, refresh=True)
             return
         lines = list(picture.lines())
-        new = [line for line in lines if _without_times(line) not in self._shown]
-        self._shown = [_without_times(line) for line in lines]
+        new = [line for line in lines if without_times(line) not in self._shown]
+        self._shown = [without_times(line) for line in lines]
         if new:
             screen.put(new)
             sys.stdout.flush()
@@ -59,7 +59,7 @@ class Live:
         print(json.dumps(screen.simple(found), ensure_ascii=False), flush=True)
 
 
-def _without_times(line: str) -> str:
+def without_times(line: str) -> str:
     """The line without what changes by itself: the ages that grow."""
     import re  # noqa: PLC0415
 

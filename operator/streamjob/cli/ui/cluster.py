@@ -15,6 +15,7 @@ from typing import Any
 from ...protocol.errors import StreamJobError
 from .. import tools
 from ..access import cluster
+from ..access.changes import change, refuse
 from ..access.facts import read_facts
 from ..diagnosis.diagnose import diagnose
 from ..kubectl import JOBS, Access, Kubectl, Watch
@@ -22,7 +23,7 @@ from ..options import Options
 from ..views import checkpoints, events, job, pods, savepoint, times
 from ..views.timeline import timeline
 from . import plain
-from .requests import Request, change
+from .requests import Request, patch
 from .sources import Listener
 from .specification import differences
 
@@ -108,10 +109,15 @@ class ClusterDetails:
 
     def request(self, found: Obj, wanted: Request) -> Obj:
         """
-        :raises KubectlError: it is not allowed, not valid, or somebody was faster.
+        :raises NotPossible: the job's situation does not allow it.
+        :raises KubectlError: the API server does not, or somebody was faster each time.
         """
-        kubectl = self._options(found).kubectl
-        return kubectl.patch(JOBS, found["metadata"]["name"], change(wanted, found))
+
+        def build(newest: Obj) -> Obj:
+            refuse(job.job(newest), wanted.value)
+            return patch(wanted, newest)
+
+        return change(self._options(found).kubectl, found, build)
 
     def _options(self, found: Obj) -> Options:
         return replace(self._chosen, namespace=found["metadata"]["namespace"])

@@ -36,7 +36,7 @@ def named(name: object) -> Request:
         raise UnknownRequest(f"there is no request {name!r}", remedy="Reload the page") from None
 
 
-def change(request: Request, job: Obj) -> Obj:
+def patch(request: Request, job: Obj) -> Obj:
     """The merge patch for the job. It names the resourceVersion where it counts on the spec as it is."""
     if request is Request.SAVEPOINT:
         return _once_more(job, "savepoint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from .job import STEPS, TERMINAL, Job
+from .job import ENDS, STEPS, TERMINAL, Job
 from .progress import (
     Mover,
     Outcome,
@@ -68,6 +68,52 @@ _WITHOUT_PROGRESS = {
 }
 
 
+def refused(job: Job, verb: str) -> tuple[str, str] | None:
+    """Why a job's situation does not allow a request, and what to do instead. None: it does.
+
+    The commands and the page's server ask here; the page's buttons follow it (ui/test/refused.json).
+
+    :param verb: a goal's, or upgrade, savepoint, restart.
+    """
+    name, phase, state = job.name, job.phase, job.spec.get("state") or "Running"
+    if job.deleting:
+        return (
+            f"{name} is being deleted",
+            "It ends as spec.termination.onDelete says; see it with status --watch",
+        )
+    if verb == "drain" or (verb == "stop" and phase == "Finished" and state != "Drained"):
+        return None
+    if phase in ENDS:
+        return f"{name} is {phase}, which is an end", _instead(phase, verb)
+    if verb == "cancel" and job.seen and phase in TERMINAL:
+        return f"{name} is {phase}: no driver runs", "Nothing has to be cancelled"
+    if verb in ("stop", "resume", "suspend") and state == "Drained":
+        if phase in TERMINAL:
+            return f"a drain of {name} was requested, and is not taken back", _instead(phase, verb)
+        return f"{name} is being drained, and a drain is not taken back", "Only `cancel` breaks it off"
+    if verb == "suspend" and state != "Running":
+        return (
+            f"spec.state of {name} is {state}, and suspend applies to Running only",
+            "Resume the job first, if it shall wait in a queue",
+        )
+    if verb == "savepoint" and (job.wanted != "Running" or phase == "Failed"):
+        return f"{name} is {phase}, and a savepoint is taken of a job that runs", (
+            f"Resume it, or see the savepoints that there are: savepoint list {name}"
+        )
+    if verb == "restart" and phase not in ("Failed", "Restarting"):
+        return f"{name} is {phase}, and a restart is for a job that has failed", ""
+    return None
+
+
+def _instead(phase: str, verb: str) -> str:
+    if verb in ("stop", "cancel"):
+        return f"No driver runs, and none will: there is nothing to {verb}"
+    if verb == "savepoint":
+        return "Its last savepoint stays; see `savepoint list`"
+    allow = " and restoreFrom.allowDrained: true" if phase == "Drained" else ""
+    return f"Make a new StreamJob with restoreFrom.savepoint{allow}"
+
+
 def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
     """How far the job is on its way to the goal.
 
@@ -81,7 +127,7 @@ def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
         return Progress(what, Outcome.SUPERSEDED, text)
     why = job.reason
     message = why.message if why is not None else job.phase
-    if job.ready and (job.phase == goal.reached or job.phase in ("Drained", "Finished")):
+    if job.ready and (job.phase == goal.reached or job.phase in ENDS):
         names = _steps(goal, job)
         return Progress(
             what, Outcome.REACHED, f"{job.name} is {job.phase}. {message}", steps=steps(names, len(names))

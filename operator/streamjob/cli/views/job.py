@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from .times import moment
 Obj = Mapping[str, Any]
 
 TERMINAL = ("Suspended", "Stopped", "Drained", "Finished", "Cancelled", "Failed")
+ENDS = ("Drained", "Finished")  # no driver starts any more
 ENDING = ("Stopping", "Draining", "Cancelling")
 # Steps of a termination, by status.termination.step; a stop fires no timers.
 STEPS = {
@@ -164,6 +166,45 @@ class Job:
             if self.is_true(kind):
                 return self.conditions[kind]
         return self.conditions.get("Ready")
+
+    @property
+    def runs(self) -> bool:
+        """Whether a driver runs queries. Figures of one that is gone are those of the past."""
+        driver = self.part("driver")
+        return (
+            self.phase in ("Running", "Stopping", "Draining") and driver.get("phase", "Running") == "Running"
+        )
+
+    @property
+    def open_error(self) -> Problem | None:
+        """The last error while it matters: the status keeps it after the job has recovered from it.
+
+        It has recovered if it was ready since, or has completed a checkpoint. The error's time is that of its
+        first occurrence, so one that is back is known by what the operator says now, or by the restart.
+        """
+        error, ready = self.last_error, self.conditions.get("Ready")
+        if error is None or error.time is None or self.phase in ("Restarting", "Failed"):
+            return error
+        if ready is not None and not ready.true and error.message.rstrip(". \n") in ready.message:
+            return error
+        if self.phase in ("Pending", "Starting") and self.part("restarts").get("epoch") == self.epoch - 1:
+            return error
+        unready = ready.since if ready is not None and not ready.true else None
+        checkpoint = moment(self.part("checkpoint").get("completedAt"))
+        over = self.ready or any(t is not None and t > error.time for t in (unready, checkpoint))
+        return None if over else error
+
+    @property
+    def runs_image(self) -> str | None:
+        """The image of the driver if the spec has another one: until an upgrade, and after its rollback."""
+        upgrade = self.part("upgrade")
+        if upgrade.get("step") not in ("Pending", "Preparing", "Stopping", "RolledBack"):
+            return None
+        try:
+            found = json.loads(upgrade.get("previous") or "{}").get("image")
+        except (ValueError, AttributeError):
+            return None
+        return found if found != self.image else None
 
     @property
     def rolls_back_at(self) -> datetime | None:

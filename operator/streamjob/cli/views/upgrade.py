@@ -6,7 +6,7 @@ from datetime import datetime
 
 from .ending import GOALS
 from .ending import look as look_at_ending
-from .job import Job
+from .job import ENDS, Job
 from .progress import (
     Mover,
     Outcome,
@@ -58,6 +58,9 @@ def look(generation: int, job: Job | None, at: datetime) -> Progress:
         return Progress(what, Outcome.FAILED, message, Mover.YOU, error.get("remedy") or "")
     if ours and step == "Pending":
         return Progress(what, Outcome.REACHED, message, Mover.YOU, steps=steps(NAMES, 1))
+    if job.seen and job.phase in ENDS:
+        text = f"the job is {job.phase}, which is an end: no driver starts with the new specification"
+        return Progress(what, Outcome.FAILED, text, Mover.YOU)
     if not ours and job.ready and job.phase != "Running":
         text = f"the job is {job.phase}: the next driver begins with the new specification"
         return Progress(what, Outcome.REACHED, text)

@@ -1,0 +1,95 @@
+"""What commands change in a job, with kubectl on an API server of ours: refusals, conflicts."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamjob.cli.access.changes import ATTEMPTS, NotPossible, change
+from streamjob.cli.commands import endings
+from streamjob.cli.errors import ExitCode
+from streamjob.cli.kubectl import Conflict
+from streamjob.cli.options import Options
+from streamjob.cli.views import times
+from streamjob.cli.views.ending import GOALS
+
+from ..ui.api_server import ApiServer
+from .test_transcript import NAMESPACE, runs, server
+
+__all__ = ["server"]
+
+CHOSEN = Options(namespace=NAMESPACE)
+
+
+def ask(verb: str, **more: Any) -> int:
+    asked = {"wait": False, "timeout": None, "yes": True} | more
+    return endings.request(CHOSEN, "orders", GOALS[verb], **asked)
+
+
+def in_phase(phase: str, state: str, **status: Any) -> dict[str, Any]:
+    obj = copy.deepcopy(runs())
+    obj["spec"]["state"] = state
+    obj["status"] |= {"phase": phase, **status}
+    return obj
+
+
+def backs_off() -> dict[str, Any]:
+    due = times.written(times.now() + timedelta(seconds=48))
+    return {"count": 1, "epoch": 1, "nextAt": due}
+
+
+@pytest.mark.parametrize("verb", ["stop", "resume", "suspend", "cancel"])
+def test_a_drained_job_is_not_changed(server: ApiServer, verb: str) -> None:
+    server.put("streamjobs", in_phase("Drained", "Drained"))
+    with pytest.raises(NotPossible, match="orders is Drained, which is an end") as e:
+        ask(verb)
+    assert e.value.remedy
+    assert not server.patches
+
+
+def test_a_resume_begins_at_once_instead_of_after_the_back_off(
+    server: ApiServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    due = times.written(times.now() + timedelta(seconds=48))
+    server.put(
+        "streamjobs", in_phase("Restarting", "Running", restarts={"count": 1, "epoch": 1, "nextAt": due})
+    )
+    assert ask("resume") == ExitCode.DONE
+    assert server.patches == [{"spec": {"state": "Running", "suspend": False, "restart": {"nonce": 1}}}]
+    assert "the next driver starts now, not in 4" in capsys.readouterr().out
+
+
+def test_the_seconds_until_the_next_driver_are_no_news(
+    server: ApiServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A line for each second would be a log of a clock."""
+    due = times.written(times.now() + timedelta(seconds=48))
+    server.put(
+        "streamjobs", in_phase("Restarting", "Running", restarts={"count": 1, "epoch": 1, "nextAt": due})
+    )
+    assert ask("resume", wait=True, timeout=3.5) == ExitCode.TIMEOUT
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "the next driver starts in" in line]) <= 1
+
+
+def test_a_patch_is_repeated_while_others_are_faster(server: ApiServer) -> None:
+    server.put("streamjobs", runs())
+    stale = CHOSEN.kubectl.get("streamjobs", "orders")
+
+    def build(found: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            "spec": {"suspend": True},
+        }
+
+    server.lags = ATTEMPTS - 1
+    assert change(CHOSEN.kubectl, stale, build)["spec"]["suspend"] is True
+    server.lags = ATTEMPTS
+    with pytest.raises(Conflict):
+        change(CHOSEN.kubectl, stale, build)
+    assert len(server.patches) == 1
