@@ -76,7 +76,12 @@ def test_a_stage_with_all_its_figures() -> None:
     }
     obj = {
         "metadata": {"name": "orders", "namespace": "shop"},
-        "status": {"epoch": 1, "stages": [stage], "driver": {"pod": "p", "phase": "Running"}},
+        "status": {
+            "phase": "Running",
+            "epoch": 1,
+            "stages": [stage],
+            "driver": {"pod": "p", "phase": "Running"},
+        },
     }
     assert text(tree(job(obj), EMPTY, NOW)).splitlines()[3:] == [
         "    stage windows batch 41 1250 rows/s in 2.2s committed 5s ago 11m40s behind",
@@ -87,6 +92,80 @@ def test_a_stage_with_all_its_figures() -> None:
         "      Source source-0 Kafka[orders] finished left: 120 rows, the oldest from 11m40s ago",
         "      Sink sink",
     ]
+
+
+FIGURES = {
+    "uid": "clicks",
+    "watermark": "2026-01-02T03:00:00Z",
+    "inputRowsPerSecond": 40.0,
+    "stateRows": 12,
+    "stateBytes": 9011,
+    "sources": [{"uid": "source-0", "lagSeconds": 7.0}],
+}
+
+
+def with_status(**status: Any) -> dict[str, Any]:
+    obj = situations()["healthy_running"]
+    return {**obj, "status": {**obj["status"], "stages": [FIGURES], **status}}
+
+
+def test_of_a_drained_job_nothing_is_left() -> None:
+    """State and watermark were last measured before the timers fired."""
+    termination = {"mode": "Drain", "finalCheckpoint": 9, "stateRowsLeft": 0}
+    shown = text(tree(job(with_status(phase="Drained", termination=termination)), EMPTY, NOW))
+    assert "state nothing is left" in shown
+    assert "12 rows" not in shown
+    assert "watermark" not in shown
+    left = {**termination, "stateRowsLeft": 3}
+    assert "state 3 rows are left" in text(
+        tree(job(with_status(phase="Drained", termination=left)), EMPTY, NOW)
+    )
+
+
+def test_rates_of_a_driver_that_is_gone_are_not_shown() -> None:
+    gone = with_status(phase="Starting", driver={"pod": "orders-driver-2", "phase": "Pending"})
+    runs = with_status(phase="Running", driver={"pod": "orders-driver-1", "phase": "Running"})
+    rates = [
+        row.split()[7:9] for row in list(table([job(gone), job(runs)], NOW, all_namespaces=True).lines())[1:]
+    ]
+    assert rates == [["-", "-"], ["7s", "40"]]
+    assert "40 rows/s" not in text(tree(job(gone), EMPTY, NOW))
+    assert "40 rows/s" in text(tree(job(runs), EMPTY, NOW))
+
+
+def test_after_a_rollback_both_images_are_named() -> None:
+    upgrade = {"step": "RolledBack", "generation": 2, "previous": '{"image": "orders:1"}'}
+    obj = with_status(phase="Running", upgrade=upgrade)
+    obj = {**obj, "spec": {**obj["spec"], "image": "orders:9.9.9"}}
+    shown = text(tree(job(obj), EMPTY, NOW))
+    assert "wanted Running runs image orders:1 the spec asks for orders:9.9.9, rolled back" in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        (
+            {
+                "phase": "Stopping",
+                "checkpoint": {"latest": 4, "epoch": 1, "completedAt": "2026-01-02T03:03:00Z"},
+            },
+            False,
+        ),
+        ({"phase": "Stopping"}, True),
+        ({"phase": "Starting", "epoch": 3, "restarts": {"count": 1, "epoch": 2}}, True),
+        (
+            {
+                "phase": "Restarting",
+                "checkpoint": {"latest": 4, "epoch": 1, "completedAt": "2026-01-02T03:03:00Z"},
+            },
+            True,
+        ),
+    ],
+)
+def test_an_error_is_shown_while_it_matters(status: dict[str, Any], shown: bool) -> None:
+    error = {"reason": "ScriptFailed", "message": "PermissionError", "time": "2026-01-02T03:00:00Z"}
+    obj = with_status(**{"lastError": error, "conditions": [], "checkpoint": {}, **status})
+    assert ("last error 4m5s ago: ScriptFailed" in text(tree(job(obj), EMPTY, NOW))) is shown
 
 
 def test_epochs_that_ended_are_below_the_current_one() -> None:

@@ -45,8 +45,9 @@ def table(jobs: Iterable[Job], at: datetime, *, all_namespaces: bool) -> Table:
 def _row(job: Job, at: datetime, all_namespaces: bool) -> list[Line]:
     ready, why = job.conditions.get("Ready"), job.reason
     answer = "Unknown" if ready is None or not job.seen else ready.status
-    rates = [s.rows_per_second for s in job.stages if s.rows_per_second is not None]
-    lags = [s.lag_seconds for s in job.stages if s.lag_seconds is not None]
+    stages = job.stages if job.runs else ()
+    rates = [s.rows_per_second for s in stages if s.rows_per_second is not None]
+    lags = [s.lag_seconds for s in stages if s.lag_seconds is not None]
     checkpoint = moment(job.part("checkpoint").get("completedAt"))
     says = "" if job.ready or why is None else f"{why.reason}: {why.message}".splitlines()[0][:80]
     return [
@@ -73,11 +74,11 @@ def phase(job: Job) -> Span:
 def tree(job: Job, index: Index, at: datetime) -> Node:
     """One job."""
     root = Node(line(Span(job.name, STRONG), Span(f"in {job.namespace}", DIM), phase(job), _ready(job)))
-    for problem in _attention(job):
+    for problem in _attention(job, at):
         root.children.append(problem)
     if not job.seen:
         root.add(Span("the operator has not seen the newest spec yet", WARN))
-    root.add(Span("wanted", DIM), job.wanted, Span("image", DIM), job.image)
+    root.add(Span("wanted", DIM), job.wanted, *_image(job))
     if job.phase in ENDING or (job.part("termination") and job.phase == "Running"):
         _termination(root, job, at)
     _request(root, job, at)
@@ -88,6 +89,14 @@ def tree(job: Job, index: Index, at: datetime) -> Node:
     return root
 
 
+def _image(job: Job) -> tuple[Span | str, ...]:
+    back = job.part("upgrade").get("step") == "RolledBack"
+    if job.runs_image is None:
+        return Span("image", DIM), job.image
+    text = f"the spec asks for {job.image}" + (", rolled back" if back else "")
+    return Span("runs image" if job.runs else "image", DIM), job.runs_image, Span(text, WARN)
+
+
 def _ready(job: Job) -> Span:
     if job.ready:
         return Span("ready", GOOD)
@@ -96,7 +105,7 @@ def _ready(job: Job) -> Span:
     return Span("not ready", WARN)
 
 
-def _attention(job: Job) -> Iterator[Node]:
+def _attention(job: Job, at: datetime) -> Iterator[Node]:
     for kind in ("Stalled", "Degraded"):
         if job.is_true(kind):
             found = job.conditions[kind]
@@ -111,9 +120,9 @@ def _attention(job: Job) -> Iterator[Node]:
         yield Node(
             line(Span(f"warning: {warning.reason}", WARN)), [Node(line(t)) for t in _wrapped(warning.message)]
         )
-    error = job.last_error
+    error = job.open_error
     if error is not None and not job.ready and not job.is_true("Stalled"):
-        yield _problem("last error", error)
+        yield _problem(f"last error {ago(error.time, at)}".rstrip(), error)
 
 
 def _problem(what: str, problem: Problem) -> Node:
@@ -200,23 +209,30 @@ def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
             Span(ago(moment(checkpoint.get("completedAt")), at), DIM),
             Span(f"every {interval}", DIM) if interval else None,
         )
-    if job.stages and driver.get("phase") != "Running":
+    left = job.part("termination").get("stateRowsLeft")
+    if job.phase == "Drained" and left is not None:
+        node.add(Span("state", DIM), f"{amount(left)} rows are left" if left else "nothing is left")
+    if job.stages and not job.runs:
         node = node.add(Span("as last reported:", DIM))
     for stage in job.stages:
-        node.children.append(stage_node(stage, at))
+        node.children.append(stage_node(stage, at, runs=job.runs, drained=job.phase == "Drained"))
     if job.epoch and not job.stages:
         node.add(Span("no query yet", DIM))
 
 
-def stage_node(stage: Stage, at: datetime) -> Node:
-    """A stage with its tasks and operators."""
-    lag = stage.lag_seconds
+def stage_node(stage: Stage, at: datetime, *, runs: bool = True, drained: bool = False) -> Node:
+    """A stage with its tasks and operators.
+
+    :param runs: whether a driver runs it. Otherwise rates and lags are those of the past.
+    :param drained: whether every window was emitted since the driver last measured state and watermark.
+    """
+    lag = stage.lag_seconds if runs else None
     node = Node(
         line(
             Span("stage", DIM),
             Span(stage.uid, STRONG),
             f"batch {stage.batch}" if stage.batch is not None else Span("no batch yet", DIM),
-            f"{amount(stage.rows_per_second)} rows/s" if stage.rows_per_second is not None else None,
+            f"{amount(stage.rows_per_second)} rows/s" if runs and stage.rows_per_second is not None else None,
             f"in {span(stage.batch_seconds)}" if stage.batch_seconds is not None else None,
             Span(f"committed {ago(stage.last_commit, at)}", DIM) if stage.last_commit else None,
             Span(f"{span(lag)} behind", WARN if lag >= 600 else "") if lag is not None else None,
@@ -224,15 +240,15 @@ def stage_node(stage: Stage, at: datetime) -> Node:
     )
     if stage.upstream:
         node.add(Span("reads from", DIM), ", ".join(stage.upstream))
-    if stage.watermark is not None:
+    if stage.watermark is not None and not drained:
         node.add(
             Span("watermark", DIM),
             f"{stage.watermark:%Y-%m-%d %H:%M:%S}",
             f"({span(stage.watermark_delay)} behind the clock)"
-            if stage.watermark_delay is not None
+            if runs and stage.watermark_delay is not None
             else None,
         )
-    if stage.state_rows is not None:
+    if stage.state_rows is not None and not drained:
         memory = f", {size(stage.state_bytes)}" if stage.state_bytes is not None else ""
         node.add(Span("state", DIM), f"{amount(stage.state_rows)} rows{memory}")
     for task in stage.tasks:
@@ -248,7 +264,7 @@ def stage_node(stage: Stage, at: datetime) -> Node:
             Span(operator.uid),
             operator.name if operator.name != operator.uid else None,
             Span("finished", GOOD) if operator.finished else None,
-            _lag(lags.get(operator.uid)),
+            _lag(lags.get(operator.uid)) if runs else None,
         )
     return node
 
