@@ -306,10 +306,35 @@ def test_without_the_permission_the_buttons_say_so(
     page.get_by_text("your account lacks “patch streamjobs”").wait_for()
     for button in page.get_by_role("group", name="What orders shall do").get_by_role("button").all():
         assert button.get_attribute("aria-disabled") == "true"
-        assert button.locator(".sr").inner_text().startswith("Not now: ")
+        why = page.locator(f"#{button.get_attribute('aria-describedby')}")
+        assert why.inner_text().startswith("Not now: ")
         button.focus()
         page.keyboard.press("Enter")
     assert everything.patches == []
+
+
+def test_a_savepoint_is_taken_though_the_status_has_changed_and_is_told(
+    page: Page, site: Site, api: ApiServer, now: datetime
+) -> None:
+    """The button's patch names a version, and the status of a running job changes all the time."""
+    job = recorded.orders(now)
+    api.put("streamjobs", job)
+    open_job(page, site)
+    page.locator("button[aria-disabled=false]", has_text="Savepoint").wait_for()
+    api.lags = 2  # others are faster that often
+    page.get_by_role("button", name="Savepoint", exact=True).click()
+    notice = page.get_by_role("status").filter(has_text="avepoint")
+    notice.get_by_text("A savepoint is requested").wait_for()
+    assert [p["spec"] for p in api.patches] == [{"savepoint": {"nonce": 1}}]
+    where = recorded.savepoint("savepoint-manual-8")
+    request = {"requestId": "savepoint-manual-8", "cause": "Manual", "savepoint": where, "checkpoint": 413}
+    times = {"requestedAt": recorded.at(now, seconds=9), "deadline": recorded.at(now, seconds=-99)}
+    made = {"latest": where, "checkpoint": 413, "completedAt": recorded.at(now, seconds=2), "drained": False}
+    job["status"] |= {"savepointRequest": request | times, "savepoint": made, "savepointNonce": 1}
+    job["spec"]["savepoint"]["nonce"] = 1
+    api.put("streamjobs", job)
+    notice.get_by_text("Savepoint savepoint-manual-8 is complete: checkpoint 413").wait_for()
+    assert page.get_by_role("button", name="Stop").count() == 1
 
 
 def test_what_the_api_server_refuses_is_told(page: Page, site: Site, api: ApiServer, now: datetime) -> None:

@@ -29,6 +29,7 @@ describe("what is true of a job", () => {
       stage("b", { inputRowsPerSecond: 5, sources: [{ uid: "s", lagSeconds: 9 }], batchSeconds: { triggerExecution: 2 } }),
     ];
     expect(row(job("a", { phase: "Running", stages }))).toMatchObject({ rows: 15, lagSeconds: 9, lagRows: 7, batch: 2 });
+    expect(row(job("a", { phase: "Draining", stages, driver: { pod: "a-driver-2" } }))).toMatchObject({ rows: null, lagSeconds: null });
     expect(row(job("a", { phase: "Stopped", stages }))).toMatchObject({ rows: null, lagSeconds: null, batch: null });
   });
 

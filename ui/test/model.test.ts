@@ -2,11 +2,13 @@ import { describe, expect, it } from "vitest";
 import { draw } from "../src/model/graph";
 import { problems } from "../src/model/problems";
 import { requests } from "../src/model/requests";
+import { taken } from "../src/model/savepoint";
 import { alone, byStage, figure, stacked } from "../src/model/series";
 import { Messages } from "../src/stream";
 import type { May, Samples } from "../src/types";
 import { yaml } from "../src/view/Configuration";
 import { condition, job, stage } from "./jobs";
+import refused from "./refused.json";
 
 describe("the graph", () => {
   it("puts a stage behind what it reads from, and no box upon another", () => {
@@ -38,6 +40,14 @@ describe("problems", () => {
     expect([past!.severity, past!.message, past!.remedy]).toEqual(["note", "Is over: no room", ""]);
   });
 
+  it("of the past are a note while the job is upgraded, too", () => {
+    const ready = { ...condition("Ready", "False"), lastTransitionTime: "2026-11-26T03:10:00Z" };
+    const [past] = problems(job("a", { phase: "Stopping", lastError, conditions: [ready] }), null);
+    expect(past!.message).toBe("Is over: no room");
+    const [now] = problems(job("a", { phase: "Restarting", lastError, conditions: [ready] }), null);
+    expect(now!.severity).toBe("bad");
+  });
+
   it("say what could not be read", () => {
     const details = { index: { problem: "forbidden" }, events: [], pods: { pods: [], upgrade: null }, timeline: [] };
     expect(problems(job("a"), details)).toMatchObject([{ severity: "note", message: "forbidden" }]);
@@ -55,6 +65,17 @@ describe("buttons", () => {
     expect(open(job("a", { phase: "Drained" }, { state: "Drained" }), may)).toEqual([]);
     expect(open(job("a", { phase: "Suspended" }, { suspend: true }), may)).toEqual(["drain", "resume"]);
     expect(open(job("a", { phase: "Failed" }), may)).toEqual(["drain", "restart"]);
+  });
+
+  it("refuse at least what the commands refuse", () => {
+    for (const { phase, spec, refused: verbs } of refused) {
+      const offered = open(job("a", { phase } as never, spec as never), may);
+      expect(offered.filter((id) => verbs.includes(id)), `${phase} ${JSON.stringify(spec)}`).toEqual([]);
+    }
+  });
+
+  it("begin the next attempt of a job that waits for it", () => {
+    expect(open(job("a", { phase: "Restarting" }), may)).toContain("restart");
   });
 
   it("wait for the answer about permissions", () => {
@@ -77,6 +98,21 @@ describe("buttons", () => {
     const asked = requests(job("orders", { phase: "Running" }), may).filter((r) => r.confirm);
     expect(asked.map((r) => r.id)).toEqual(["drain", "cancel"]);
     for (const { confirm } of asked) expect(confirm).toContain("orders");
+  });
+});
+
+describe("a savepoint", () => {
+  const request = { requestId: "savepoint-manual-4", cause: "Manual", savepoint: "s3a://b/sp/savepoint-manual-4", requestedAt: "2026-11-26T03:00:00Z", deadline: "2026-11-26T03:30:00Z" } as const;
+  const at = (minute: number) => Date.parse("2026-11-26T03:00:00Z") + minute * 60_000;
+
+  it("is told from its request to its end, for a while", () => {
+    expect(taken(job("a", { phase: "Running", savepointNonce: 1 }, { savepoint: { nonce: 2 } }), at(0))!.text).toBe("A savepoint is requested");
+    const goes = job("a", { phase: "Running", savepointRequest: { ...request, progress: "copied 1 of 3 files" } });
+    expect(taken(goes, at(1))).toMatchObject({ text: "Savepoint savepoint-manual-4 is being taken: copied 1 of 3 files", over: false });
+    const savepoint = { latest: request.savepoint, checkpoint: 7, completedAt: "2026-11-26T03:01:00Z", drained: false };
+    const done = job("a", { phase: "Running", savepoint, savepointRequest: { ...request, checkpoint: 7 } });
+    expect(taken(done, at(2))).toMatchObject({ text: "Savepoint savepoint-manual-4 is complete: checkpoint 7", since: "2026-11-26T03:01:00Z", over: true });
+    expect(taken(done, at(12))).toBeNull();
   });
 });
 

@@ -99,7 +99,8 @@ export function row(job: Job): Row {
 
 /** Whether a driver runs: figures of a job without one are those of the past. */
 export function runs(job: Job): boolean {
-  return ["Running", ...ENDING].includes(phase(job));
+  const driver = job.status?.driver;
+  return ["Running", ...ENDING].includes(phase(job)) && (!driver || (driver.phase ?? "") === "Running");
 }
 
 export function sum(values: (number | null | undefined)[]): number | null {

@@ -26,9 +26,8 @@ export function problems(job: Job, details: Details | null): Finding[] {
       found.push({ severity, reason: c.reason, message: same ? error.message : c.message, remedy: same ? error.remedy ?? "" : "", time: c.lastTransitionTime });
     }
   }
-  const ready = condition(job, "Ready");
   if (error && !found.some((f) => f.reason === error.reason)) {
-    const over = ready?.status === "True"; // what it says to do has been done, or was not needed
+    const over = recovered(job, error); // what it says to do has been done, or was not needed
     const severity = over || s?.phase === "Running" ? "note" : "bad";
     found.push({ severity, reason: error.reason, message: over ? `Is over: ${error.message}` : error.message, remedy: over ? "" : error.remedy ?? "", time: error.time });
   }
@@ -57,4 +56,15 @@ export function problems(job: Job, details: Details | null): Finding[] {
   }
   const order = { bad: 0, warn: 1, note: 2 };
   return found.sort((a, b) => order[a.severity] - order[b.severity]);
+}
+
+/** Whether the job was ready, or has completed a checkpoint, since its last error: as the command's `status` has it. */
+function recovered(job: Job, error: NonNullable<NonNullable<Job["status"]>["lastError"]>): boolean {
+  const ready = condition(job, "Ready");
+  const s = job.status;
+  if (ready?.status === "True") return true;
+  const at = phase(job);
+  if (at === "Restarting" || at === "Failed" || ready?.message.includes(error.message.replace(/[. \n]+$/, ""))) return false;
+  if ((at === "Pending" || at === "Starting") && s?.restarts?.epoch === (s?.epoch ?? 0) - 1) return false;
+  return [ready?.lastTransitionTime, s?.checkpoint?.completedAt].some((time) => time && Date.parse(time) > Date.parse(error.time));
 }

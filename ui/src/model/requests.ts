@@ -1,4 +1,4 @@
-/** What the user may ask of a job now, and why not. */
+/** What the user may ask of a job now, and why not. What the commands refuse (cli/views/ending.py) is refused here too. */
 
 import { type Job, type May, type Part, isProblem } from "../types";
 import { TERMINAL, phase, wanted } from "./job";
@@ -38,7 +38,7 @@ export function requests(job: Job, may: Part<May> | null): Request[] {
       draining || (final ? `It is ${at}` : ""),
       `${name} emits every open window and ends for good. It cannot be resumed, and a drain is not taken back.`,
     ),
-    given("resume", "Resume", final || draining ? `It is ${at}` : wanted(job) === "Running" ? (at === "Failed" ? "Use Restart" : "It is to run already") : ""),
+    given("resume", "Resume", final || draining ? `It is ${at}` : wanted(job) === "Running" ? (at === "Failed" || at === "Restarting" ? "Use Restart" : "It is to run already") : ""),
     given(
       "cancel",
       "Cancel",
@@ -46,6 +46,7 @@ export function requests(job: Job, may: Part<May> | null): Request[] {
       `The driver of ${name} is killed without a savepoint. A resume continues from Spark's checkpoint; sinks without transactions may get rows of the last batch twice.`,
     ),
   ];
-  if (at === "Failed") found.push(given("restart", "Restart", ""));
+  // The next attempt begins at once, whether one is due or not.
+  if (at === "Failed" || at === "Restarting") found.push(given("restart", "Restart", ""));
   return found;
 }

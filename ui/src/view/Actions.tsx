@@ -1,9 +1,28 @@
 import { useSignal } from "@preact/signals";
+import { between, duration } from "../model/format";
 import { type Request, requests } from "../model/requests";
+import { taken } from "../model/savepoint";
 import { Refused } from "../session";
-import { may, send } from "../store";
+import { address, may, now, send } from "../store";
 import { type Job, type Problem, isProblem } from "../types";
 import { Dialog } from "./Dialog";
+
+/** The sign that a savepoint was requested, and that it is there. */
+function Savepoint({ job }: { job: Job }) {
+  const found = taken(job, now.value);
+  const age = found && between(found.since, now.value);
+  return (
+    <p class="taken">
+      <span role="status">{found?.text}</span>
+      {age !== null && (
+        <span class="faint">
+          {" "}
+          {found!.over ? `${duration(Math.floor(age))} ago` : `for ${duration(Math.floor(age))}`} · <a href={address(job.metadata, "checkpoints")}>Checkpoints</a>
+        </span>
+      )}
+    </p>
+  );
+}
 
 export function Actions({ job }: { job: Job }) {
   const asked = useSignal<Request | null>(null);
@@ -41,14 +60,19 @@ export function Actions({ job }: { job: Job }) {
           >
             {request.label}
             {request.confirm && "…"}
-            {request.why && (
-              <span class="sr" id={`why-${request.id}`}>
-                Not now: {request.why}
-              </span>
-            )}
           </button>
         ))}
       </div>
+      {/* Beside the buttons: a button is found by its name alone. */}
+      {found.map(
+        (request) =>
+          request.why && (
+            <span key={request.id} class="sr" id={`why-${request.id}`}>
+              Not now: {request.why}
+            </span>
+          ),
+      )}
+      <Savepoint job={job} />
       {note && <p class="faint">{note}</p>}
       {refused.value && (
         <div class="finding bad" role="alert">

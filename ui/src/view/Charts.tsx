@@ -86,7 +86,7 @@ function slowestOf(job: Job): string | null {
   return known.sort(([a], [b]) => b - a)[0]?.[1] ?? null;
 }
 
-const HUES = 6; // --series-0 … in style.css
+const HUES = 7; // --series-0 … in style.css: one for each part of a batch
 const HEIGHT = 132;
 
 function Chart({ title, names, columns, unit, areas = false }: { title: string; names: string[]; columns: Columns; unit: Kind["unit"]; areas?: boolean }) {
