@@ -37,7 +37,8 @@ def test_pictures(page: Page, api: ApiServer, monkeypatch: pytest.MonkeyPatch) -
         api.put("pods", *recorded.pods(now))
         api.put("events", *recorded.events(now))
         page.goto(site.address)
-        page.get_by_role("link", name="orders", exact=True).wait_for()
+        # `orders` alone is there from the start.
+        page.get_by_role("link", name="telemetry", exact=True).wait_for()
         picture(page, "ui-list", is_stable=True)
         page.set_viewport_size({"width": 1280, "height": 1000})
         page.get_by_role("link", name="orders", exact=True).click()
