@@ -247,7 +247,9 @@ def test_epochs_without_a_checkpoint_are_known_from_events_with_their_reasons() 
         failed,
     ]
     obj = status(lastExit={"epoch": 3, "code": 1, "reason": "ValueError", "time": at(-2)}, phase="Restarting")
-    gone = pods([driver(2, -28, -27.5, 1)])
+    ended = driver(2, -28, -27.5, 1)
+    ended["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "Error"
+    gone = pods([ended])
     found = of_kind(timeline(job(obj), Index(), events(told), gone, NOW), "epoch")
     assert [(e.epoch, e.begin, e.detail) for e in found] == [
         (1, NOW - timedelta(minutes=29), "ended: the script ended: PermissionError."),

@@ -21,6 +21,7 @@ _DOES = {
 }  # fmt: skip
 _NAMES_ITS_EPOCH = ("Starting", "Running", "CheckpointCompleted", "Upgraded")
 _AFTER_A_FAILURE = ("Restarting", "Failed")
+_SAYS_LITTLE = ("Error", "Completed")  # of a container, by its exit code
 _COUNTS = re.compile(r"^(Restart \d+ in \d+ s\. |After \d+ restarts in a row: )")
 
 
@@ -72,9 +73,11 @@ def _end_of(final: Checkpoint | None, found: Obj, pod: Pod | None, failure: Even
     if final is not None:
         return OK, f"{ENDED.get(final.scenario or '', 'ended')} with checkpoint {final.number}"
     code = found.get("code", pod.code if pod else None)
-    # The status knows the reason of the last exit only. The pod's own is often no more than `Error`.
+    # The status knows the reason of the last exit only.
     told = " ".join(_COUNTS.sub("", failure.message).split()) if failure is not None and code != 0 else ""
-    reason = str(found.get("reason") or told or (pod.killed if pod else "") or "")
+    killed = (pod.killed if pod else "") or ""
+    said_more = killed if killed not in _SAYS_LITTLE else ""
+    reason = str(found.get("reason") or said_more or told or killed)
     if code is None and not reason:
         return NEUTRAL, "ended"
     said = f"exit code {code}" if code is not None else "ended"
