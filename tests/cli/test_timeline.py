@@ -229,14 +229,6 @@ def test_stops_and_savepoints_of_the_past_began_with_their_events() -> None:
     assert (stop.seconds, savepoint.seconds) == (60.0, 120.0)
 
 
-def test_a_scheduled_savepoint_began_when_it_was_due() -> None:
-    due = int((NOW - timedelta(minutes=42)).timestamp())
-    name = f"savepoint-schedule-{due}"
-    made = index(checkpoint(3, 2, -40, request_id=name, savepoint=f"s3a://b/sp/j/{name}"))
-    (savepoint,) = of_kind(timeline(job(status()), made, (), (), NOW), "savepoint")
-    assert savepoint.seconds == 120.0
-
-
 def test_epochs_without_a_checkpoint_are_known_from_events_with_their_reasons() -> None:
     """Neither the index nor a pod has them, and the status knows the last exit only."""
     failed = event(-29, "Restarting", "Restart 1 in 10 s. the script ended: PermissionError.", warning=True)

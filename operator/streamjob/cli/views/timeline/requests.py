@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 
 from ..checkpoints import Checkpoint, Index
 from ..events import Event, occurrences
@@ -13,7 +13,6 @@ from ..times import moment
 from .entry import FAILED, GOING, OK, Entry
 
 _CAUSES = ("Stop", "Drain", "Deletion", "Eviction", "Upgrade")
-_SCHEDULE = re.compile(r"savepoint-schedule-(\d+)")  # seconds since 1970, when it was due
 
 
 def ends(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entry]:
@@ -50,7 +49,7 @@ def savepoints(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entr
         if c.savepoint and not c.scenario:
             ours = request.get("requestId") == c.request
             begin = moment(request.get("requestedAt")) if ours else None
-            begin = begin or _first(events, ("SavepointRequested",), c.request or "") or _due(c)
+            begin = begin or _first(events, ("SavepointRequested",), c.request or "")
             yield Entry("savepoint", f"savepoint {c.name}", begin, c.completed, OK, c.why.lower(), c.epoch)
     if request and request.get("checkpoint") is None:
         failure = request.get("failure")
@@ -82,8 +81,3 @@ def _phase_before(c: Checkpoint, events: Sequence[Event]) -> datetime | None:
         if event.reason == "Starting":
             return None  # of this epoch: what is before it is another's
     return None
-
-
-def _due(c: Checkpoint) -> datetime | None:
-    found = _SCHEDULE.fullmatch(c.request or "")
-    return datetime.fromtimestamp(int(found[1]), timezone.utc) if found else None
