@@ -33,6 +33,8 @@ pytestmark = [
 # Arguments: the folder, files for each batch, and the queries to start, by the names of their tables.
 APP = """
 files = int(sys.argv[2])
+# Else Hudi waits for minutes before it cleans up after a writer that was killed, and refuses to write until then.
+ALIVE = {"hoodie.client.heartbeat.interval_in_ms": "500", "hoodie.client.heartbeat.tolerable.misses": "1"}
 
 
 def start(name):
@@ -54,7 +56,7 @@ def merge(table):
 
 
 def upsert(frame, batch):
-    options = {"hoodie.table.name": "hudi_upserted", "hoodie.datasource.write.recordkey.field": "v"}
+    options = {"hoodie.table.name": "hudi_upserted", "hoodie.datasource.write.recordkey.field": "v", **ALIVE}
     frame.write.format("hudi").options(**options).mode("append").save(f"{home}/hudi_upserted")
 
 
@@ -73,10 +75,11 @@ for name in sys.argv[3:]:
     elif name == "ice_merged":
         start(name).foreachBatch(merge("`ice-lake`.db.ice_merged")).start()
     elif name == "hudi":
-        start(name).format("hudi").option("hoodie.table.name", "hudi").start(f"{home}/hudi")
+        start(name).format("hudi").options(**ALIVE).option("hoodie.table.name", "hudi").start(f"{home}/hudi")
     elif name == "hudi_named":
         spark.sql(f"CREATE TABLE IF NOT EXISTS hudi_named (v BIGINT) USING hudi LOCATION '{home}/hudi_named'")
-        start(name).format("hudi").option("hoodie.table.name", "hudi_named").toTable("hudi_named")
+        writer = start(name).format("hudi").options(**ALIVE).option("hoodie.table.name", "hudi_named")
+        writer.toTable("hudi_named")
     elif name == "hudi_upserted":
         start(name).foreachBatch(upsert).start()
 spark.streams.awaitAnyTermination()
