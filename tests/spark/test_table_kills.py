@@ -33,8 +33,8 @@ pytestmark = [
 # Arguments: the folder, files for each batch, and the queries to start, by the names of their tables.
 APP = """
 files = int(sys.argv[2])
-# Else Hudi waits for minutes before it cleans up after a writer that was killed, and refuses to write until then.
-ALIVE = {"hoodie.client.heartbeat.interval_in_ms": "500", "hoodie.client.heartbeat.tolerable.misses": "1"}
+# Else Hudi takes a killed writer for alive for minutes, and refuses to write until then.
+ALIVE = {"hoodie.client.heartbeat.interval_in_ms": "1000", "hoodie.client.heartbeat.tolerable.misses": "1"}
 
 
 def start(name):
