@@ -45,7 +45,7 @@ COMPARE = """async (urls) => {
 }"""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: its event loop is the thread's, and other tests run their own
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
