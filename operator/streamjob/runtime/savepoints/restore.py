@@ -141,7 +141,7 @@ def _fill(
     copy_all()
     if amend is not None:
         amend(CheckpointDir(files, target))
-    files.write_new(f"{target}/{METADATA}", json.dumps({"id": query_id}, separators=(",", ":")).encode())
+    CheckpointDir(files, target).begin_as(query_id)
     return query_id
 
 

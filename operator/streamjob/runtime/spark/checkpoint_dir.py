@@ -165,6 +165,11 @@ class CheckpointDir:
         except NotFound:
             return None
 
+    def begin_as(self, query_id: str) -> None:
+        """Write the file `metadata`, which there must not be: the query that starts here has this id."""
+        text = json.dumps({"id": query_id}, separators=(",", ":"))
+        self.files.write_new(f"{self.uri}/{METADATA}", text.encode())
+
     def query_id(self) -> str | None:
         """The query's UUID; None in a directory where no query has started."""
         data = self.metadata()

@@ -152,7 +152,6 @@ def run_max_watermark_batch(
     """Run the planned batch, unless it is already committed.
 
     :param before: as in `fire_timers`.
-
     :raises QueryFailed: the batch did not commit; it is still planned and may be run again.
     """
     batches = directory.drain_batches()

@@ -7,7 +7,6 @@ a folder of its own, as a savepoint of a running query does, and the query runs 
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 import time
@@ -66,7 +65,8 @@ def prepare(writer: DataStreamWriter, said: Written, engine: Engine, config: Dri
     try:
         _refuse_unfit(writer, engine)
         with _scratch(engine.files, config) as scratch:
-            took = [_round(writer, said, engine, directory, scratch) for _ in range(ROUNDS)]
+            batch = _copy(engine.files, directory, scratch)
+            took = [_run(writer, said, engine, scratch, batch) for _ in range(ROUNDS)]
     except (NotWarmedUp, StreamJobError) as e:
         log.info(COLD, directory.uri, e)
     except (Py4JError, PySparkException) as e:
@@ -88,19 +88,6 @@ def _scratch(files: HadoopFiles, config: DriverConfig) -> Iterator[str]:
             yield scratch
         finally:
             files.delete(scratch)
-
-
-def _round(
-    writer: DataStreamWriter, said: Written, engine: Engine, directory: CheckpointDir, scratch: str
-) -> str:
-    """Run the last batch again.
-
-    :returns: the seconds that it took.
-    """
-    began = time.monotonic()
-    batch = _copy(engine.files, directory, scratch)
-    _run(writer, said, engine, scratch, batch)
-    return f"{time.monotonic() - began:.1f}"
 
 
 def _refuse_unfit(writer: DataStreamWriter, engine: Engine) -> None:
@@ -137,25 +124,28 @@ def _copy(files: HadoopFiles, directory: CheckpointDir, scratch: str) -> int:
     each(lambda path: files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}"), paths, THREADS)
     refuse_outrun(directory, before, set(paths))
     # With the id of the running query, each of the two would stop the other.
-    files.write_new(f"{scratch}/{METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
+    CheckpointDir(files, scratch).begin_as(str(uuid.uuid4()))
     return batch
 
 
-def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, batch: int) -> None:
-    """Run the batch that the copied log has planned.
+def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, batch: int) -> str:
+    """Run the batch that the copied log has planned. An earlier round's commit of it is taken back.
 
+    :returns: the seconds that it took.
     :raises NotWarmedUp: it does not end in time.
     :raises PySparkException: it fails.
     """
     assert engine.internals is not None
+    engine.files.delete(f"{scratch}/commits/{batch}")
+    began = time.monotonic()
     query: Any = engine.internals.start_without_sink(frame_of(writer), said.mode or "append", scratch)
-    deadline = time.monotonic() + PATIENCE
     try:
         while CheckpointDir(engine.files, scratch).latest_commit() != batch:
             if (failed := query.exception()).isDefined():
                 raise NotWarmedUp(f"batch {batch} failed: {failed.get().getMessage()}".partition("\n")[0])
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + PATIENCE:
                 raise NotWarmedUp(f"batch {batch} did not end within {PATIENCE:.0f} s")
             time.sleep(LOOK)
     finally:
         query.stop()
+    return f"{time.monotonic() - began:.1f}"

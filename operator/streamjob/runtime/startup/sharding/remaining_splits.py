@@ -13,7 +13,7 @@ from dataclasses import replace
 from ....protocol.formats import splits
 from ....protocol.formats.records import StageRecord, TaskRecord
 from ....protocol.restore.recovery import StateCannotMove
-from ...spark.checkpoint_dir import METADATA, CheckpointDir
+from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sources.source_log import left_at
 from ..restore_point import RestorePoint
 
@@ -71,7 +71,7 @@ def begin_behind(directory: CheckpointDir, other: CheckpointDir) -> None:
     for number in range(max(batch - 1, 0), batch + 1):  # Spark requires the last entry and the one before
         directory.files.write_new(f"{directory.uri}/offsets/{number}", entry.encode())
         directory.files.write_new(f"{directory.uri}/commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
-    directory.files.write_new(f"{directory.uri}/{METADATA}", _json({"id": str(uuid.uuid4())}).encode())
+    directory.begin_as(str(uuid.uuid4()))
 
 
 def _json(plain: dict[str, object]) -> str:
