@@ -17,7 +17,7 @@ from streamjob.cli.views.checkpoints import Index, index
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import job
 from streamjob.cli.views.pods import pods
-from streamjob.cli.views.progress import Mover, waiting
+from streamjob.cli.views.progress import OF_KUBERNETES, Mover, waiting
 from streamjob.controller.rules.observed import Pod, Unschedulable
 from streamjob.protocol.messages.driver_status import Problem
 
@@ -96,7 +96,7 @@ def test_the_knowledge_is_the_manuals() -> None:
         "run python -m dev.docs.remedies > operator/streamjob/cli/diagnosis/remedies.json"
     )
     assert set(knowledge.table()) <= all_reasons() | {"Exposed"} | _of_kubernetes()
-    assert set(knowledge.table()) | {"Conflict"} >= knowledge.OF_KUBERNETES | knowledge.OF_OPERATOR
+    assert set(knowledge.table()) | {"Conflict"} >= OF_KUBERNETES | knowledge.OF_OPERATOR
 
 
 def _of_kubernetes() -> set[str]:

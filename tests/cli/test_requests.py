@@ -50,14 +50,16 @@ def test_a_drained_job_is_not_changed(server: ApiServer, verb: str) -> None:
     assert not server.patches
 
 
+def in_back_off() -> Any:
+    due = times.written(times.now() + timedelta(seconds=48))
+    return in_phase("Restarting", "Running", restarts={"count": 1, "epoch": 1, "nextAt": due})
+
+
 def test_a_resume_begins_at_once_instead_of_after_the_back_off(
     server: ApiServer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    due = times.written(times.now() + timedelta(seconds=48))
-    server.put(
-        "streamjobs", in_phase("Restarting", "Running", restarts={"count": 1, "epoch": 1, "nextAt": due})
-    )
+    server.put("streamjobs", in_back_off())
     assert ask("resume") == ExitCode.DONE
     assert server.patches == [{"spec": {"state": "Running", "suspend": False, "restart": {"nonce": 1}}}]
     assert "the next driver starts now, not in 4" in capsys.readouterr().out
@@ -68,10 +70,7 @@ def test_the_seconds_until_the_next_driver_are_no_news(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A line for each second would be a log of a clock."""
-    due = times.written(times.now() + timedelta(seconds=48))
-    server.put(
-        "streamjobs", in_phase("Restarting", "Running", restarts={"count": 1, "epoch": 1, "nextAt": due})
-    )
+    server.put("streamjobs", in_back_off())
     assert ask("resume", wait=True, timeout=3.5) == ExitCode.TIMEOUT
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if "the next driver starts in" in line]) <= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from ..diagnosis.facts import Facts, Log
@@ -39,14 +38,12 @@ def read_facts(chosen: Options, found: Job) -> Facts:
         event_views.events(happened),
         of_pods,
         pods_known,
-        _log(kubectl, live[-1:], unread),
-        next((Log(p.epoch, _log(kubectl, [p], unread), p.ended) for p in failed[-1:]), None),
+        _log(kubectl, live[-1], unread) if live else (),
+        Log(failed[-1].epoch, _log(kubectl, failed[-1], unread), failed[-1].ended) if failed else None,
         tuple(unread),
     )
 
 
-def _log(kubectl: Kubectl, of: Iterable[pod_views.Pod], unread: list[str]) -> tuple[str, ...]:
-    for pod in of:
-        read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
-        return tuple(unless_refused(partial(list, read()), list[str](), unread))
-    return ()
+def _log(kubectl: Kubectl, pod: pod_views.Pod, unread: list[str]) -> tuple[str, ...]:
+    read = partial(kubectl.logs, pod.name, pod.container, tail=LINES)
+    return tuple(unless_refused(partial(list, read()), list[str](), unread))

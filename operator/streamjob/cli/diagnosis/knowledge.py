@@ -6,11 +6,9 @@ import json
 import pkgutil
 from functools import lru_cache
 
-from ..views.pods import of_claims
-from ..views.progress import Mover
+from ..views.progress import Mover, waits_for_a_node
 
 # Everything else is the user's move.
-OF_KUBERNETES = {"Unschedulable", "DriverNotGone"}
 OF_OPERATOR = {
     "DriverKilled", "DriverLost", "Evicted", "IndexRebuilt", "NamespaceTerminating", "SavepointOutrun",
     "BatchEndedByStop", "UpstreamStartedTooLate", "Conflict",
@@ -50,10 +48,10 @@ def what(reason: str) -> str:
 def mover(reason: str, message: str = "") -> Mover:
     """Whose move it is.
 
-    :param message: of the condition or Event. A claim without a volume waits for a person.
+    :param message: of the condition or Event.
     """
-    if reason in OF_KUBERNETES:
-        return Mover.YOU if of_claims(message) else Mover.KUBERNETES
+    if waits_for_a_node(reason, message):
+        return Mover.KUBERNETES
     return Mover.OPERATOR if reason in OF_OPERATOR else Mover.YOU
 
 

@@ -139,11 +139,19 @@ def unseen(job: Job, at: datetime) -> tuple[str, Mover, str] | None:
     )
 
 
+OF_KUBERNETES = {"Unschedulable", "DriverNotGone"}  # reasons
+
+
+def waits_for_a_node(reason: str, message: str) -> bool:
+    """Whether Kubernetes may still help by itself. A claim without a volume waits for a person."""
+    return reason in OF_KUBERNETES and not of_claims(message)
+
+
 def waiting(job: Job, at: datetime) -> tuple[str, Mover, str]:
     """What a job waits for that is neither there nor failed, whose move it is, and what to do."""
     stalled, reconciling = job.conditions.get("Stalled"), job.conditions.get("Reconciling")
     if stalled is not None and stalled.true:
-        lacks_node = stalled.reason in ("DriverNotGone", "Unschedulable") and not of_claims(stalled.message)
+        lacks_node = waits_for_a_node(stalled.reason, stalled.message)
         return stalled.message, Mover.KUBERNETES if lacks_node else Mover.YOU, _remedy(job)
     says = reconciling.message if reconciling is not None else ""
     driver = job.part("driver")

@@ -248,8 +248,7 @@ def _is_refused(c: Context, deadline: datetime) -> bool:
     driver, error = c.status.driver, c.status.last_error
     if driver is None or error is None or driver.uid is not None:
         return False
-    begun = deadline - duration(c.observed.job.spec.upgrade.start_timeout)
-    return driver.phase == NOT_MADE or (c.now >= deadline and moment(error.time) >= begun)
+    return driver.phase == NOT_MADE or (c.now >= deadline and _since_begun(c, error, deadline))
 
 
 def refusal(c: Context) -> Problem | None:
@@ -259,11 +258,14 @@ def refusal(c: Context) -> Problem | None:
     u, error = c.status.upgrade, c.status.last_error
     if u is None or u.deadline is None or error is None:
         return None
-    late = c.now >= moment(u.deadline)
-    begun = moment(u.deadline) - duration(c.observed.job.spec.upgrade.start_timeout)
-    refused = error.reason in REFUSALS and (late or error.reason in HOPELESS)
-    counts = refused and moment(error.time) >= begun
-    return _problem(error) if counts else None
+    deadline = moment(u.deadline)
+    refused = error.reason in REFUSALS and (c.now >= deadline or error.reason in HOPELESS)
+    return _problem(error) if refused and _since_begun(c, error, deadline) else None
+
+
+def _since_begun(c: Context, error: ErrorStatus, deadline: datetime) -> bool:
+    """Whether the error is not older than the attempt that ends at the deadline."""
+    return moment(error.time) >= deadline - duration(c.observed.job.spec.upgrade.start_timeout)
 
 
 def _is_replaced(c: Context, pod: Pod) -> bool:
