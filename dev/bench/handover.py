@@ -19,7 +19,7 @@ from pathlib import Path
 import streamjob
 from dev.bench.endings import APP, ROCKSDB
 from dev.bench.figures import Figures
-from dev.demo.waiting import PATIENCE
+from dev.demo.waiting import PATIENCE, until
 from streamjob.protocol.formats import index as indices
 
 ROWS = 1_000  # in a batch
@@ -111,10 +111,9 @@ def _await_batch(home: Path, batch: int, process: subprocess.Popen[bytes]) -> No
 
 
 def _await(fact: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not fact():
+    def is_so() -> bool:
         if process.poll() is not None:
             raise SystemExit(f"the job ended with code {process.returncode}")
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {PATIENCE:.0f} s in vain")
-        time.sleep(LOOK)
+        return fact()
+
+    until(is_so, "what the benchmark waits for", PATIENCE, every=LOOK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,6 +117,14 @@ def test_row2_the_output_is_that_of_the_batch_query(
     assert job.output() == job.expected()
 
 
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    yield
+    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+@pytest.mark.usefixtures("rocksdb")
 @pytest.mark.parametrize(
     "fallback",
     [False, pytest.param(True, marks=pytest.mark.default_spark)],
@@ -125,14 +133,10 @@ def test_row2_the_output_is_that_of_the_batch_query(
 def test_with_rocksdb_and_with_public_api_only(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, fallback: bool
 ) -> None:
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    try:
-        job = Job(spark, files, tmp_path, window)
-        job.run()
-        assert job.drain(None if fallback else internals) is not None
-        assert job.output() == job.expected()
-    finally:
-        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    job = Job(spark, files, tmp_path, window)
+    job.run()
+    assert job.drain(None if fallback else internals) is not None
+    assert job.output() == job.expected()
 
 
 def each_key_once(source: Source) -> DataFrame:
@@ -140,6 +144,7 @@ def each_key_once(source: Source) -> DataFrame:
     return source("a").dropDuplicates(["k"])
 
 
+@pytest.mark.usefixtures("rocksdb")
 @pytest.mark.parametrize("query", [window, each_key_once])
 def test_what_is_left_is_told_without_counting_it(
     spark: SparkSession,
@@ -149,22 +154,18 @@ def test_what_is_left_is_told_without_counting_it(
     query: Callable[[Source], DataFrame],
 ) -> None:
     """RocksDB counts nothing in the batch: its progress has no rows, and what it stores has no number."""
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    try:
-        job = Job(spark, files, tmp_path, query)
-        job.run()
-        ran = job.start(availableNow=True)
-        ran.awaitTermination()
-        assert state_rows(job.directory, (None, ran)) is None, "it ran no batch of its own"
-        job.inputs["a"].minutes(60, 61, 1)
-        ran = job.start(availableNow=True)
-        ran.awaitTermination()
-        before = state_rows(job.directory, (None, ran))
-        assert before is not None
-        assert before > 0
-        drained = job.drain(internals, before)
-    finally:
-        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    job = Job(spark, files, tmp_path, query)
+    job.run()
+    ran = job.start(availableNow=True)
+    ran.awaitTermination()
+    assert state_rows(job.directory, (None, ran)) is None, "it ran no batch of its own"
+    job.inputs["a"].minutes(60, 61, 1)
+    ran = job.start(availableNow=True)
+    ran.awaitTermination()
+    before = state_rows(job.directory, (None, ran))
+    assert before is not None
+    assert before > 0
+    drained = job.drain(internals, before)
     assert drained is not None
     keys = job.inputs["a"].table(spark).select("k").distinct().count()
     assert drained.state_rows_left == (0 if query is window else keys)
