@@ -23,12 +23,14 @@ from .user import JOB, NAMESPACE
 from .world import World
 
 pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (make test builds one)")
-# Two controllers: they share a Lease. What is stopped and resumed has met with all that there is to do.
+# Two controllers: they share a Lease. What is stopped and resumed has met with almost all there is to do.
+# The Event of the third change of the executors is the first one's, once more.
+CHANGES = [Step(do, 9.0, "Running") for do in ("two executors", "one executor", "two executors")]
 BUSY = replace(
     SCENARIOS["resume"],
     skews=(0.0, 0.0),
-    shape=replace(SCENARIOS["resume"].shape, ui=True),
-    steps=(*SCENARIOS["resume"].steps, Step("no UI", 3.0, "Running")),
+    shape=replace(SCENARIOS["resume"].shape, ui=True, executors=1),
+    steps=(*SCENARIOS["resume"].steps, *CHANGES, Step("no UI", 3.0, "Running")),
 )
 EXPOSED = ("ui.services=true", "ui.ingresses=true", "ui.httpRoutes=true")
 QUIET = [name for name in SPECIAL if not name.startswith("revoked")]
