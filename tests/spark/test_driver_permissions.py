@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +66,7 @@ def properties(url: str, folder: Path, users: dict[str, str]) -> Path:
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.executor.apiPollingInterval": "1s",
     }
-    return write_spark_properties(replace(config, spark_conf=conf), {"POD_IP": "127.0.0.1"})
+    return write_spark_properties(conf, config.executor_template, {"POD_IP": "127.0.0.1"})
 
 
 def own_pod() -> Obj:

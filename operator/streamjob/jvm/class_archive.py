@@ -25,8 +25,8 @@ QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # no warnings about an archive th
 def archive() -> Path:
     """The path of the archive, whether it exists or not. Does not import pyspark."""
     found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("there is no pyspark", name="pyspark")
     return Path(found.origin).parent / "spark.jsa"
 
 

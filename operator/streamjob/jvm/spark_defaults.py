@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from .spark_home import spark_home
 
 
 def read(environment: Mapping[str, str]) -> str:
@@ -16,9 +17,7 @@ def read(environment: Mapping[str, str]) -> str:
     :param environment: variables that say where spark-submit looks for it.
     :raises OSError: it cannot be read.
     """
-    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415  imports pyspark
-
-    find: Any = _find_spark_home  # untyped
-    folder = environment.get("SPARK_CONF_DIR") or Path(find()) / "conf"
-    file = Path(folder) / "spark-defaults.conf"
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    home, named = spark_home(), environment.get("SPARK_CONF_DIR")
+    folder = Path(named) if named else home / "conf" if home is not None else None
+    file = None if folder is None else folder / "spark-defaults.conf"
+    return file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""

@@ -21,9 +21,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages.driver_config import Application, Restore
+
+if TYPE_CHECKING:
+    from .process.jvm_ahead import JvmAhead
 
 EXAMPLES = """
 In a driver pod, the controller sets STREAMJOB_CONFIG. A script that is named here runs
@@ -61,18 +65,20 @@ def main(arguments: list[str]) -> int:
         return _until_the_reader_leaves(lambda: state.main(arguments[1:]))
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
-    from .process import logs  # noqa: PLC0415
-    from .process.image import floor  # noqa: PLC0415
+    from .process import config, logs  # noqa: PLC0415
     from .process.local.telling import in_options  # noqa: PLC0415
 
     logs.begin()
     try:
+        jvm = _jvm_ahead(in_pod=not options.local)
+        from .process.image import floor  # noqa: PLC0415  imports pyspark
+
         floor.refuse_image(in_pod=not options.local)
-        from .process import config, pod  # noqa: PLC0415  older pysparks lack what they import
+        from .process import pod  # noqa: PLC0415  older pysparks lack what it imports
         from .process.local import job_folder, run  # noqa: PLC0415
 
         if not options.local:
-            return pod.run(application)
+            return pod.run(application, jvm)
         if application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
         place = job_folder.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
@@ -85,6 +91,7 @@ def main(arguments: list[str]) -> int:
             application,
             place,
             begin,
+            jvm,
             drain=options.drain,
             handover=options.handover,
             allow_unknown_spark=options.allow_unknown_spark,
@@ -94,6 +101,22 @@ def main(arguments: list[str]) -> int:
         text = in_options(str(e)) if options.local else str(e)
         print(f"streamjob: {e.reason}: {text}", file=sys.stderr)
         return 2
+
+
+def _jvm_ahead(*, in_pod: bool) -> JvmAhead:
+    """Start the JVM, before anything is imported that takes long.
+
+    :raises NotConfigured: in a pod, as `config.parse` and `config.adopt_spark_properties`.
+    """
+    from .process import config, jvm_ahead  # noqa: PLC0415
+
+    if in_pod:
+        settings = config.parse(os.environ)
+        folder = config.adopt_spark_properties(settings.spark_conf, settings.executor_template)
+    else:
+        folder = config.adopt_spark_properties(config.of_laptop(), None)
+    environment = {key: value for key, value in os.environ.items() if key not in config.OWN}
+    return jvm_ahead.JvmAhead(folder, environment)
 
 
 def _until_the_reader_leaves(command: Callable[[], int]) -> int:

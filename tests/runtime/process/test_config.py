@@ -120,9 +120,7 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(
     spark_conf = {"spark.master": "local[2]", "spark.x": r"a\b"}
     monkeypatch.setenv("POD_IP", "10.0.0.9")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name mine pyspark-shell")
-    config.adopt_spark_properties(
-        DriverConfig(**{**CONFIG.__dict__, "spark_conf": spark_conf, "executor_template": "{}"})
-    )
+    config.adopt_spark_properties(spark_conf, "{}")
     option, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
     assert option == "--properties-file"
     assert rest == ["--name", "mine", "pyspark-shell"]
@@ -138,6 +136,5 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(
 
 
 def test_a_setting_cannot_smuggle_in_another() -> None:
-    bad = DriverConfig(**{**CONFIG.__dict__, "spark_conf": {"spark.a": "1\nspark.driver.host evil"}})
     with pytest.raises(config.NotConfigured, match=r"spark\.a"):
-        config.write_spark_properties(bad, {})
+        config.write_spark_properties({"spark.a": "1\nspark.driver.host evil"}, None, {})

@@ -24,6 +24,7 @@ VARIABLE = "STREAMJOB_CONFIG"
 SECRETS, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_TERMINATION_LOG"
 PORT, PORT_OF_METRICS = "STREAMJOB_PORT", "STREAMJOB_METRICS_PORT"
 INDEX = "STREAMJOB_INDEX"
+OWN = (VARIABLE, INDEX, SECRETS, PORT, PORT_OF_METRICS, TERMINATION_LOG)
 INDEX_WAIT = 120.0  # seconds for the kubelet to update a mounted ConfigMap, which it checks once a minute
 INDEX_LIMIT = 1 << 20  # bytes, the limit of a ConfigMap
 
@@ -146,8 +147,14 @@ def forget(environment: MutableMapping[str, str]) -> None:
     On a volume, the JVM starts dozens of processes per batch (Hadoop's `chmod`, `readlink`), each with a copy
     of the environment.
     """
-    for variable in (VARIABLE, INDEX, SECRETS, PORT, PORT_OF_METRICS, TERMINATION_LOG):
+    for variable in OWN:
         environment.pop(variable, None)
+
+
+def of_laptop() -> dict[str, str]:
+    """Spark's settings in local mode."""
+    # Spark's default of 200 partitions suits a cluster. On a laptop, each costs a state store and a file.
+    return {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(os.cpu_count() or 2)}
 
 
 def credentials(folder: Path) -> Credentials:
@@ -161,26 +168,29 @@ def credentials(folder: Path) -> Credentials:
     return Credentials(token.read_text().strip(), folder / "tls.crt", folder / "tls.key")
 
 
-def write_spark_properties(config: DriverConfig, environment: Mapping[str, str]) -> Path:
+def write_spark_properties(
+    spark_conf: Mapping[str, str], executor_template: str | None, environment: Mapping[str, str]
+) -> Path:
     """Write the image's and the job's Spark settings to a properties file in a new folder.
 
     Settings made by the script take precedence over this file; in it, the job's settings take precedence over
     those of the image's own spark-defaults.conf.
 
+    :param executor_template: as in `DriverConfig`.
     :returns: the path of the file.
     :raises NotConfigured: a setting contains a line break.
     """
     folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
     # Progress bars need a terminal, which the log of a pod is not.
-    settings = {"spark.ui.showConsoleProgress": "false", **class_archive.settings(), **config.spark_conf}
+    settings = {"spark.ui.showConsoleProgress": "false", **class_archive.settings(), **spark_conf}
     if "POD_IP" in environment:
         # Executors call back to the pod's own address: no Service is needed in client mode.
         settings.setdefault("spark.driver.host", environment["POD_IP"])
         # From Spark 4.3 on, executors connect to the address that the driver binds to.
         settings.setdefault("spark.driver.bindAddress", environment["POD_IP"])
-    if config.executor_template is not None:
+    if executor_template is not None:
         template = folder / "executor.json"
-        template.write_text(config.executor_template)
+        template.write_text(executor_template)
         settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
     # Of two lines for one key, the later one counts. The empty line ends a value that the image's file
     # continues.
@@ -191,8 +201,8 @@ def write_spark_properties(config: DriverConfig, environment: Mapping[str, str])
     return file
 
 
-def adopt_spark_properties(config: DriverConfig) -> Path:
-    """Make Spark start with the job's configuration in this process.
+def adopt_spark_properties(spark_conf: Mapping[str, str], executor_template: str | None) -> Path:
+    """Make Spark start with the job's settings in this process.
 
     The folder of the properties file is deleted at the exit of this process. Call this before
     `lifecycle.Exit` is created: of two atexit handlers, the one that is registered first is called last, and
@@ -201,7 +211,7 @@ def adopt_spark_properties(config: DriverConfig) -> Path:
     :returns: that folder.
     :raises NotConfigured: as `write_spark_properties`.
     """
-    written = write_spark_properties(config, os.environ)
+    written = write_spark_properties(spark_conf, executor_template, os.environ)
     atexit.register(_delete, written.parent, os.getpid())
     file = shlex.quote(str(written))
     given = os.environ.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell")

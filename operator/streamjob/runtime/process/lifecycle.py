@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 from ...protocol.errors import StreamJobError
@@ -29,6 +28,7 @@ from ..driver.status_board import StatusBoard
 from ..driver.threads import script_threads
 from ..spark.dependencies.prepare import prepare
 from . import patch_pyspark, script
+from .jvm_ahead import JvmAhead
 from .main_end import MainEnd
 from .script import Outcome
 from .signals import Signals
@@ -42,17 +42,18 @@ START_ONE = "Start one with writeStream…start() and wait for it with awaitTerm
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
-def run_script(settings: DriverConfig, driver: Driver, exits: Exit, folder: Path) -> int:
+def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhead) -> int:
     """Run the script in the calling thread, the main one, until the script and all its queries have ended.
 
-    :param folder: for what the job needs beside its image; it stays as long as this process.
+    :param jvm: for the script, in a folder that also takes what the job needs beside its image.
     :returns: the exit code.
     """
     end, process = MainEnd(), os.getpid()
     try:
         patch_pyspark.install(driver)
         end_joiners()
-        file = prepare(settings.application, settings.deps, folder)
+        jvm.lend()
+        file = prepare(settings.application, settings.deps, jvm.folder)
         outcome = script.run(settings.application, file)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)

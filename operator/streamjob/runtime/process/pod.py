@@ -16,6 +16,7 @@ from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
 from ..startup import index_recovery
 from . import config, termination_log
+from .jvm_ahead import JvmAhead
 from .lifecycle import Exit, run_script
 from .servers.control_server import ControlServer
 from .servers.metrics_server import serve_metrics
@@ -26,10 +27,11 @@ log = logging.getLogger("streamjob")
 INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
 
 
-def run(application: Application | None) -> int:
+def run(application: Application | None, jvm: JvmAhead) -> int:
     """Run the job in this pod until it ends.
 
     :param application: overrides the application of the configuration, None to keep it.
+    :param jvm: started with the job's Spark settings.
     :returns: the exit code of the process. 1, with a final report, if a lost index cannot be recovered.
     :raises NotConfigured: the process does not run in a driver pod, or its configuration is invalid.
     :raises CheckpointNotMounted: the mounted index does not have the checkpoint to resume from.
@@ -40,7 +42,6 @@ def run(application: Application | None) -> int:
     place = config.Place.of(os.environ)
     config.forget(os.environ)
     credentials = config.credentials(place.secrets)
-    folder = config.adopt_spark_properties(settings)
     status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
     try:
         settings = index_recovery.with_record(settings)
@@ -56,7 +57,7 @@ def run(application: Application | None) -> int:
     serve_metrics(("", place.metrics_port), settings.job, board)
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
     threads.start(exits.watch_request, "streamjob-tail")
-    return run_script(settings, driver, exits, folder)
+    return run_script(settings, driver, exits, jvm)
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:

@@ -67,7 +67,7 @@ def test_java_may_come_from_spark_env(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: bool
 ) -> None:
     """spark-class runs it first; a Java that it does not name is missed when the JVM starts."""
-    monkeypatch.setattr(floor, "_spark_home", lambda: spark(tmp_path, pyspark.__version__))
+    monkeypatch.setattr(floor, "spark_home", lambda: spark(tmp_path, pyspark.__version__))
     monkeypatch.setenv("JAVA_HOME", "/no/java")
     conf = tmp_path / ("elsewhere" if variable else "conf")
     conf.mkdir()

@@ -7,10 +7,10 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
+from ....jvm.spark_home import spark_home
 from ....protocol.errors import StreamJobError
 from ...spark.versions.table import java_of, line, refuse_too_old
 from .. import config, termination_log
@@ -44,7 +44,7 @@ def refuse_image(*, in_pod: bool) -> None:
     """
     try:
         refuse_too_old(pyspark.__version__)
-        home = _spark_home()
+        home = spark_home()
         refuse_spark(pyspark.__version__, home)
         if home is None or not has_own_environment(home, os.environ):
             refuse_java(pyspark.__version__, os.environ)
@@ -106,13 +106,3 @@ def refuse_java(version: str, environment: Mapping[str, str]) -> None:
     said = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', notes.read_text()) if notes.is_file() else None
     if said is not None and int(said[1]) < needed:
         raise JavaTooOld(f"the image has Java {said[1]}, and Spark {version} needs {needed}", remedy=remedy)
-
-
-def _spark_home() -> Path | None:
-    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415  some versions print
-
-    find: Any = _find_spark_home  # untyped
-    try:
-        return Path(find())
-    except SystemExit:  # it has printed that it found none
-        return None

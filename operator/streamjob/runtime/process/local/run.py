@@ -25,6 +25,7 @@ from ...driver import threads
 from ...driver.driver import Driver
 from ...driver.status_board import StatusBoard
 from .. import config
+from ..jvm_ahead import JvmAhead
 from ..lifecycle import Exit, run_script
 from ..script import ScriptNotFound
 from ..signals import Signals
@@ -49,6 +50,7 @@ def run(
     application: Application,
     place: JobFolder,
     begin: Restore,
+    jvm: JvmAhead,
     *,
     drain: bool,
     handover: bool = False,
@@ -58,6 +60,7 @@ def run(
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
+    :param jvm: started with `config.of_laptop()`.
     :param handover: if the job runs already, take over from the process that runs it.
     :param ui: serve the page of the job as long as it runs.
     :returns: the exit code of the process.
@@ -81,7 +84,6 @@ def run(
         refuse_if_over(settings.restore)  # before the script does anything
     if prepared:
         settings = handovers.prepared(settings)
-    folder = config.adopt_spark_properties(settings)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     driver.on_begin = lambda: place.begin(settings.epoch)
@@ -119,7 +121,7 @@ def run(
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
     if ui:
         page.start(place.folder, tell)
-    return run_script(settings, driver, exits, folder)
+    return run_script(settings, driver, exits, jvm)
 
 
 def _refuse_missing(application: Application) -> None:
@@ -161,8 +163,7 @@ def settings_for(
         restore=replace(begin, latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
-        # Spark's default of 200 partitions suits a cluster. On a laptop, each costs a state store and a file.
-        spark_conf={"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(os.cpu_count() or 2)},
+        spark_conf=config.of_laptop(),
     )
 
 

@@ -1,0 +1,154 @@
+"""Starts the driver's JVM before Python has imported pyspark and the runtime: each takes about a second, and
+they do not need each other.
+
+The script has its part in how a JVM is started: `spark.driver.memory` of its builder is an option of the
+command, `os.environ` is the environment, and relative paths count from the working directory. So pyspark's
+`launch_gateway` runs as before. Where it would start the process that runs already, it gets that one.
+Otherwise that one, which has done nothing yet, is ended, and pyspark starts its own (ADR 47).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import resource
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...jvm.class_archive import SUBMIT_ARGUMENTS
+from ...jvm.spark_home import spark_home
+
+log = logging.getLogger("streamjob")
+
+CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
+CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
+LOOK = 0.01  # seconds between two looks for that file
+
+
+class JvmAhead:
+    """A JVM that listens for pyspark, or is about to, or None where it could not be started."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """:param folder: it stays as long as this process."""
+        self.folder = folder
+        self._connection = folder / "connection"
+        self._environment = {**environment, CLASSIC: "0", CONNECTION: str(self._connection)}
+        self._inherited = inherited()
+        self._command: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        home = spark_home()
+        if home is None:
+            return
+        arguments = shlex.split(environment.get(SUBMIT_ARGUMENTS, "pyspark-shell"))
+        self._command = [str(home / "bin/spark-submit"), *arguments]
+        try:
+            self._process = self._popen()
+        except OSError as e:  # pyspark will say it of its own
+            log.debug("no JVM was started ahead: %s", e)
+        atexit.register(self._end, os.getpid())
+
+    def _popen(self) -> subprocess.Popen[bytes]:
+        # As pyspark does it: the JVM ends when the pipe breaks, and Ctrl-C is not for it.
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            env=self._environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  no threads yet
+        )
+
+    def lend(self) -> None:
+        """Let pyspark have it, in this process, when it starts its JVM."""
+        from pyspark import java_gateway  # noqa: PLC0415  after the JVM's start
+
+        pyspark: Any = java_gateway  # what it imports is not its own
+        pyspark.Popen = self._instead
+
+    def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        process, self._process = self._process, None
+        if process is not None:
+            if (other := self._differs(command, options["env"])) is None:
+                self._connect(process, Path(options["env"][CONNECTION]))
+                return process
+            log.info("the JVM that was started ahead is replaced: the script decides about %s", other)
+            _kill(process)
+        return subprocess.Popen(command, **options)
+
+    def _differs(self, command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+        now = inherited()
+        return (
+            differs(self._command, command)
+            or differs_in(self._environment, environment)
+            or next((what for what, value in self._inherited.items() if now[what] != value), None)
+        )
+
+    def _connect(self, process: subprocess.Popen[bytes], wanted: Path) -> None:
+        """Wait until the JVM has said where it listens, and put that where pyspark looks for it."""
+        while process.poll() is None and not self._connection.exists():
+            time.sleep(LOOK)
+        if self._connection.exists():
+            self._connection.replace(wanted)
+
+    def _end(self, owner: int) -> None:
+        if self._process is not None and os.getpid() == owner:
+            _kill(self._process)
+
+
+def differs(ours: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """What of a spark-submit command decides about the JVM and is not in ours; None if ours does as well.
+
+    pyspark puts the settings of the script's builder before the other arguments, and sets them once more in
+    the JVM's SparkConf. Only those are left out that nobody has read by then.
+    """
+    program, rest = wanted[0], list(wanted[1:])
+    settings: list[tuple[str, str]] = []
+    while len(rest) > 1 and rest[0] == "--conf" and [program, *rest] != list(ours):
+        key, _, value = rest[1].partition("=")
+        settings.append((key, value))
+        rest = rest[2:]
+    if Path(program).resolve() != Path(ours[0]).resolve() or rest != list(ours[1:]):
+        return "Spark's folder or PYSPARK_SUBMIT_ARGS"
+    return next((key for key, value in settings if not _is_read_later(key)), None)
+
+
+def _is_read_later(key: str) -> bool:
+    return key == "spark.app.name" or key.startswith("spark.sql.")
+
+
+def differs_in(ours: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+    """A variable of the environment that is not the same; None if there is none."""
+    keys = sorted({*ours, *wanted} - {CONNECTION, CLASSIC})
+    return next((f"the variable {key}" for key in keys if ours.get(key) != wanted.get(key)), None)
+
+
+def inherited() -> dict[str, object]:
+    """What else a process has from the one that starts it, and a script may change."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    limits = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
+    return {
+        "the working directory": _found(os.getcwd),
+        "the umask": [line for line in lines if line.startswith("Umask:")],
+        "the user": (os.getuid(), os.getgid(), os.getgroups()),
+        "standard output": _found(lambda: os.fstat(1)[:3]),
+        "standard error": _found(lambda: os.fstat(2)[:3]),
+        "limits": [resource.getrlimit(limit) for limit in limits],
+    }
+
+
+def _found(look: Callable[[], object]) -> object:
+    """None where there is nothing: a folder that was deleted, an output that was closed."""
+    try:
+        return look()
+    except OSError:
+        return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

@@ -1,0 +1,94 @@
+"""A script gets the JVM that it asks for, whether one was started ahead of it or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamjob
+
+from .feeds import eventually
+
+REPLACED = "the JVM that was started ahead is replaced: the script decides about"
+SCRIPT = """
+import os, subprocess, sys
+from pyspark.sql import SparkSession
+{before}
+builder = SparkSession.builder.appName("mine").config("spark.sql.shuffle.partitions", "3")
+spark = builder{builder}.getOrCreate()
+jvm, context = spark._jvm, spark.sparkContext
+given = jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+(heap,) = (word for word in given if word.startswith("-Xmx"))
+children = subprocess.run(["pgrep", "-c", "-P", str(os.getpid()), "java"], capture_output=True, text=True)
+print("found", heap, jvm.System.getenv("MINE"), context.appName,
+      spark.conf.get("spark.sql.shuffle.partitions"), children.stdout.strip(), flush=True)
+frame = spark.readStream.format("rate").load()
+frame.writeStream.queryName("q").format("noop").trigger(availableNow=True).start().awaitTermination()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "builder", "replaced", "found"),
+    [
+        ("", "", None, ["-Xmx1g", "None"]),
+        ("", '.config("spark.driver.memory", "600m")', "spark.driver.memory", ["-Xmx600m", "None"]),
+        ('os.environ["MINE"] = "yes"', "", "the variable MINE", ["-Xmx1g", "yes"]),
+        ("os.chdir('/')", "", "the working directory", ["-Xmx1g", "None"]),
+    ],
+    ids=["as it is", "an option of the JVM", "its environment", "where it starts"],
+)
+def test_the_script_decides(
+    tmp_path: Path, before: str, builder: str, replaced: str | None, found: list[str]
+) -> None:
+    log = run(tmp_path, SCRIPT.format(before=before, builder=builder))
+    (words,) = (line.split()[1:] for line in log.splitlines() if line.startswith("found "))
+    assert words == [*found, "mine", "3", "1"]
+    assert [line.split(REPLACED)[1].strip() for line in log.splitlines() if REPLACED in line] == (
+        [] if replaced is None else [replaced]
+    )
+
+
+def test_a_script_without_spark_leaves_no_jvm(tmp_path: Path) -> None:
+    log = run(tmp_path, "import os\nprint('group', os.getpgrp(), flush=True)\n")
+    (group,) = (int(line.split()[1]) for line in log.splitlines() if line.startswith("group "))
+    eventually(lambda: not is_there(group), "the end of the processes of the job")
+
+
+def is_there(group: int) -> bool:
+    try:
+        os.killpg(group, signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def run(home: Path, script: str) -> str:
+    """:returns: all that a local job has said."""
+    file = home / "app.py"
+    file.write_text(script)
+    command = [
+        sys.executable,
+        "-m",
+        "streamjob.runtime",
+        "--local",
+        "--state",
+        str(home / "state"),
+        str(file),
+    ]
+    ours = {"PYTHONPATH": str(Path(streamjob.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+    process = subprocess.run(
+        command,
+        check=False,
+        env={**os.environ, **ours},
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    return process.stdout
