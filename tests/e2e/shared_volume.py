@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,27 @@ USER = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup"
 
 @dataclass(frozen=True)
 class Found:
-    """What a job left. `savepoints`: location → whether its manifest is there."""
+    """What a job left.
+
+    `savepoints`: location → whether its manifest is there.
+    `times`: when each of the last batches was committed.
+    """
 
     rows: list[dict[str, int]]
     offsets: int
     commits: int
     numbers: int
     savepoints: dict[str, bool]
+    times: dict[int, float]
 
     @property
     def output(self) -> list[tuple[int, int, int, int]]:
         return sorted((row["start"], row["key"], row["n"], row["sum"]) for row in self.rows)
+
+    def longest_pause(self, since: int) -> float:
+        """:returns: seconds between two commits, from that of batch `since` on."""
+        times = [time for batch, time in sorted(self.times.items()) if batch >= since]
+        return max(after - before for before, after in pairwise(times))
 
 
 class Storage:
@@ -49,8 +60,9 @@ class Storage:
 
     def look(self, job: str) -> Found:
         found: dict[str, Any] = json.loads(self.run("python", "-", job, stdin=(APPS / "look.py").read_text()))
-        query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0}
-        return Found(found["rows"], query["offsets"], query["commits"], query["numbers"], found["savepoints"])
+        query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0, "times": {}}
+        times = {int(batch): time for batch, time in query.pop("times").items()}
+        return Found(rows=found["rows"], savepoints=found["savepoints"], times=times, **query)
 
 
 def a_claim(name: str, size: str = "1Gi") -> Object:

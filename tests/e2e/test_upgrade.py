@@ -4,6 +4,9 @@ goes back.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import pytest
 
 from dev.demo.job import KIND, View
@@ -15,6 +18,7 @@ from .shared_volume import Storage, expected
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+HANDOVERS = int(os.environ.get("STREAMJOB_HANDOVERS", "1"))
 SOON = {"startTimeout": "90s", "probation": "10s"}
 PATIENT = {**SOON, "startTimeout": "10m"}
 
@@ -81,22 +85,29 @@ def test_a_wrong_image_is_rolled_back(cluster: Site, storage: Storage) -> None:
 HANDOVER = {**PATIENT, "mode": "Handover"}
 
 
-def test_a_running_job_is_handed_over_to_a_prepared_driver(cluster: Site, storage: Storage) -> None:
+@pytest.mark.timeout(HANDOVERS * 1200)
+def test_a_running_job_is_handed_over_to_a_prepared_driver(
+    cluster: Site, storage: Storage, record_property: Callable[[str, object], None]
+) -> None:
     job = sums(cluster, "handed-over", upgrade=HANDOVER)
     reach_epoch(job, 1)
-    read_on(job, storage)
-    conf = {**FAST, "spark.sql.streaming.minBatchesToRetain": "50"}
-    job.kubectl.patch(KIND, job.name, {"spec": {"sparkConf": conf}})
-    view = job.follow(lambda v: upgraded(v) == ("True", "Upgraded"), "Upgraded", PATIENCE)
-    assert (view.phase, view.epoch) == ("Running", 2)
-    record = index(job)[0]
-    assert record["request_id"] == "upgrade-1-2"
-    pod = cluster.kubectl.get("pod", job.pod())
-    assert pod is not None
-    assert pod["metadata"]["labels"]["streamjob.dev/prepared"] == "true"
-    began = pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
-    assert began < record["completed_at"], "it was there before the other one stopped"
-    read_on(job, storage)
+    for epoch in range(2, HANDOVERS + 2):
+        before = read_on(job, storage).commits
+        conf = {**FAST, "spark.sql.streaming.minBatchesToRetain": str(500 + epoch)}
+        job.kubectl.patch(KIND, job.name, {"spec": {"sparkConf": conf}})
+        reach_epoch(job, epoch)
+        record = index(job)[0]
+        assert record["epoch"] == epoch - 1
+        assert record["request_id"].startswith(f"upgrade-{epoch - 1}-")
+        pod = cluster.kubectl.get("pod", job.pod())
+        assert pod is not None
+        assert pod["metadata"]["labels"]["streamjob.dev/prepared"] == "true"
+        began = pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
+        assert began < record["completed_at"], "it was there before the other one stopped"
+        pause = read_on(job, storage).longest_pause(before)
+        record_property("figure", f"hand-over to epoch {epoch}: {pause:.1f} s between two commits")
+        view = job.follow(lambda v: upgraded(v) == ("True", "Upgraded"), "Upgraded", PATIENCE)
+        assert (view.phase, view.epoch) == ("Running", epoch)
     drain_and_compare(job, storage)
 
 
@@ -109,11 +120,15 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(cluster: Site, storag
     ids=["image", "script"],
 )
 def test_a_version_that_does_not_come_up_leaves_the_running_driver_alone(
-    cluster: Site, storage: Storage, change: dict[str, object], reason: str
+    cluster: Site,
+    storage: Storage,
+    change: dict[str, object],
+    reason: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     job = sums(cluster, f"left-alone-{reason.lower()}", upgrade={**SOON, "mode": "Handover"})
     reach_epoch(job, 1)
-    read_on(job, storage)
+    commits = read_on(job, storage).commits
     before = cluster.kubectl.get("pod", job.pod())
     assert before is not None
     job.kubectl.patch(KIND, job.name, {"spec": change})
@@ -124,5 +139,6 @@ def test_a_version_that_does_not_come_up_leaves_the_running_driver_alone(
     assert after is not None
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert all(record["request_id"] is None for record in index(job)), "it was not asked to stop"
-    read_on(job, storage)
+    pause = read_on(job, storage).longest_pause(commits)
+    record_property("figure", f"upgrade in vain ({reason}): at most {pause:.1f} s between two commits")
     drain_and_compare(job, storage)

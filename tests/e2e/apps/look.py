@@ -7,6 +7,7 @@ look.py JOB     looks for /data/out/JOB, /data/checkpoints/*-JOB-*, /data/savepo
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 DATA = Path("/data")
@@ -31,11 +32,16 @@ def sink(output: Path) -> list[dict[str, int]]:
 
 
 def query(checkpoint: Path) -> dict[str, object]:
-    """The ends of its two logs, and how many numbers it has read."""
+    """The ends of its two logs, how many numbers it has read, and when each batch was committed."""
     offsets, commits = numbered(checkpoint / "offsets"), numbered(checkpoint / "commits")
     entry = (checkpoint / "offsets" / str(offsets[-1])).read_text().splitlines() if offsets else []
     numbers = json.loads(entry[2])["offset"] if len(entry) > 2 and '"offset"' in entry[2] else 0
-    return {"offsets": (offsets or [-1])[-1], "commits": (commits or [-1])[-1], "numbers": numbers}
+    times = {}
+    for commit in commits:
+        with suppress(FileNotFoundError):  # Spark deletes old ones
+            times[commit] = (checkpoint / "commits" / str(commit)).stat().st_mtime
+    ends = {"offsets": (offsets or [-1])[-1], "commits": (commits or [-1])[-1]}
+    return {**ends, "numbers": numbers, "times": times}
 
 
 def main(job: str) -> None:
