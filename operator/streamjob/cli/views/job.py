@@ -218,9 +218,11 @@ class Job:
         found = self.part("standby")
         if not found:
             return None
-        does = (
-            "waits at its first query" if found.get("prepared") else f"is being prepared ({found['phase']})"
-        )
+        if found.get("nextAt"):
+            reason = (found.get("error") or {}).get("reason", "")
+            return f"{found['pod']} has failed ({reason}); the next one is made at {found['nextAt']}"
+        phase = found.get("phase") or "not made yet"
+        does = "waits at its first query" if found.get("prepared") else f"is being prepared ({phase})"
         return f"{found['pod']} {does}"
 
     @property

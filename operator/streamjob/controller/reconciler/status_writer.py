@@ -21,7 +21,7 @@ from ..reports.events import events
 from ..reports.messages import sentence
 from ..rules import actions
 from ..rules.actions import Action
-from ..rules.status import fail, not_made, settle
+from ..rules.status import fail, not_made, settle, standby_failed
 from .recorder import Recorder
 from .work_queue import WorkItem
 
@@ -89,8 +89,14 @@ class StatusWriter:
             term = self._leader.term
             if not term or job.status.term not in (0, term):  # 0: no leader has fenced it yet
                 return
+            standby = job.status.standby
+            made = refused.config if isinstance(refused, actions.CreateDriver) else None
+            if standby is not None and made is not None and made.prepared and made.epoch == standby.epoch:
+                failed = standby_failed(standby, job, problem, now)  # the job itself runs on
+                await self.write(job, job.status.model_copy(update={"standby": failed}), item)
+                return
             s = fail(job.status, problem, now)
-            if isinstance(refused, actions.CreateDriver):
+            if made is not None:
                 s = not_made(s)
             s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
             await self.write(job, s, item)

@@ -266,6 +266,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     restarts.account_for_a_failure,
     remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
+    handover.succeed,
     restarts.wait_after_a_failure,
     past_drivers.remove_the_exited_driver,
     terminal_states.rest,
@@ -285,6 +286,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
         decision.requeue_after,
         going,
         upgrade.requeue_after(c, decision.status),
+        handover.requeue_after(c, decision.status),
         escalation.requeue_after(c, decision.status),
     ]
     return min((seconds for seconds in times if seconds is not None), default=None)
@@ -304,6 +306,8 @@ def _running(c: Context) -> Decision:
         return c.decide(Phase.RESTARTING, driver.problem.reason, sentence(driver.problem), status=s)
     do: tuple[Action, ...] = (*executors.request_to_send(c), *savepoints.request_to_send(c))
     do = do or retention.tidy(c)
+    if not do:
+        c, do = handover.make_a_standby(c)
     if (back := upgrade.running(c, do=do)) is not None:
         return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs{executors.lacking(c)}", do=do)

@@ -14,6 +14,7 @@ PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavai
 SCHEDULING_PATIENCE = timedelta(seconds=30)
 MOUNT_PATIENCE = timedelta(seconds=20)
 CLAIM = "persistentvolumeclaim"  # in the scheduler's message if a claim is missing or not bound
+STABLE = timedelta(minutes=10)  # of running; it resets the count of failures
 SEE_ITS_LOG = "See the driver's log"
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
@@ -125,6 +126,22 @@ def death_of(pod: Pod) -> Problem:
     return _exited(pod.exit)
 
 
+def not_prepared(pod: Pod | None, job: StreamJob) -> Problem:
+    """Say that a prepared driver has not come to its gate in time."""
+    limit = job.spec.upgrade.start_timeout
+    if pod is None or not pod.started:
+        return Problem(
+            "DriverNotStarted",
+            f"no driver could be prepared within {limit}",
+            "See the Events of the job and of its pods; fix what they name",
+        )
+    return Problem(
+        "DriverNotPrepared",
+        f"the script in {pod.name} has not come to its first query within {limit}",
+        "Look for what it waits for before its first query, or raise spec.upgrade.startTimeout",
+    )
+
+
 def unreachable(observed: Observed) -> Problem:
     """Describe a driver whose container runs but which has not answered for a while."""
     pod = observed.pod
@@ -149,13 +166,12 @@ def unreachable(observed: Observed) -> Problem:
     )
 
 
-def stable_for(observed: Observed, now: datetime) -> timedelta:
-    """How long the driver ran before it ended; zero if that is unknown."""
-    pod = observed.pod
+def was_stable(pod: Pod | None, now: datetime) -> bool:
+    """Whether the driver ran for so long before it ended that its failure is a new one."""
     if pod is None or pod.started_at is None:
-        return timedelta()
+        return False
     until = pod.exit.at if pod.exit and pod.exit.at else now
-    return until - pod.started_at
+    return until - pod.started_at >= STABLE
 
 
 def _exited(end: DriverExit) -> Problem:

@@ -116,12 +116,16 @@ class Pod:
         return self.phase in ENDED
 
     @property
+    def exited(self) -> bool:
+        """Its node has reported the driver's end. The pod of a lost node says nothing."""
+        return self.exit is not None and not self.exit.unseen
+
+    @property
     def over(self) -> bool:
         """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
         pod that a lost node leaves behind is never over.
         """
-        seen = self.exit is not None and not self.exit.unseen
-        return seen and not self.beside and not self.deleting
+        return self.exited and not self.beside and not self.deleting
 
     @property
     def waits(self) -> bool:
