@@ -137,10 +137,11 @@ class Drivers(Ledger):
     def _has_a_successor(self, driver: Driver, truth: Truth) -> None:
         """V13: with hand-overs, a driver makes way for one that has come to its gate, or after a rollback."""
         job = self._stored(driver.config.job.uid)
-        upgrade = ((job or {}).get("status") or {}).get("upgrade") or {}
+        status = (job or {}).get("status") or {}
+        upgrade, standby = status.get("upgrade") or {}, status.get("standby") or {}
         if self.world.plan.shape.upgrade != "Handover" or upgrade.get("step") != "Stopping":
             return
-        if upgrade.get("epoch") not in truth.prepared:
+        if not {upgrade.get("epoch"), standby.get("epoch")} & truth.prepared:
             self.fail("V13", f"{driver.me} is asked to make way, and no driver waits at its gate")
 
     def deleted(self, driver: Driver, savepoint: str) -> None:

@@ -34,7 +34,8 @@ class Pods(Ledger):
             self._history(over, uid)
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             status = (job or {}).get("status") or {}
-            said = max(status.get("epoch", 0), (status.get("upgrade") or {}).get("epoch") or 0)
+            others = [(status.get(part) or {}).get("epoch") or 0 for part in ("upgrade", "standby")]
+            said = max(status.get("epoch", 0), *others)
             if job is not None and said < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
             if job is not None and truth.refused is not None and made_from(new) == made_from(job):
