@@ -218,12 +218,14 @@ class Job:
         found = self.part("standby")
         if not found:
             return None
+        error = (found.get("error") or {}).get("reason")
         if found.get("nextAt"):
-            reason = (found.get("error") or {}).get("reason", "")
-            return f"{found['pod']} has failed ({reason}); the next one is made at {found['nextAt']}"
-        phase = found.get("phase") or "not made yet"
-        does = "waits at its first query" if found.get("prepared") else f"is being prepared ({phase})"
-        return f"{found['pod']} {does}"
+            return f"{found['pod']} has failed ({error}); the next one is made at {found['nextAt']}"
+        if found.get("prepared"):
+            return f"{found['pod']} waits at its first query"
+        if error is not None:
+            return f"{found['pod']} is not prepared ({error})"
+        return f"{found['pod']} is being prepared ({found.get('phase') or 'not made yet'})"
 
     @property
     def driver(self) -> str | None:

@@ -150,7 +150,7 @@ def follow_the_driver(c: Context) -> Decision | None:
     if pod.deleting and not pod.started:
         return Decision(c.status)  # deleted before it began
     if pod.started and c.observed.silent:
-        return c.stall(c.phase, diagnosis.unreachable(c.observed), requeue_after=c.until_deletion_is_due)
+        return c.stall(c.phase, diagnosis.unreachable(pod, driver), requeue_after=c.until_deletion_is_due)
     if c.leaving:
         return _terminating(c, c.status.termination)
     if (driver is not None and driver.termination is not None) or pod.deleting:
@@ -229,12 +229,8 @@ def begin_an_epoch(c: Context) -> Decision:
     new = c.observed.index is None and c.observed.index_problem is None
     index = (actions.WriteIndex(indices.empty(c.observed.job.metadata.uid), None),) if new else ()
     runtime = (actions.EnsureRuntime(),) if made_from.runtime is Runtime.INJECTED else ()
-    do: tuple[Action, ...] = (
-        actions.EnsureSecret(),
-        *runtime,
-        *index,
-        actions.CreateDriver(config, made_from),
-    )
+    create = actions.CreateDriver(config, made_from)
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *runtime, *index, create)
     if again:
         return Decision(s, do)  # the conditions say what kept it from beginning
     return c.decide(
@@ -306,8 +302,7 @@ def _running(c: Context) -> Decision:
         return c.decide(Phase.RESTARTING, driver.problem.reason, sentence(driver.problem), status=s)
     do: tuple[Action, ...] = (*executors.request_to_send(c), *savepoints.request_to_send(c))
     do = do or retention.tidy(c)
-    if not do:
-        c, do = handover.make_a_standby(c)
+    c, do = (c, do) if do else handover.make_a_standby(c)
     if (back := upgrade.running(c, do=do)) is not None:
         return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs{executors.lacking(c)}", do=do)

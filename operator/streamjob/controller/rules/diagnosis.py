@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...api import StreamJob
-from ...protocol.messages.driver_status import Problem
+from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
 from .observed import DriverExit, Observed, Pod, Unschedulable
 
@@ -142,26 +142,26 @@ def not_prepared(pod: Pod | None, job: StreamJob) -> Problem:
     )
 
 
-def unreachable(observed: Observed) -> Problem:
-    """Describe a driver whose container runs but which has not answered for a while."""
-    pod = observed.pod
-    assert pod is not None
+def unreachable(pod: Pod, last: DriverStatus | None) -> Problem:
+    """Describe a driver whose container runs but which has not answered for a while.
+
+    :param last: its last status; None if it has never answered.
+    """
     if pod.deleting:
         return Problem(
             "DriverNotGone",
             f"the pod {pod.name} is being deleted, but its node {pod.node} does not say that it has ended",
             "Wait for the node; if it is off for good, delete the Node object",
         )
-    never = observed.driver is None
     return Problem(
         "DriverUnreachable",
-        f"the driver in pod {pod.name} has not answered {'yet' if never else 'for a while'}",
+        f"the driver in pod {pod.name} has not answered {'yet' if last is None else 'for a while'}",
         "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port"
         + (
             "; if the log is not a driver's, the image's entry point does not run the command that it is "
             "given: set `command` of the container driver in spec.driver.template"
-            if never
-            else "; deleting the pod restarts the driver from its latest checkpoint"
+            if last is None
+            else "; if the pod is deleted, another driver continues from the latest checkpoint"
         ),
     )
 

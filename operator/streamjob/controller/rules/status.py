@@ -150,8 +150,7 @@ def _standby(observed: Observed) -> StandbyStatus | None:
     if pod is None or (named is not None and named.epoch > pod.epoch):
         return named and named.model_copy(update={"prepared": False})
     named = named if named and named.epoch == pod.epoch else StandbyStatus(pod=pod.name, epoch=pod.epoch)
-    waits = observed.prepared is not None and observed.prepared.phase is DriverPhase.PREPARED
-    return named.model_copy(update={"phase": pod.phase, "prepared": waits and pod is observed.standbys[-1]})
+    return named.model_copy(update={"phase": pod.phase, "prepared": observed.at_gate == pod.epoch})
 
 
 def _leaving(observed: Observed, old: DriverInfo | None) -> DriverInfo | None:

@@ -135,6 +135,13 @@ class TestMaking:
     def test_not_yet_or_not_at_all(self, more: dict[str, Any]) -> None:
         assert CreateDriver not in look(seen(status=ran(), there=False, **more))[2]
 
+    def test_not_beside_the_driver_that_has_handed_over_and_leaves(self) -> None:
+        handed_over = {"handedOver": {"pod": "orders-driver-1", "uid": "pod-1", "phase": "Running"}}
+        o = seen(status=ran(2) | handed_over, there=False, reported=driver(epoch=2))
+        after_it = replace(alive(), name="orders-driver-2", uid="pod-2", epoch=2)
+        assert look(replace(o, pods=(alive(), after_it)))[:3] == (Phase.RUNNING, "Running", [])
+        assert CreateDriver in look(replace(o, pods=(after_it,)))[2]
+
     def test_it_is_no_part_of_what_the_running_driver_is_made_from(self) -> None:
         with_it = wanting(OLD, **SPEC)
         assert made(OLD) == type(made(OLD)).of(with_it.spec)
@@ -209,6 +216,20 @@ class TestInVain:
         d = look(after(o, d, prepared=at_gate()))[3]
         assert d.status.standby is not None
         assert d.status.standby.error is None
+
+    def test_one_that_has_fallen_silent_is_told_and_left_and_does_not_take_over(self) -> None:
+        o = seen(status=ran() | named(prepared=True, deadline=None), prepared_silent=40.0)
+        phase, _, do, d = look(o)
+        assert (phase, do) == (Phase.RUNNING, [])
+        assert d.status.standby is not None
+        assert d.status.standby.error is not None
+        assert (d.status.standby.prepared, d.status.standby.error.reason) == (False, "DriverUnreachable")
+        dies = after(o, d, pods=(dead(),), driver=None)
+        dies = after(dies, look(dies)[3])
+        assert look(dies)[:3] == (Phase.RESTARTING, "DriverKilled", [])
+        answers = look(after(o, d, prepared_silent=0.0))[3].status.standby
+        assert answers is not None
+        assert (answers.prepared, answers.error) == (True, None)
 
 
 class TestFailover:

@@ -78,11 +78,20 @@ def _with_its_standby(c: Context) -> Context:
         s = s.model_copy(update={"failures": 0}) if diagnosis.was_stable(pod, c.now) else s
         found = standby_failed(s, c.observed.job, diagnosis.death_of(pod), c.now)
     else:
-        late = s.deadline is not None and c.now >= moment(s.deadline)
-        problem = diagnosis.stuck(pod, c.observed.job, c.now) or (_late(c, pod) if late else None)
+        problem = _unready(c, s, pod)
         error = error_status(s.error, problem, c.now) if problem else s.error
         found = s.model_copy(update={"deadline": None, "error": None} if s.prepared else {"error": error})
     return replace(c, status=c.status.model_copy(update={"standby": found}))
+
+
+def _unready(c: Context, s: StandbyStatus, pod: Pod) -> Problem | None:
+    """What keeps the standby from its gate, or from answering there; None while it may be about to."""
+    if (problem := diagnosis.stuck(pod, c.observed.job, c.now)) is not None:
+        return problem
+    if pod.started and pod is c.observed.standbys[-1] and c.observed.prepared_silent:
+        return diagnosis.unreachable(pod, c.observed.prepared)
+    late = s.deadline is not None and c.now >= moment(s.deadline)
+    return diagnosis.not_prepared(pod, c.observed.job) if late else None
 
 
 def _keeps_a_standby(c: Context) -> bool:
@@ -132,10 +141,8 @@ def _at_its_end(c: Context) -> bool:
 
 def is_prepared(c: Context) -> bool:
     """Whether the next driver waits at its gate."""
-    pod, driver = candidate(c), c.observed.prepared
-    if pod is None or pod.terminated or driver is None:
-        return False
-    return driver.phase is DriverPhase.PREPARED and driver.epoch == pod.epoch
+    pod = candidate(c)
+    return pod is not None and not pod.terminated and pod.epoch == c.observed.at_gate
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -184,6 +191,8 @@ def make_a_standby(c: Context) -> tuple[Context, tuple[actions.Action, ...]]:
         return c, ()
     if o.newest_only or o.namespace_ends or not _knows_its_record(c):
         return c, ()
+    if any(p.epoch < c.status.epoch for p in c.pods):
+        return c, ()  # the driver before is still leaving, and needs its room
     generation = o.job.metadata.generation
     if s is not None and s.next_at is not None and s.generation == generation and c.now < moment(s.next_at):
         return c, ()
@@ -324,15 +333,11 @@ def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
     assert u.deadline is not None
     late = c.now >= moment(u.deadline)
     if pod is None:
-        return upgrade.refusal(c) or (_late(c, None) if late else None)
+        return upgrade.refusal(c) or (diagnosis.not_prepared(None, c.observed.job) if late else None)
     if pod.terminated:
         problem = diagnosis.death_of(pod)
         again = problem.retryable and c.observed.job.spec.restart.policy is RestartPolicy.ON_FAILURE
         return problem if late or u.error is not None or not again else None
     stuck = diagnosis.stuck(pod, c.observed.job, c.now)
     hopeless = stuck is not None and stuck.reason in upgrade.HOPELESS
-    return (stuck or _late(c, pod)) if late or hopeless else None
-
-
-def _late(c: Context, pod: Pod | None) -> Problem:
-    return diagnosis.not_prepared(pod, c.observed.job)
+    return (stuck or diagnosis.not_prepared(pod, c.observed.job)) if late or hopeless else None
