@@ -214,8 +214,10 @@ def begin_an_epoch(c: Context) -> Decision:
     if (decision := handover.instead(c)) is not None:
         return decision
     # A driver that was recorded but never seen may not have been created, or another controller may be about
-    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results.
-    again = c.status.driver is not None and c.status.driver.uid is None
+    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results. If the
+    # index has a checkpoint of that epoch, its driver has run.
+    ran = c.status.checkpoint is not None and c.status.checkpoint.epoch == c.status.epoch
+    again = c.status.driver is not None and c.status.driver.uid is None and not ran
     epoch = c.status.epoch if again else handover.free_epoch(c)
     open_one = c.open_termination
     carried = open_one if open_one is not None and c.fits(open_one) else None
