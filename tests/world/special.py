@@ -447,6 +447,13 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # A driver and its sidecar are evicted together.
     "sidecar-evicted": Plan(35, Shape(sidecar=True), (APPLY, Step("delete pod", 3.0, "Running"))),
+    # Its script fails; the next driver's comes to its end, and is killed before it can say so.
+    "failed-then-finished": Plan(
+        3000413,
+        Shape(("events", "sums"), bounded=10, interval="0s", script=Scripted.TOGETHER),
+        (APPLY,),
+        mishaps=(("Running", 0, Mishap.THROWS), ("Leave", 0, Mishap.KILLED_BEFORE)),
+    ),
     # The script raises when its input has ended and the index has the end: that is no Finished job. The next
     # driver has but to run it once more.
     "failed-end": Plan(36, Shape(bounded=10), mishaps=(("Leave", 0, Mishap.THROWS),)),
