@@ -447,6 +447,18 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # A driver and its sidecar are evicted together.
     "sidecar-evicted": Plan(35, Shape(sidecar=True), (APPLY, Step("delete pod", 3.0, "Running"))),
+    # Nobody asks for Spark's UI any more, and the controller crashes when the last object is gone.
+    "ui-gone": Plan(
+        1,
+        Shape(ui=True),
+        (
+            APPLY,
+            Step("suspend", 20.0, "Running"),
+            Step("Cancelled", 150.0),
+            Step("no UI", 0.0),
+        ),
+        first=Fault.CRASH_AFTER,
+    ),
     # Its script fails; the next driver's comes to its end, and is killed before it can say so.
     "failed-then-finished": Plan(
         3000413,
