@@ -51,6 +51,8 @@ class End(Ledger):
             return f"for Spark's UI there are {there}, and nobody says so"
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
+        if phase != "Running" and status.get("standby"):
+            return f"phase {phase}, and its standby has not been deleted"
         stalled = conditions["Stalled"]
         alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         drivers = [d for d in alive if d.may_write]

@@ -305,6 +305,10 @@ _SPECIAL: dict[str, Plan] = {
         for m, mishap in enumerate(Mishap)
         if mishap is not Mishap.THROWS or moment == "Running"
     },
+    # The standby hangs when the driver dies: no other one begins beside it.
+    "standby-deaf": replace(
+        _stood_by(249, Step("kill leader", 100.0, "Running")), mishaps=(("Gate", 0, Mishap.HANGS),)
+    ),
     # It is killed again and again: one takes over from the other, or the next one is not ready yet.
     "standby-again": _stood_by(250, *(Step("kill leader", wait, "Running") for wait in (0.1, 15.0, 15.0))),
     # The standby itself dies again and again: the job does not notice, and the next one is not made at once.

@@ -317,6 +317,21 @@ class TestFailover:
         assert (phase, do, d.requeue_after) == (Phase.STARTING, [], 240)
         assert look(replace(o, prepared=at_gate()))[2] == [OpenGate]
 
+    @pytest.mark.parametrize(("silent", "do"), [(0.0, []), (40.0, [DeletePod])])
+    def test_one_that_was_at_its_gate_is_waited_for_until_it_is_silent(
+        self, silent: float, do: list[Any]
+    ) -> None:
+        """A controller that has just started has not heard of it. No driver begins beside it."""
+        o = seen(
+            status=ran(phase="Restarting", restarts=failed(again=-MINUTE)) | named(deadline=None),
+            pods=[],
+            prepared=None,
+            prepared_silent=silent,
+            reported=None,
+        )
+        assert look(o)[2] == do
+        assert CreateDriver in look(replace(o, standbys=()))[2]
+
     def test_but_not_for_ever(self) -> None:
         o = seen(
             status=ran(phase="Restarting", restarts=failed(again=-MINUTE)) | named(deadline=at(-MINUTE)),

@@ -263,13 +263,14 @@ def instead(c: Context) -> Decision | None:
     next one is waited for, or does not come.
     """
     u, pod, following = c.status.upgrade, candidate(c), named(c)
-    if pod is None or following is None or following.deadline is None:
+    if pod is None or following is None:
         return None
     prepares = u is not None and u.step is UpgradeStep.PREPARING and _next_of_upgrade(c) is not None
     if u is not None and prepares and (problem := _in_vain(c, u, pod)) is not None:
         return Decision(upgrade.back(c, c.status, problem))
-    left = (moment(following.deadline) - c.now).total_seconds()
-    if pod.terminated or left <= 0:
+    left = seconds_until(following.deadline, c.now) if following.deadline is not None else None
+    late = left == 0 if left is not None else bool(c.observed.prepared_silent)
+    if pod.terminated or late:
         do = (actions.DeletePod(pod.name, pod.uid),)
         return Decision(c.status, do)  # when it is gone, another one begins
     text = f"The driver of epoch {pod.epoch} was being prepared, and takes over when it is"
