@@ -65,6 +65,14 @@ def test_a_job_that_runs_after_a_rollback_does_not_stand_still() -> None:
     [
         (None, "the pod of the next driver is about to be made"),
         ({"phase": "Pending"}, "orders-driver-2 is being prepared (Pending)"),
+        (
+            {"phase": "Running", "error": {"reason": "DriverNotPrepared"}},
+            "orders-driver-2 is not prepared (DriverNotPrepared)",
+        ),
+        (
+            {"error": {"reason": "Forbidden"}, "nextAt": BACK},
+            f"orders-driver-2 has failed (Forbidden); the next one is made at {BACK}",
+        ),
         ({"phase": "Running", "prepared": True}, "orders-driver-2 waits at its first query"),
     ],
 )

@@ -41,12 +41,17 @@ class Drivers(Ledger):
         others = [d for d in self.world.drivers() if d.config.job.uid == config.job.uid and d is not driver]
         if writing := [d.me for d in others if d.may_write and not d.closed]:
             self.fail("V12", f"the gate of epoch {config.epoch} opens beside {writing}")
-        job = self._stored(config.job.uid)
-        if job is not None and (job.get("status") or {}).get("epoch", 0) < config.epoch:
+        job, truth = self._stored(config.job.uid), self.truth(config.job.uid)
+        status = (job or {}).get("status") or {}
+        if job is not None and status.get("epoch", 0) < config.epoch:
             self.fail("V8", f"the gate of epoch {config.epoch} opens before the status says its epoch")
+        failed = status.get("restarts") or {}
+        for_good = "nextAt" not in failed and failed.get("epoch") in truth.started[-1:]
+        if job is not None and for_good and failed["generation"] == job["metadata"]["generation"]:
+            self.fail("V11", f"the gate of epoch {config.epoch} opens, and the job has failed for good")
         if config.restore.recorded is not None:
             self.fail("V1", f"the gate of epoch {config.epoch} names a record that is only found at a start")
-        self._begins(self.truth(config.job.uid), config, pod)
+        self._begins(truth, config, pod)
 
     def _begins(self, truth: Truth, config: DriverConfig, pod: Obj) -> None:
         """From here on it may write."""
@@ -137,10 +142,11 @@ class Drivers(Ledger):
     def _has_a_successor(self, driver: Driver, truth: Truth) -> None:
         """V13: with hand-overs, a driver makes way for one that has come to its gate, or after a rollback."""
         job = self._stored(driver.config.job.uid)
-        upgrade = ((job or {}).get("status") or {}).get("upgrade") or {}
+        status = (job or {}).get("status") or {}
+        upgrade, standby = status.get("upgrade") or {}, status.get("standby") or {}
         if self.world.plan.shape.upgrade != "Handover" or upgrade.get("step") != "Stopping":
             return
-        if upgrade.get("epoch") not in truth.prepared:
+        if not {upgrade.get("epoch"), standby.get("epoch")} & truth.prepared:
             self.fail("V13", f"{driver.me} is asked to make way, and no driver waits at its gate")
 
     def deleted(self, driver: Driver, savepoint: str) -> None:

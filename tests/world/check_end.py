@@ -51,8 +51,12 @@ class End(Ledger):
             return f"for Spark's UI there are {there}, and nobody says so"
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
+        if phase != "Running" and status.get("standby"):
+            return f"phase {phase}, and its standby has not been deleted"
         stalled = conditions["Stalled"]
-        drivers = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
+        alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
+        drivers = [d for d in alive if d.may_write]
+        standbys = [d for d in alive if not d.may_write]
         running = [self._pod_of(d) for d in drivers]
         if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
             if any(p is not None and made_from(p) == made_from(job) for p in running):
@@ -96,6 +100,8 @@ class End(Ledger):
             return f"phase {phase}, and Ready is {conditions['Ready']}"
         if phase == "Running":
             executors = {d.status.executors.least if d.status.executors else 0 for d in drivers}
+            if (why := self._of_standby(job, standbys, drivers, truth)) is not None:
+                return why
             if executors - {job["spec"]["executor"]["instances"]}:
                 return f"its driver was asked for {executors} executors"
             if dead != ("Degraded" in conditions):
@@ -106,6 +112,17 @@ class End(Ledger):
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         pods = self._not_over(job)
         return f"phase {phase}, and there are still {pods}" if pods else None
+
+    def _of_standby(
+        self, job: Obj, standbys: list[Driver], drivers: list[Driver], truth: Truth
+    ) -> str | None:
+        """A job that runs has the standby that it asks for, at its gate; after a rollback of the same."""
+        if not job["spec"]["driver"].get("standby"):
+            return f"{standbys[0].me} waits, and no standby is asked for" if standbys else None
+        if [d.config.epoch in truth.prepared for d in standbys] != [True]:
+            return f"there are {len(standbys)} standbys, and one is asked for"
+        made = [made_from(p) for d in (*standbys, *drivers) if (p := self._pod_of(d)) is not None]
+        return None if len(set(made)) == 1 else "the standby is made from something else"
 
     def _excuse(self, reason: str, phase: str | None, job: Obj, truth: Truth, wanted: str) -> bool:
         """It stands still with a word why: what a person has broken, a person mends."""

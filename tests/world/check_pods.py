@@ -31,10 +31,12 @@ class Pods(Ledger):
             alive = [d.me for d in self.world.drivers() if d.config.job.uid == uid and d.may_write]
             if (others or alive) and not self._waits(new, job):
                 self.fail("V2", f"{change.key[2]} is made while there are {others or alive}")
-            self._history(over, uid)
+            if not self._waits(new, job):  # the running driver of one that waits may have died just now
+                self._history(over, uid)
             epoch = int(new["metadata"]["labels"]["streamjob.dev/epoch"])
             status = (job or {}).get("status") or {}
-            said = max(status.get("epoch", 0), (status.get("upgrade") or {}).get("epoch") or 0)
+            others = [(status.get(part) or {}).get("epoch") or 0 for part in ("upgrade", "standby")]
+            said = max(status.get("epoch", 0), *others)
             if job is not None and said < epoch:
                 self.fail("V8", f"{change.key[2]} is made before the status says its epoch")
             if job is not None and truth.refused is not None and made_from(new) == made_from(job):

@@ -381,13 +381,14 @@ class Driver:
         self.board.update(exit_code=code, exit_reason="the script came to its end")
         truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
         if self.may_write:
-            truth.script_failed = not asked and (code != 0 or problem is not None)
+            failed = not asked and (code != 0 or problem is not None)
+            truth.script_failed = self.config.epoch if failed else None
         closed = all(t.state is TaskState.CLOSED for t in self.coordinator.tasks.values())
         if (
             closed
             and self.coordinator.tasks
             and not asked
-            and not truth.script_failed
+            and truth.script_failed is None
             and truth.last is not None
         ):
             truth.ended_well = truth.last[1]

@@ -43,7 +43,7 @@ class Truth:
     seen: set[str] = field(default_factory=set)  # uids of the pods that some status has had
     tried: Counter[str] = field(default_factory=Counter)  # containers that have run, by `made_from`
     refused: str | None = None  # the spec, with its nonce, that was rolled back
-    script_failed: bool = False  # by itself, as the newest driver knows that could say so
+    script_failed: int | None = None  # by itself in this epoch, as the newest driver knows that could say so
     ended_well: str | None = (
         None  # what the driver was made from whose script came to its own end, with nothing left to run
     )

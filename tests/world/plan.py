@@ -58,6 +58,7 @@ class Shape:
     :param sidecar: a container beside the driver's that ends only when it is killed.
     :param runtime: as `spec.runtime`.
     :param history: as `spec.restart.failedDriversHistoryLimit`.
+    :param standby: as `spec.driver.standby`.
     :param ui: with Service, Ingress and HTTPRoute for Spark's UI.
     """
 
@@ -79,6 +80,7 @@ class Shape:
     runtime: str = "Image"
     history: int = 1
     ui: bool = False
+    standby: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,8 @@ def random_plan(seed: int) -> Plan:
     )
     if (handover := Random(f"handover {seed}")).random() < 0.3:
         shape = replace(shape, upgrade="Handover")
+    if (standby := Random(f"standby {seed}")).random() < 0.3:
+        shape = replace(shape, standby=True)
     shape = _scripted(shape, Random(f"script {seed}"))
     kind = rng.choice(("calls", "drivers", "both", "weather", "all"))
     faults: tuple[tuple[int, Fault], ...] = ()
@@ -204,6 +208,9 @@ def random_plan(seed: int) -> Plan:
         )
     if kind in ("weather", "all"):
         weather = Weather(rng.choice((60.0, 400.0)), rng.choice((0.02, 0.1, 0.3)), rng.choice((0.0, 0.3)))
+    if shape.standby and mishaps and standby.random() < 0.6:
+        moment = standby.choice(("Gate", "Opened", "Running", "Running"))
+        mishaps += ((moment, standby.choice((0, 0, 1)), standby.choice(list(Mishap))),)
     if shape.upgrade == "Handover" and mishaps and handover.random() < 0.5:
         gate = handover.choice(("Gate", "Opened"))
         mishaps += ((gate, handover.choice((0, 0, 1)), handover.choice(list(Mishap))),)
@@ -217,6 +224,8 @@ def random_plan(seed: int) -> Plan:
         steps.insert(hides.randrange(1, len(steps) + 1), Step(hides.choice(("hide UI", "no UI"))))
     if shape.upgrade == "Handover":
         steps = _handed_over(steps, handover)
+    if shape.standby:
+        steps = _stood_by(steps, standby)
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)
@@ -242,6 +251,18 @@ def _handed_over(steps: list[Step], rng: Random) -> list[Step]:
     if rng.random() < 0.5:
         second = rng.choice(("edit", "edit", "mend", "nonce", "kill pod", "delete pod", "savepoint", *STATES))
         between.append(Step(second, rng.choice((*DELAYS, 1.0, 7.0, 9.0)), rng.choice((None, "Stopping"))))
+    return [*steps[:1], *between, *steps[1:]]
+
+
+def _stood_by(steps: list[Step], rng: Random) -> list[Step]:
+    """The running driver dies or is evicted, once or twice, when a standby may be there or not."""
+    ends = ("kill leader", "kill leader", "evict", "evict", "kill pod", "no standby", "edit", *STATES)
+    between = [
+        Step(rng.choice(ends), rng.choice((*DELAYS, 15.0, 20.0)), "Running")
+        for _ in range(rng.choice((1, 1, 2)))
+    ]
+    if any(step.do == "no standby" for step in between) and rng.random() < 0.7:
+        between.append(Step("standby", rng.choice(DELAYS)))
     return [*steps[:1], *between, *steps[1:]]
 
 

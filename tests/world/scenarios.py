@@ -31,6 +31,11 @@ PLANS: dict[str, Plan] = {
     "upgrade": Plan(20, steps=(APPLY, Step("edit", 3.0, "Running"))),
     "handover": Plan(61, Shape(upgrade="Handover"), (APPLY, Step("edit", 3.0, "Running"))),
     "handover-in-vain": Plan(62, Shape(upgrade="Handover"), (APPLY, Step("broken script", 3.0, "Running"))),
+    # Its standby takes over from a driver that is killed, and from one that is evicted.
+    "standby": Plan(63, Shape(standby=True), (APPLY, Step("kill leader", 30.0, "Running"))),
+    "standby-evicted": Plan(
+        64, Shape(standby=True, transactional=True), (APPLY, Step("evict", 30.0, "Running"))
+    ),
     "scale": Plan(23, Shape(executors=1), (APPLY, Step("scale", 3.0, "Running"), Step("scale", 9.0))),
     "rollback": Plan(21, steps=(APPLY, Step("bad image", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),

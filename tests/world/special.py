@@ -32,6 +32,11 @@ def _handed_over(seed: int, *steps: Step) -> Plan:
     return Plan(seed, Shape(upgrade="Handover", transactional=True), (APPLY, *steps))
 
 
+def _stood_by(seed: int, *steps: Step) -> Plan:
+    """A job with a standby and transactional sinks, whose directories are ahead of its newest checkpoint."""
+    return Plan(seed, Shape(standby=True, transactional=True, interval="5s"), (APPLY, *steps))
+
+
 _SPECIAL: dict[str, Plan] = {
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
@@ -291,6 +296,93 @@ _SPECIAL: dict[str, Plan] = {
         _handed_over(192, Step("bad image", 3.0, "Running")),
         shape=Shape(upgrade="Handover", bounded=10, transactional=True),
     ),
+    # A standby waits beside the driver, which dies in each of the ways that there are.
+    **{
+        f"standby-{moment.lower()}-{mishap.name.lower()}": replace(
+            _stood_by(220), seed=220 + 10 * n + m, mishaps=((moment, 0, mishap),)
+        )
+        for n, moment in enumerate(("Running", "Gate", "Opened"))
+        for m, mishap in enumerate(Mishap)
+        if mishap is not Mishap.THROWS or moment == "Running"
+    },
+    # The standby hangs when the driver dies: no other one begins beside it.
+    "standby-deaf": replace(
+        _stood_by(249, Step("kill leader", 100.0, "Running")), mishaps=(("Gate", 0, Mishap.HANGS),)
+    ),
+    # It is killed again and again: one takes over from the other, or the next one is not ready yet.
+    "standby-again": _stood_by(250, *(Step("kill leader", wait, "Running") for wait in (0.1, 15.0, 15.0))),
+    # The standby itself dies again and again: the job does not notice, and the next one is not made at once.
+    "standby-dies": replace(
+        _stood_by(251), mishaps=tuple(("Gate", n, Mishap.KILLED_BEFORE) for n in range(4))
+    ),
+    # Both die together; nothing of the job is left in order.
+    "standby-both": _stood_by(252, Step("kill pod", 15.0, "Running"), Step("delete pod", 30.0, "Running")),
+    # The job ends, or fails for good: no standby is left, and none takes over.
+    **{
+        f"standby-{what.split()[-1].lower()}": _stood_by(253 + n, Step(what, 15.0, "Running"))
+        for n, what in enumerate(("Stopped", "Drained", "Cancelled", "suspend", "delete", "no standby"))
+    },
+    "standby-never": replace(
+        _stood_by(260, Step("kill leader", 15.0, "Running"), Step("Stopped", 30.0)),
+        shape=Shape(standby=True, policy="Never"),
+    ),
+    "standby-finishes": replace(_stood_by(261), shape=Shape(standby=True, bounded=10)),
+    # The directories of the driver that dies are ahead of the checkpoint that the one before has left.
+    "standby-behind": Plan(
+        263,
+        Shape(standby=True),
+        (
+            APPLY,
+            Step("Stopped", 3.0, "Running"),
+            Step("Running", 3.0, "Stopped"),
+            Step("kill leader", 20.0, "Running"),
+        ),
+    ),
+    # A stop overtakes the death, or the other way round.
+    "standby-late-stop": _stood_by(262, Step("kill leader", 15.0, "Running"), Step("Stopped", 0.3)),
+    # The specification changes: in every mode the standby is one of the new one in the end.
+    **{
+        f"standby-edit-{mode.lower()}": replace(
+            _stood_by(270 + n, Step("edit", 15.0, "Running"), Step("kill leader", 9.0, "Running")),
+            shape=Shape(standby=True, upgrade=mode),
+        )
+        for n, mode in enumerate(("Savepoint", "Checkpoint", "NextEpoch", "Handover"))
+    },
+    # The new specification does not come up: the standby is one of the old one.
+    **{
+        f"standby-broken-{mode.lower()}": replace(
+            _stood_by(280 + n, Step("throwing script", 15.0, "Running")),
+            shape=Shape(standby=True, upgrade=mode),
+        )
+        for n, mode in enumerate(("Savepoint", "Handover"))
+    },
+    # Each call meets with a fault the first time.
+    **{
+        f"standby-first-{fault.name.lower()}": replace(
+            _stood_by(290, Step("kill leader", 60.0, "Running")), first=fault
+        )
+        for fault in Fault
+    },
+    # A sidecar runs on in the pod of the driver that is dead, and that pod stays for its log, or not.
+    **{
+        f"standby-history-{limit}": replace(
+            _stood_by(300 + limit, *(Step("kill leader", 20.0, "Running") for _ in range(3))),
+            shape=Shape(standby=True, executors=2, history=limit, sidecar=limit == 1, interval="5s"),
+        )
+        for limit in range(3)
+    },
+    # The controller may make no pods for a while: the job runs, and gets its standby later.
+    "standby-refused": Plan(
+        310, Shape(standby=True), (APPLY, Step("revoke pods", 0.1, "Running"), Step("grant", 90.0))
+    ),
+    **{
+        f"standby-two-controllers-{n}": replace(
+            _stood_by(320 + n, Step("kill leader", 15.0, "Running"), Step("evict", 60.0, "Running")),
+            skews=(0.0, 0.0),
+            weather=Weather(400.0, 0.3, 0.3),
+        )
+        for n in range(3)
+    },
     # A drain hangs in its last batch for longer than its timeout: it becomes a stop.
     "drain-to-stop": Plan(
         28,
@@ -359,6 +451,25 @@ _SPECIAL: dict[str, Plan] = {
     ),
     # A driver and its sidecar are evicted together.
     "sidecar-evicted": Plan(35, Shape(sidecar=True), (APPLY, Step("delete pod", 3.0, "Running"))),
+    # Nobody asks for Spark's UI any more, and the controller crashes when the last object is gone.
+    "ui-gone": Plan(
+        1,
+        Shape(ui=True),
+        (
+            APPLY,
+            Step("suspend", 20.0, "Running"),
+            Step("Cancelled", 150.0),
+            Step("no UI", 0.0),
+        ),
+        first=Fault.CRASH_AFTER,
+    ),
+    # Its script fails; the next driver's comes to its end, and is killed before it can say so.
+    "failed-then-finished": Plan(
+        3000413,
+        Shape(("events", "sums"), bounded=10, interval="0s", script=Scripted.TOGETHER),
+        (APPLY,),
+        mishaps=(("Running", 0, Mishap.THROWS), ("Leave", 0, Mishap.KILLED_BEFORE)),
+    ),
     # The script raises when its input has ended and the index has the end: that is no Finished job. The next
     # driver has but to run it once more.
     "failed-end": Plan(36, Shape(bounded=10), mishaps=(("Leave", 0, Mishap.THROWS),)),

@@ -62,7 +62,10 @@ class User:
                 "limit": 100,
                 "failedDriversHistoryLimit": shape.history,
             },
-            "driver": {"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {},
+            "driver": {
+                "standby": shape.standby,
+                **({"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {}),
+            },
             "executor": {"instances": shape.executors},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
             **({"ui": UI} if shape.ui else {}),
@@ -83,6 +86,16 @@ class User:
         for pod in self.server.drivers():
             options = {} if grace is None else {"gracePeriodSeconds": grace}
             self.server.delete(ME, ("pods", NAMESPACE, pod["metadata"]["name"]), options)
+
+    def evict(self) -> None:
+        """The driver that runs, and not the one that waits."""
+        for driver in [d for d in self.world.drivers() if d.may_write]:
+            self.world.kubelet.evict(driver)
+
+    def kill_leader(self) -> None:
+        """The process of the driver that runs gets SIGKILL: its memory was too small, say."""
+        for driver in [d for d in self.world.drivers() if d.may_write]:
+            driver.kill()
 
     def delete_all(self, plural: str) -> None:
         for obj in self.server.of_kind(plural):
@@ -118,6 +131,10 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "delete": User.delete,
     "delete pod": User.delete_pod,
     "kill pod": lambda u: u.delete_pod(0),
+    "evict": User.evict,
+    "kill leader": User.kill_leader,
+    "no standby": lambda u: u.patch(driver={"standby": False}),
+    "standby": lambda u: u.patch(driver={"standby": True}),
     "delete index": lambda u: u.delete_all("configmaps"),
     "delete secret": lambda u: u.delete_all("secrets"),
     "strip": User.strip,

@@ -10,6 +10,7 @@ from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
 from .reported.conditions import Condition, ConditionType
 from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase, StandbyStatus
+from .reported.errors import ErrorStatus
 from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
@@ -17,7 +18,6 @@ from .specification import Specification
 from .status import (
     AbortedCheckpointStatus,
     CheckpointStatus,
-    ErrorStatus,
     EscalationStatus,
     Phase,
     RestartStatus,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum
 
 from pydantic import ConfigDict, Field
 
-from .types import Duration, Model, cel
+from .types import Duration, Model, cel, duration
 
 
 class OnDelete(str, Enum):
@@ -80,6 +81,11 @@ class Backoff(Model):
 
     initial: Duration = Field(default="10s", description="Delay before the first restart.")
     max: Duration = Field(default="5m", description="Longest delay.")
+
+    def delay(self, failures: int) -> timedelta:
+        """The delay after so many failures in a row."""
+        # The exponent is bounded only so that the product does not overflow.
+        return min(duration(self.initial) * (1 << min(failures - 1, 20)), duration(self.max))
 
 
 class Restart(Model):

@@ -274,3 +274,9 @@ class Driver(Model):
         "operator sets are refused.",
         json_schema_extra=pod_template.DRIVER,
     )
+    standby: bool = Field(
+        default=False,
+        description="Keep a second driver beside the running one that has run the script up to its first "
+        "query. It takes over when the running one dies or is evicted, and needs room of its own. What the "
+        "script does before its first query, it does while the other driver runs.",
+    )

@@ -25,6 +25,8 @@ class Specification(Model):
     The rest of the spec restarts nothing: it concerns the controller only, or takes effect with the next
     epoch (`checkpoint`, `termination.gracePeriod`).
 
+    A standby (`driver.standby`) is not part of it: it is another driver.
+
     The numbers of executors are in it for a rollback that needs them, but two specifications that differ in
     nothing else are equal: the running driver changes the number by itself.
     """
@@ -49,6 +51,7 @@ class Specification(Model):
             proxy_base=spec.ui.proxy_base if spec.ui is not None else "",
             **{name: getattr(spec.storage, name) for name in _OF_STORAGE},
             **{name: getattr(spec, name) for name in _OF_SPEC},
+            driver=spec.driver.model_copy(update={"standby": False}),
         )
 
     def onto(self, spec: Spec) -> Spec:
@@ -58,6 +61,7 @@ class Specification(Model):
         """
         storage = spec.storage.model_copy(update={name: getattr(self, name) for name in _OF_STORAGE})
         update = {"storage": storage, **{name: getattr(self, name) for name in _OF_SPEC}}
+        update["driver"] = self.driver.model_copy(update={"standby": spec.driver.standby})
         update["executor"] = self.executor.with_numbers_of(spec.executor)
         update["ui"] = Ui.behind(self.proxy_base)
         return spec.model_copy(update=update)
@@ -99,7 +103,7 @@ def _parsed(text: str) -> Specification | None:
 
 
 _OF_STORAGE = ("volumes", "volume_mounts")
-_ELSEWHERE = (*_OF_STORAGE, "proxy_base")
+_ELSEWHERE = (*_OF_STORAGE, "proxy_base", "driver")
 _OF_SPEC = tuple(name for name in Specification.model_fields if name not in _ELSEWHERE)
 
 

@@ -14,6 +14,7 @@ from ..protocol.messages.driver_status import TerminationStep
 from .policies import Escalation
 from .reported.conditions import Condition, ConditionType
 from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, StandbyStatus
+from .reported.errors import ErrorStatus
 from .reported.stages import StageInfo
 from .spec import State
 from .types import Model, Timestamp, merged_by, one_of
@@ -145,15 +146,6 @@ class RestartStatus(Model):
     next_at: Timestamp | None = Field(
         default=None, description="When the next driver starts. Empty if there is no further restart."
     )
-
-
-class ErrorStatus(Model):
-    """The latest error and its remedy. It stays after the problem is resolved."""
-
-    reason: str = Field(description="A stable identifier in CamelCase.")
-    message: str = Field(description="What went wrong.")
-    remedy: str = Field(default="", description="What to do about it.")
-    time: Timestamp = Field(description="When the error first occurred.")
 
 
 class WarningStatus(Model):

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from streamjob.api import Specification
 from streamjob.controller.api_server.errors import Forbidden
 from streamjob.controller.reconciler.status_writer import REFUSALS, StatusWriter
 from streamjob.controller.reconciler.work_queue import WorkItem
 from streamjob.controller.rules.actions import CreateDriver
+from streamjob.controller.rules.driver_config import driver_config
 from streamjob.controller.rules.status import NOT_MADE
 
 from .. import factories
@@ -40,18 +42,33 @@ class Leader:
     term = 1
 
 
-@pytest.mark.parametrize(("refused", "phase"), [(None, None), (CreateDriver, NOT_MADE)])
+def creation(epoch: int) -> CreateDriver:
+    job = factories.job()
+    return CreateDriver(driver_config(job, None, epoch, 0, None), Specification.of(job.spec))
+
+
+@pytest.mark.parametrize(("refused", "phase"), [(None, None), (creation(2), NOT_MADE)])
 async def test_only_a_refused_creation_shows_that_a_driver_has_not_run(
-    refused: Any, phase: str | None
+    refused: CreateDriver | None, phase: str | None
 ) -> None:
     """A refused read shows nothing: an earlier controller may have created the pod, which may have run."""
     kube = Kube({"phase": "Starting", "epoch": 2, "startedEpoch": 1, "driver": {"pod": "orders-driver-2"}})
     writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
-    action = refused and object.__new__(refused)
     item = WorkItem("shop", "orders", uid=factories.UID, failures=REFUSALS)
-    await writer.report(item, Forbidden(403, "pods is forbidden"), action)
+    await writer.report(item, Forbidden(403, "pods is forbidden"), refused)
     assert kube.written["lastError"]["reason"] == "Forbidden"
     assert kube.written["driver"].get("phase") == phase
+
+
+async def test_a_standby_that_is_refused_has_failed_and_its_job_runs_on() -> None:
+    standby = {"pod": "orders-driver-3", "epoch": 3}
+    kube = Kube({"phase": "Running", "epoch": 2, "startedEpoch": 2, "standby": standby})
+    writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
+    item = WorkItem("shop", "orders", uid=factories.UID, failures=REFUSALS)
+    await writer.report(item, Forbidden(403, "exceeded quota: memory"), creation(3))
+    assert (kube.written["phase"], kube.written.get("lastError")) == ("Running", None)
+    assert kube.written["standby"]["error"]["reason"] == "Forbidden"
+    assert kube.written["standby"]["failures"] == 1
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from streamjob.controller.rules.actions import (
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.status import not_made
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import DriverPhase
 
 from ..factories import (
@@ -30,6 +31,7 @@ from ..factories import (
     observed,
     pod,
     ran,
+    record,
     running,
 )
 
@@ -63,6 +65,13 @@ class TestBeginning:
         assert (phase, do) == (Phase.STARTING, [EnsureSecret, CreateDriver])
         assert d.status.termination is not None
         assert d.status.started_epoch == 1
+
+    def test_a_driver_that_has_left_a_checkpoint_is_not_created_again(self) -> None:
+        """It was evicted, and its pod was gone before the status had it. The epoch has had its end."""
+        status = {"phase": "Starting", "epoch": 1, "startedEpoch": 1, "driver": {"pod": "orders-driver-1"}}
+        left = index(record(1, 1, Scenario.STOP, request="eviction-1"))
+        _, _, do, d = look(observed(job(status=status), index=left))
+        assert (do, d.status.epoch) == ([EnsureSecret, CreateDriver], 2)
 
     def test_a_driver_that_was_refused_has_not_run(self) -> None:
         given = job(state="Stopped", status={"epoch": 1, "driver": {"pod": "orders-driver-1"}})

@@ -115,6 +115,20 @@ def upgrades(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
 
 
 @st.composite
+def standby_statuses(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
+    moments = st.sampled_from([None, at(-MINUTE), at(MINUTE)])
+    return {
+        "pod": f"orders-driver-{epoch}",
+        "epoch": epoch,
+        "phase": draw(st.sampled_from([None, "Running"])),
+        "deadline": draw(moments),
+        "failures": draw(st.integers(0, 3)),
+        "generation": draw(st.integers(1, 3)),
+        "nextAt": draw(moments),
+    }
+
+
+@st.composite
 def worlds(draw: st.DrawFn) -> Observed:
     epoch = draw(st.integers(0, 4))
     status: dict[str, Any] = {}
@@ -147,6 +161,8 @@ def worlds(draw: st.DrawFn) -> Observed:
             }
         if draw(st.booleans()):
             status["upgrade"] = draw(upgrades(epoch))
+        if draw(st.booleans()):
+            status["standby"] = draw(standby_statuses(epoch + 1))
     known: Index | None = None
     if draw(st.booleans()):
         known = index(
@@ -170,6 +186,7 @@ def worlds(draw: st.DrawFn) -> Observed:
             suspend=draw(st.booleans()),
             image=draw(IMAGES),
             upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
+            driver={"standby": draw(st.booleans())},
             restart={"failedDriversHistoryLimit": draw(st.integers(0, 2))},
             generation=draw(st.integers(1, 3)),
             status=status,
@@ -337,8 +354,66 @@ AMISS: dict[str, list[Any]] = {  # what may be instead
 }
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
-@given(st.one_of(hand_overs(), hand_overs(), worlds()))
+@st.composite
+def failovers(draw: st.DrawFn) -> Observed:
+    """A driver has died, and its standby is about to take over: but for one or two things at most."""
+    off = [draw(st.sampled_from([*AMISS_AT_A_DEATH])) for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+    seen = DEAD | {field: draw(st.sampled_from(AMISS_AT_A_DEATH[field])) for field in off}
+    records, reported = seen["end"]
+    made = Specification.of(job(image="orders:1").spec)
+    status = ran(1, "Restarting") | {"restarts": seen["restarts"], "standby": seen["named"]}
+    wanted = {"image": seen["image"], "driver": {"standby": seen["asked"]}, **seen["wanted"]}
+    return observed(
+        job(status={k: v for k, v in status.items() if v is not None}, **wanted),
+        pods=[replace(p, specification=made) for p in seen["pods"]],
+        index=index(*records),
+        reported=reported,
+        standbys=tuple(replace(p, specification=made, prepared=True) for p in seen["standbys"]),
+        prepared=seen["prepared"],
+    )
+
+
+NAMED = {"pod": "orders-driver-2", "epoch": 2, "phase": "Running"}
+DEAD: dict[str, Any] = {
+    "asked": True,
+    "named": NAMED,
+    "restarts": failed(1, again=MINUTE),
+    "wanted": {},
+    "image": "orders:1",
+    "pods": [exited(137, 1)],
+    "end": ([record(1, 1, None)], None),
+    "standbys": [running(2)],
+    "prepared": driver(DriverPhase.PREPARED, 2),
+}
+AMISS_AT_A_DEATH: dict[str, list[Any]] = {
+    "asked": [False],
+    "named": [None, NAMED | {"epoch": 3}, NAMED | {"nextAt": at(MINUTE)}],
+    "restarts": [None, failed(1), failed(1, again=-MINUTE)],
+    "wanted": [{"state": "Stopped"}, {"state": "Drained"}, {"state": "Cancelled"}, {"suspend": True}],
+    "image": ["orders:2"],
+    "pods": [
+        [],
+        [running(1)],
+        [running(1, deleting=True)],
+        [exited(137, 1, deleting=True)],
+        [exited(137, 1, reason="ContainerStatusUnknown")],
+        [running(1, phase="Failed")],
+        [exited(1, 0), exited(137, 1, beside=True)],
+        [running(0), exited(137, 1)],
+    ],
+    "end": [
+        ([record(1, 1, Scenario.END_OF_INPUT, request=None)], None),
+        ([record(1, 1, Scenario.STOP, request="eviction-1")], driver(DriverPhase.TERMINATED)),
+        ([record(1, 1, Scenario.STOP, request="eviction-1")], driver()),
+        ([record(1, 1, Scenario.STOP, request="eviction-1", stages=False)], None),
+    ],
+    "standbys": AMISS["standbys"],
+    "prepared": AMISS["prepared"],
+}
+
+
+@settings(max_examples=3 * EXAMPLES, deadline=None)
+@given(st.one_of(hand_overs(), hand_overs(), failovers(), failovers(), worlds()))
 def test_a_gate_opens_only_when_no_other_driver_can_commit(o: Observed) -> None:
     """V2, V12. Its epoch is in the status before: with the same status, nothing else begins."""
     d = decide(o, NOW)
@@ -355,12 +430,18 @@ def test_a_gate_opens_only_when_no_other_driver_can_commit(o: Observed) -> None:
             assert driver is not None
             assert driver.phase is DriverPhase.PREPARED
             continue
-        assert o.job.status.upgrade is not None
-        assert action.gate.epoch == o.job.status.upgrade.epoch == o.standbys[-1].epoch
+        asked, standby = o.job.status.upgrade, o.job.status.standby
+        by_upgrade = asked is not None and asked.epoch == action.gate.epoch
+        assert by_upgrade or o.job.spec.driver.standby
+        assert by_upgrade or standby is None or standby.epoch <= action.gate.epoch
+        assert action.gate.epoch == o.standbys[-1].epoch
+        assert (o.job.spec.state.value, o.job.spec.suspended, o.job.deleting) == ("Running", False, False)
+        lost = o.job.status.restarts
+        assert lost is None or lost.epoch != o.epoch or lost.next_at is not None, "it has failed for good"
         assert o.prepared is not None
         assert (o.prepared.epoch, o.prepared.phase) == (action.gate.epoch, DriverPhase.PREPARED)
         latest = o.index.latest if o.index is not None else None
-        for older in (p for p in o.pods if not p.terminated):
+        for older in (p for p in o.pods if not p.exited):
             assert older.epoch == o.epoch
             assert driver is not None
             assert (driver.phase, driver.problem) == (DriverPhase.TERMINATED, None)
@@ -370,11 +451,12 @@ def test_a_gate_opens_only_when_no_other_driver_can_commit(o: Observed) -> None:
             assert not own_end(latest), "the job is over"
 
 
-def test_the_worlds_of_hand_overs_reach_the_gate() -> None:
+@pytest.mark.parametrize("worlds_of", [hand_overs, failovers])
+def test_the_worlds_of_hand_overs_reach_the_gate(worlds_of: Any) -> None:
     opened = []
 
     @settings(max_examples=200, deadline=None, derandomize=True, database=None)
-    @given(hand_overs())
+    @given(worlds_of())
     def note(o: Observed) -> None:
         opened.append(any(isinstance(a, OpenGate) for a in decide(o, NOW).actions))
 
@@ -424,7 +506,11 @@ def test_intent_comes_before_effect(o: Observed) -> None:
                 action.request.savepoint,
             )
             assert action.request.epoch == d.status.epoch
-        if isinstance(action, CreateDriver):
+        if isinstance(action, CreateDriver) and action.config.prepared:
+            named = (d.status.upgrade, d.status.standby)
+            assert action.config.epoch in [n.epoch for n in named if n is not None]
+            assert d.status.epoch < action.config.epoch
+        elif isinstance(action, CreateDriver):
             assert d.status.epoch == action.config.epoch
             assert d.status.driver is not None
             carried = action.config.termination

@@ -58,15 +58,16 @@ function Upgrade({ job }: { job: Job }) {
           <Differences found={pods.upgrade} />
         </>
       )}
-      {upgrade && (
+      {(upgrade || standby) && (
         <Facts
           facts={[
-            ["Step", upgrade.step],
-            ["First epoch", upgrade.epoch ?? null],
-            ["Prepared driver", standby ? `${standby.pod}: ${standby.prepared ? "waits at its first query" : standby.phase}` : null],
-            [upgrade.step === "Preparing" ? "Given up if not prepared by" : "Rolled back if not up by", upgrade.deadline ? <Time at={upgrade.deadline} /> : null],
-            ["Savepoint", upgrade.savepoint ? <code>{upgrade.savepoint}</code> : null],
-            ["Why it failed", upgrade.error ? `${upgrade.error.reason}: ${upgrade.error.message}` : null],
+            ["Step", upgrade?.step ?? null],
+            ["First epoch", upgrade?.epoch ?? null],
+            ["Prepared driver", standby ? `${standby.pod}: ${standby.prepared ? "waits at its first query" : (standby.error?.message ?? standby.phase ?? "not made yet")}` : null],
+            ["The next one is made at", standby?.nextAt ? <Time at={standby.nextAt} /> : null],
+            [upgrade?.step === "Preparing" ? "Given up if not prepared by" : "Rolled back if not up by", upgrade?.deadline ? <Time at={upgrade.deadline} /> : null],
+            ["Savepoint", upgrade?.savepoint ? <code>{upgrade.savepoint}</code> : null],
+            ["Why it failed", upgrade?.error ? `${upgrade.error.reason}: ${upgrade.error.message}` : null],
           ]}
         />
       )}

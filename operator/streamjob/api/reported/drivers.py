@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ...protocol.messages.driver_status import DriverPhase
 from ..types import Model, Timestamp, one_of
+from .errors import ErrorStatus
 
 
 class PodPhase(str, Enum):
@@ -37,13 +38,34 @@ class DriverInfo(Model):
 
 
 class StandbyStatus(Model):
-    """The driver that is being prepared to take over (`upgrade.mode: Handover`). It has written nothing."""
+    """The driver that is prepared to take over (`driver.standby`, `upgrade.mode: Handover`). It has written
+    nothing.
+    """
 
     pod: str = Field(description="Name of the pod.")
     epoch: int = Field(description="The epoch that begins when it takes over.")
-    phase: str = Field(description="Phase of the pod.", json_schema_extra=one_of(PodPhase))
+    phase: str | None = Field(
+        default=None,
+        description="Phase of the pod, once the operator has seen it.",
+        json_schema_extra=one_of(PodPhase),
+    )
     prepared: bool = Field(
         default=False, description="Whether its script waits at its first query until it takes over."
+    )
+    deadline: Timestamp | None = Field(
+        default=None,
+        description="When its script should have come to its first query (spec.upgrade.startTimeout). If no "
+        "other driver runs, it is waited for until then.",
+    )
+    failures: int = Field(default=0, description="How many standbys have failed in a row.")
+    generation: int | None = Field(
+        default=None, description="Generation of the spec under which the last of them failed."
+    )
+    next_at: Timestamp | None = Field(
+        default=None, description="It has failed, and the next one is made then (spec.restart.backoff)."
+    )
+    error: ErrorStatus | None = Field(
+        default=None, description="Why it has failed, or what keeps it from its first query."
     )
 
 

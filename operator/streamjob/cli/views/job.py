@@ -218,10 +218,14 @@ class Job:
         found = self.part("standby")
         if not found:
             return None
-        does = (
-            "waits at its first query" if found.get("prepared") else f"is being prepared ({found['phase']})"
-        )
-        return f"{found['pod']} {does}"
+        error = (found.get("error") or {}).get("reason")
+        if found.get("nextAt"):
+            return f"{found['pod']} has failed ({error}); the next one is made at {found['nextAt']}"
+        if found.get("prepared"):
+            return f"{found['pod']} waits at its first query"
+        if error is not None:
+            return f"{found['pod']} is not prepared ({error})"
+        return f"{found['pod']} is being prepared ({found.get('phase') or 'not made yet'})"
 
     @property
     def driver(self) -> str | None:

@@ -106,7 +106,7 @@ def _service(job: StreamJob, target: int) -> Obj:
 def _driver_that_leads(job: StreamJob) -> dict[str, str]:
     """Of the drivers of a job at most one runs, unless another one is prepared beside it."""
     found = {names.LABEL_UID: job.metadata.uid, names.LABEL_COMPONENT: names.DRIVER}
-    if job.spec.upgrade.mode is UpgradeMode.HANDOVER:
+    if job.spec.upgrade.mode is UpgradeMode.HANDOVER or job.spec.driver.standby:
         found[names.LABEL_EPOCH] = str(job.status.epoch)
     return found
 

@@ -98,7 +98,7 @@ def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Ob
 
 
 async def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
-    """With the status of the newest prepared driver. One that has fallen silent is not known to be there."""
+    """With the status of the newest prepared driver."""
     meta = seen.job.metadata
     if not seen.standbys or seen.standbys[-1].terminated:
         drivers.forget_standby(meta.uid)
@@ -107,7 +107,7 @@ async def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:
     view = drivers.follow_standby(meta.uid, meta.namespace, meta.name, pod.name, pod.ip, pod.epoch)
     if view.status is None and pod.started:
         view = await drivers.first_status(meta.uid, standby=True)
-    return replace(seen, prepared=None if view.silent else view.status)
+    return replace(seen, prepared=view.status, prepared_silent=view.silent)
 
 
 async def _executors_left(kube: Kube, seen: Observed, pod: Pod | None) -> tuple[ExecutorPod, ...]:

@@ -21,7 +21,7 @@ from ..reports.events import events
 from ..reports.messages import sentence
 from ..rules import actions
 from ..rules.actions import Action
-from ..rules.status import fail, not_made, settle
+from ..rules.status import fail, not_made, settle, standby_failed
 from .recorder import Recorder
 from .work_queue import WorkItem
 
@@ -89,13 +89,20 @@ class StatusWriter:
             term = self._leader.term
             if not term or job.status.term not in (0, term):  # 0: no leader has fenced it yet
                 return
-            s = fail(job.status, problem, now)
-            if isinstance(refused, actions.CreateDriver):
-                s = not_made(s)
-            s = settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
-            await self.write(job, s, item)
+            await self.write(job, _blocked(job, problem, now, refused), item)
         except (StreamJobError, ValidationError) as e:
             log.debug("the problem could not be reported: %s", e)
+
+
+def _blocked(job: StreamJob, problem: Problem, now: datetime, refused: Action | None) -> Status:
+    """The status of a job that the problem blocks. A standby that is refused does not block its job."""
+    s = job.status
+    if isinstance(refused, actions.CreateDriver):
+        if s.standby is not None and refused.config.epoch == s.standby.epoch:
+            return s.model_copy(update={"standby": standby_failed(s.standby, job, problem, now)})
+        s = not_made(s)
+    s = fail(s, problem, now)
+    return settle(s, job, now, s.phase or Phase.PENDING, problem.reason, sentence(problem), stalled=True)
 
 
 def _refusals(error: Forbidden) -> int:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...api import StreamJob
+from ...api import ConditionType, StreamJob
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ..api_server.errors import Conflict, KubeError, NamespaceTerminating, NameTaken, ObjectNotFound
@@ -67,7 +67,7 @@ class UiObjects:
     def __init__(self, kube: Kube, allowed: frozenset[UiKind] = ALL_KINDS) -> None:
         self._kube = kube
         self._allowed = allowed
-        self._jobs: dict[str, _OfJob] = {}  # by uid: those that have anything, or should
+        self._jobs: dict[str, _OfJob] = {}  # by uid: those that have anything, should, or say so
         self._known = False  # whether a list has come since the term began
         self._next_check = 0.0  # in the event loop's time
 
@@ -79,7 +79,7 @@ class UiObjects:
     def observed(self, job: StreamJob) -> ObservedUi | None:
         """What there is of the job's, from memory; None while that is not known."""
         meta, now = job.metadata, asyncio.get_running_loop().time()
-        if job.spec.ui is not None:
+        if job.spec.ui is not None or job.status.condition(ConditionType.UI_AVAILABLE) is not None:
             self._jobs.setdefault(meta.uid, _OfJob(meta.namespace, meta.name))
         if not self._known:
             return None

@@ -60,6 +60,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     ):
         text = f"Savepoint {request.request_id} was aborted, the job continues: {request.failure}"
         found.append(KubernetesEvent(True, "SavepointAborted", text))
+    found += _standby(old, new)
     found += _executors(old, new)
     found += [KubernetesEvent(True, w.reason, w.message) for w in new.warnings if w not in old.warnings]
     found += _degraded(old, new)
@@ -89,6 +90,23 @@ def _phase(new: Status) -> str:
     if new.phase in ENDING and t is not None and t.final_checkpoint is None:
         return f"{text} (request {t.request_id})"
     return text
+
+
+def _standby(old: Status, new: Status) -> list[KubernetesEvent]:
+    """Report that a prepared driver waits at its first query, or why the standby does not."""
+    before, now = old.standby, new.standby
+    if now is None:
+        return []
+    error = now.error
+    if error is not None and (before is None or before.error != error):
+        text = sentence(Problem(error.reason, error.message, error.remedy))
+        return [KubernetesEvent(True, error.reason, f"The standby {now.pod}: {text}")]
+    known = before is not None and before.prepared and before.epoch == now.epoch
+    if not now.prepared or known:
+        return []
+    return [
+        KubernetesEvent(False, "DriverPrepared", f"{now.pod} waits at its first query, and can take over")
+    ]
 
 
 def _executors(old: Status, new: Status) -> list[KubernetesEvent]:

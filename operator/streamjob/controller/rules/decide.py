@@ -150,7 +150,7 @@ def follow_the_driver(c: Context) -> Decision | None:
     if pod.deleting and not pod.started:
         return Decision(c.status)  # deleted before it began
     if pod.started and c.observed.silent:
-        return c.stall(c.phase, diagnosis.unreachable(c.observed), requeue_after=c.until_deletion_is_due)
+        return c.stall(c.phase, diagnosis.unreachable(pod, driver), requeue_after=c.until_deletion_is_due)
     if c.leaving:
         return _terminating(c, c.status.termination)
     if (driver is not None and driver.termination is not None) or pod.deleting:
@@ -214,8 +214,10 @@ def begin_an_epoch(c: Context) -> Decision:
     if (decision := handover.instead(c)) is not None:
         return decision
     # A driver that was recorded but never seen may not have been created, or another controller may be about
-    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results.
-    again = c.status.driver is not None and c.status.driver.uid is None
+    # to create it. Reusing the epoch gives both creations the same name, so that only one pod results. If the
+    # index has a checkpoint of that epoch, its driver has run.
+    ran = c.status.checkpoint is not None and c.status.checkpoint.epoch == c.status.epoch
+    again = c.status.driver is not None and c.status.driver.uid is None and not ran
     epoch = c.status.epoch if again else handover.free_epoch(c)
     open_one = c.open_termination
     carried = open_one if open_one is not None and c.fits(open_one) else None
@@ -229,12 +231,8 @@ def begin_an_epoch(c: Context) -> Decision:
     new = c.observed.index is None and c.observed.index_problem is None
     index = (actions.WriteIndex(indices.empty(c.observed.job.metadata.uid), None),) if new else ()
     runtime = (actions.EnsureRuntime(),) if made_from.runtime is Runtime.INJECTED else ()
-    do: tuple[Action, ...] = (
-        actions.EnsureSecret(),
-        *runtime,
-        *index,
-        actions.CreateDriver(config, made_from),
-    )
+    create = actions.CreateDriver(config, made_from)
+    do: tuple[Action, ...] = (actions.EnsureSecret(), *runtime, *index, create)
     if again:
         return Decision(s, do)  # the conditions say what kept it from beginning
     return c.decide(
@@ -266,6 +264,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     restarts.account_for_a_failure,
     remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
+    handover.succeed,
     restarts.wait_after_a_failure,
     past_drivers.remove_the_exited_driver,
     terminal_states.rest,
@@ -285,6 +284,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
         decision.requeue_after,
         going,
         upgrade.requeue_after(c, decision.status),
+        handover.requeue_after(c, decision.status),
         escalation.requeue_after(c, decision.status),
     ]
     return min((seconds for seconds in times if seconds is not None), default=None)
@@ -304,6 +304,7 @@ def _running(c: Context) -> Decision:
         return c.decide(Phase.RESTARTING, driver.problem.reason, sentence(driver.problem), status=s)
     do: tuple[Action, ...] = (*executors.request_to_send(c), *savepoints.request_to_send(c))
     do = do or retention.tidy(c)
+    c, do = (c, do) if do else handover.make_a_standby(c)
     if (back := upgrade.running(c, do=do)) is not None:
         return back
     return c.decide(Phase.RUNNING, "Running", f"Epoch {c.status.epoch} runs{executors.lacking(c)}", do=do)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...api import StreamJob
-from ...protocol.messages.driver_status import Problem
+from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
 from .observed import DriverExit, Observed, Pod, Unschedulable
 
@@ -14,6 +14,7 @@ PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavai
 SCHEDULING_PATIENCE = timedelta(seconds=30)
 MOUNT_PATIENCE = timedelta(seconds=20)
 CLAIM = "persistentvolumeclaim"  # in the scheduler's message if a claim is missing or not bound
+STABLE = timedelta(minutes=10)  # of running; it resets the count of failures
 SEE_ITS_LOG = "See the driver's log"
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
@@ -125,37 +126,52 @@ def death_of(pod: Pod) -> Problem:
     return _exited(pod.exit)
 
 
-def unreachable(observed: Observed) -> Problem:
-    """Describe a driver whose container runs but which has not answered for a while."""
-    pod = observed.pod
-    assert pod is not None
+def not_prepared(pod: Pod | None, job: StreamJob) -> Problem:
+    """Say that a prepared driver has not come to its gate in time."""
+    limit = job.spec.upgrade.start_timeout
+    if pod is None or not pod.started:
+        return Problem(
+            "DriverNotStarted",
+            f"no driver could be prepared within {limit}",
+            "See the Events of the job and of its pods; fix what they name",
+        )
+    return Problem(
+        "DriverNotPrepared",
+        f"the script in {pod.name} has not come to its first query within {limit}",
+        "Look for what it waits for before its first query, or raise spec.upgrade.startTimeout",
+    )
+
+
+def unreachable(pod: Pod, last: DriverStatus | None) -> Problem:
+    """Describe a driver whose container runs but which has not answered for a while.
+
+    :param last: its last status; None if it has never answered.
+    """
     if pod.deleting:
         return Problem(
             "DriverNotGone",
             f"the pod {pod.name} is being deleted, but its node {pod.node} does not say that it has ended",
             "Wait for the node; if it is off for good, delete the Node object",
         )
-    never = observed.driver is None
     return Problem(
         "DriverUnreachable",
-        f"the driver in pod {pod.name} has not answered {'yet' if never else 'for a while'}",
+        f"the driver in pod {pod.name} has not answered {'yet' if last is None else 'for a while'}",
         "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port"
         + (
             "; if the log is not a driver's, the image's entry point does not run the command that it is "
             "given: set `command` of the container driver in spec.driver.template"
-            if never
-            else "; deleting the pod restarts the driver from its latest checkpoint"
+            if last is None
+            else "; if the pod is deleted, another driver continues from the latest checkpoint"
         ),
     )
 
 
-def stable_for(observed: Observed, now: datetime) -> timedelta:
-    """How long the driver ran before it ended; zero if that is unknown."""
-    pod = observed.pod
+def was_stable(pod: Pod | None, now: datetime) -> bool:
+    """Whether the driver ran for so long before it ended that its failure is a new one."""
     if pod is None or pod.started_at is None:
-        return timedelta()
+        return False
     until = pod.exit.at if pod.exit and pod.exit.at else now
-    return until - pod.started_at
+    return until - pod.started_at >= STABLE
 
 
 def _exited(end: DriverExit) -> Problem:

@@ -116,12 +116,16 @@ class Pod:
         return self.phase in ENDED
 
     @property
+    def exited(self) -> bool:
+        """Its node has reported the driver's end. The pod of a lost node says nothing."""
+        return self.exit is not None and not self.exit.unseen
+
+    @property
     def over(self) -> bool:
         """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
         pod that a lost node leaves behind is never over.
         """
-        seen = self.exit is not None and not self.exit.unseen
-        return seen and not self.beside and not self.deleting
+        return self.exited and not self.beside and not self.deleting
 
     @property
     def waits(self) -> bool:
@@ -177,6 +181,7 @@ class Observed:
     :param standbys: prepared drivers whose epoch has not begun, ascending by epoch. They wait at the gate, or
         will, and have written nothing.
     :param prepared: the last status of the newest of them; None if it has not answered yet.
+    :param prepared_silent: as `silent`, for that one.
     :param index: None if its ConfigMap is missing or unusable.
     :param index_version: resourceVersion of the index's ConfigMap; None if there is none.
     :param index_problem: why the index cannot be used; None also for a job that has no index yet.
@@ -210,6 +215,7 @@ class Observed:
     ui: ObservedUi | None = None
     standbys: tuple[Pod, ...] = ()
     prepared: DriverStatus | None = None
+    prepared_silent: float = 0.0
 
     @property
     def epoch(self) -> int:
@@ -222,6 +228,13 @@ class Observed:
     def pod(self) -> Pod | None:
         """The driver pod of the newest epoch."""
         return next((p for p in self.pods if p.epoch == self.epoch), None)
+
+    @property
+    def at_gate(self) -> int | None:
+        """The epoch of the prepared driver that waits at its gate; None if none does."""
+        driver = self.prepared
+        waits = driver is not None and driver.phase is DriverPhase.PREPARED and not self.prepared_silent
+        return driver.epoch if driver is not None and waits else None
 
     @property
     def report(self) -> DriverStatus | None:

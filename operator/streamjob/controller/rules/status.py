@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -142,14 +141,16 @@ def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
 
 
 def _standby(observed: Observed) -> StandbyStatus | None:
+    """The newest prepared driver: the one that the status has named, or another one that is there."""
+    old = observed.job.status.standby
     if observed.newest_only:
-        return observed.job.status.standby
+        return old
+    named = old if old is not None and old.epoch > observed.epoch else None
     pod = next((p for p in reversed(observed.standbys) if not p.deleting), None)
-    if pod is None:
-        return None
-    waits = observed.prepared is not None and observed.prepared.phase is DriverPhase.PREPARED
-    prepared = waits and pod is observed.standbys[-1]
-    return StandbyStatus(pod=pod.name, epoch=pod.epoch, phase=pod.phase, prepared=prepared)
+    if pod is None or (named is not None and named.epoch > pod.epoch):
+        return named and named.model_copy(update={"prepared": False})
+    named = named if named and named.epoch == pod.epoch else StandbyStatus(pod=pod.name, epoch=pod.epoch)
+    return named.model_copy(update={"phase": pod.phase, "prepared": observed.at_gate == pod.epoch})
 
 
 def _leaving(observed: Observed, old: DriverInfo | None) -> DriverInfo | None:
@@ -310,18 +311,27 @@ def settle(
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:
     """The status with `problem` as its last error. The time stays while the problem is the same."""
-    problem = replace(problem, message=without_secrets(problem.message))
-    old = s.last_error
-    if old is not None and (old.reason, old.message, old.remedy) == (
-        problem.reason,
-        problem.message,
-        problem.remedy,
-    ):
-        return s
-    error = ErrorStatus(
-        reason=problem.reason, message=problem.message, remedy=problem.remedy, time=timestamp(now)
-    )
-    return s.model_copy(update={"last_error": error})
+    return s.model_copy(update={"last_error": error_status(s.last_error, problem, now)})
+
+
+def error_status(old: ErrorStatus | None, problem: Problem, now: datetime) -> ErrorStatus:
+    """`problem` for the status; `old` if it says the same."""
+    message = without_secrets(problem.message)
+    if old is not None and (old.reason, old.message, old.remedy) == (problem.reason, message, problem.remedy):
+        return old
+    return ErrorStatus(reason=problem.reason, message=message, remedy=problem.remedy, time=timestamp(now))
+
+
+def standby_failed(s: StandbyStatus, job: StreamJob, problem: Problem, now: datetime) -> StandbyStatus:
+    """The standby with its failure. The next one is made after the backoff of a restart."""
+    failures = s.failures + 1 if s.generation == job.metadata.generation else 1
+    update = {
+        "failures": failures,
+        "generation": job.metadata.generation,
+        "next_at": timestamp(now + job.spec.restart.backoff.delay(failures)),
+        "error": error_status(s.error, problem, now),
+    }
+    return s.model_copy(update=update)
 
 
 def not_made(s: Status) -> Status:

@@ -1,9 +1,14 @@
-"""Hand-over (`upgrade.mode: Handover`, ADR 46): the next driver is prepared beside the running one. Pure, a
-part of `decide`.
+"""Hand-over (ADR 46): the next driver is prepared beside the running one. Pure, a part of `decide`.
 
-The prepared driver runs its script up to the first query and waits at the gate. Only then is the running
-driver asked to stop. When the index has its final checkpoint and it has closed every task, the epoch of the
-prepared driver begins: that is written into the status, and then the command is sent that opens the gate.
+The prepared driver runs its script up to the first query and waits at the gate. The status names it before
+its pod is made (`Next`). It comes from one of two:
+
+- an upgrade (`upgrade.mode: Handover`), which asks the running driver to stop when the next one is prepared;
+- `driver.standby`, which keeps one for whatever ends the running driver: a failure, or an eviction.
+
+It takes over in the same way. When nothing of the running driver can commit any more (it has closed every
+task and the index has its final checkpoint, or its container has ended), the epoch of the prepared driver
+begins: that is written into the status, and then the command is sent that opens the gate.
 
 Until then the prepared driver has written nothing. It may be deleted at any moment. From then on it is the
 job's driver, and whatever is asked for reaches it behind its gate.
@@ -12,23 +17,43 @@ job's driver, and whatever is asked for reaches it behind its gate.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
-from ....api import DriverInfo, Phase, RestartPolicy, Runtime, Status, UpgradeMode, UpgradeStatus, UpgradeStep
+from ....api import (
+    DriverInfo,
+    Phase,
+    RestartPolicy,
+    Runtime,
+    StandbyStatus,
+    Status,
+    UpgradeMode,
+    UpgradeStatus,
+    UpgradeStep,
+)
 from ....api.types import duration
 from ....protocol.messages.driver_status import DriverPhase, Problem
 from ....protocol.times import moment, timestamp
+from ...objects import names
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState
 from ..driver_config import fits_a_gate, gate, prepared_config
 from ..observed import Pod, gate_token
-from ..status import fail
+from ..status import error_status, fail, seconds_until, standby_failed
 from . import terminal_states, upgrade
 
 # --- before the rules ---------------------------------------------------------------------------------------
 
 
+class Next(NamedTuple):
+    """The next driver, as the status names it: if no other one runs, it is waited for until the deadline."""
+
+    epoch: int
+    deadline: str | None
+
+
 def resolve(c: Context) -> Context:
     """A job whose driver has to be replaced keeps running until the next one is prepared."""
+    c = _with_its_standby(c)
     if c.desired is not DesiredState.UPGRADE or c.observed.job.spec.upgrade.mode is not UpgradeMode.HANDOVER:
         return c
     u = c.status.upgrade
@@ -38,17 +63,71 @@ def resolve(c: Context) -> Context:
     return replace(c, desired=DesiredState.RUN, prepares=True)
 
 
-def candidate(c: Context) -> Pod | None:
-    """The prepared driver that the status names as the next one; None if it is not there."""
-    u, o = c.status.upgrade, c.observed
+def _with_its_standby(c: Context) -> Context:
+    """The context with what has become of the standby."""
+    s = c.status.standby
+    if s is None or c.observed.newest_only:
+        return c
+    pod = candidate(c)
+    if not _keeps_a_standby(c) or _next_of_upgrade(c) is not None:
+        there = any(p.epoch == s.epoch and not p.deleting for p in c.observed.standbys)
+        found = s if there else None
+    elif pod is None:
+        return c
+    elif pod.terminated:
+        s = s.model_copy(update={"failures": 0}) if diagnosis.was_stable(pod, c.now) else s
+        found = standby_failed(s, c.observed.job, diagnosis.death_of(pod), c.now)
+    else:
+        problem = _unready(c, s, pod)
+        error = error_status(s.error, problem, c.now) if problem else s.error
+        found = s.model_copy(update={"deadline": None, "error": None} if s.prepared else {"error": error})
+    return replace(c, status=c.status.model_copy(update={"standby": found}))
+
+
+def _unready(c: Context, s: StandbyStatus, pod: Pod) -> Problem | None:
+    """What keeps the standby from its gate, or from answering there; None while it may be about to."""
+    if (problem := diagnosis.stuck(pod, c.observed.job, c.now)) is not None:
+        return problem
+    if pod.started and pod is c.observed.standbys[-1] and c.observed.prepared_silent:
+        return diagnosis.unreachable(pod, c.observed.prepared)
+    late = s.deadline is not None and c.now >= moment(s.deadline)
+    return diagnosis.not_prepared(pod, c.observed.job) if late else None
+
+
+def _keeps_a_standby(c: Context) -> bool:
+    return c.observed.job.spec.driver.standby and not _at_its_end(c)
+
+
+def named(c: Context) -> Next | None:
+    """The next driver, as the status names it."""
+    if (found := _next_of_upgrade(c)) is not None:
+        return found
+    s = c.status.standby
+    kept = s is not None and s.next_at is None and _keeps_a_standby(c)
+    return Next(s.epoch, s.deadline) if s is not None and kept else None
+
+
+def _next_of_upgrade(c: Context) -> Next | None:
+    u = c.status.upgrade
     if u is None or u.step not in (UpgradeStep.PREPARING, UpgradeStep.STOPPING) or u.target != c.target:
         return None
-    if o.job.spec.upgrade.mode is not UpgradeMode.HANDOVER or _at_its_end(c):
+    if c.observed.job.spec.upgrade.mode is not UpgradeMode.HANDOVER or u.epoch is None:
         return None
-    if o.index_problem is not None or not fits_a_gate(o.index):
+    return Next(u.epoch, u.deadline)
+
+
+def candidate(c: Context) -> Pod | None:
+    """The prepared driver that the status names as the next one; None if it is not there."""
+    following, o = named(c), c.observed
+    if following is None or _at_its_end(c) or not _knows_its_record(c):
         return None
-    pod = next((p for p in o.standbys if p.epoch == u.epoch and not p.deleting), None)
+    pod = next((p for p in o.standbys if p.epoch == following.epoch and not p.deleting), None)
     return pod if pod is not None and pod.specification == upgrade.effective(c) else None
+
+
+def _knows_its_record(c: Context) -> bool:
+    """Whether a gate can say what the job continues from."""
+    return c.observed.index_problem is None and fits_a_gate(c.observed.index)
 
 
 def _at_its_end(c: Context) -> bool:
@@ -62,10 +141,8 @@ def _at_its_end(c: Context) -> bool:
 
 def is_prepared(c: Context) -> bool:
     """Whether the next driver waits at its gate."""
-    pod, driver = candidate(c), c.observed.prepared
-    if pod is None or pod.terminated or driver is None:
-        return False
-    return driver.phase is DriverPhase.PREPARED and driver.epoch == pod.epoch
+    pod = candidate(c)
+    return pod is not None and not pod.terminated and pod.epoch == c.observed.at_gate
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -104,6 +181,32 @@ def prepare(c: Context) -> Decision | None:
     return None
 
 
+def make_a_standby(c: Context) -> tuple[Context, tuple[actions.Action, ...]]:
+    """What a running job has to do for its standby: make it, if there is none and one may be made now.
+
+    :returns: the context with the standby recorded, and the actions.
+    """
+    s, o = c.status.standby, c.observed
+    if not _keeps_a_standby(c) or c.prepares or c.desired is not DesiredState.RUN or candidate(c) is not None:
+        return c, ()
+    if o.newest_only or o.namespace_ends or not _knows_its_record(c):
+        return c, ()
+    if any(p.epoch < c.status.epoch for p in c.pods):
+        return c, ()  # the driver before is still leaving, and needs its room
+    generation = o.job.metadata.generation
+    if s is not None and s.next_at is not None and s.generation == generation and c.now < moment(s.next_at):
+        return c, ()
+    if s is None or s.phase or s.next_at or any(p.epoch == s.epoch for p in o.standbys):
+        name, epoch = o.job.metadata.name, free_epoch(c)
+        deadline = timestamp(c.now + duration(o.job.spec.upgrade.start_timeout))
+        new = StandbyStatus(pod=names.driver_pod(name, epoch), epoch=epoch, deadline=deadline)
+        failed = ("failures", "generation", "error")
+        s = new.model_copy(update={field: getattr(s, field) for field in failed} if s else {})
+    # If it has been recorded and not been seen, nobody knows whether the call that was lost has made it.
+    c = replace(c, status=c.status.model_copy(update={"standby": s}))
+    return c, _creation(c, s.epoch)
+
+
 def begin(c: Context) -> Decision | None:
     """A rule: begin the epoch of the prepared driver, as soon as the running one has closed every task and
     its final checkpoint is in the index. Nothing of that one can commit any more; its process may still be
@@ -113,6 +216,16 @@ def begin(c: Context) -> Decision | None:
     closed = report is not None and report.phase is DriverPhase.TERMINATED and report.problem is None
     ours = report is not None and report.epoch == c.status.epoch
     return _take_over(c) if closed and ours and c.leaving and is_prepared(c) else None
+
+
+def succeed(c: Context) -> Decision | None:
+    """A rule: no driver lives, and a prepared one takes over. A failure has been counted, but there is no
+    backoff. The pods of earlier drivers are not waited for if their nodes have said that the drivers ended.
+    """
+    o = c.observed
+    ended = all(p.exited for p in o.pods)
+    may_begin = names.FINALIZER in o.job.metadata.finalizers and not o.namespace_ends
+    return _take_over(c) if ended and may_begin and is_prepared(c) else None
 
 
 def open_the_gate(c: Context) -> Decision | None:
@@ -126,7 +239,7 @@ def open_the_gate(c: Context) -> Decision | None:
         return None
     if gate_token(pod.epoch) in c.observed.acknowledged:
         return None  # its last answer is older
-    if any(p.epoch < pod.epoch and not has_handed_over(c, p) for p in c.pods):
+    if any(p.epoch < pod.epoch and not (p.exited or has_handed_over(c, p)) for p in c.pods):
         return None  # a lost status, or a late creation: it is being killed
     if c.observed.index_problem is not None or not fits_a_gate(c.observed.index):
         return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))  # another one is told at its start
@@ -146,18 +259,18 @@ def has_handed_over(c: Context, pod: Pod) -> bool:
 
 
 def instead(c: Context) -> Decision | None:
-    """What to do instead of beginning an epoch with a driver that has yet to be made: no driver runs, and a
-    prepared one takes over, is waited for, or does not come.
+    """What to do instead of beginning an epoch with a driver that has yet to be made: no driver runs, and the
+    next one is waited for, or does not come.
     """
-    if is_prepared(c):
-        return _take_over(c)
-    u, pod = c.status.upgrade, candidate(c)
-    if u is None or pod is None or u.deadline is None:
+    u, pod, following = c.status.upgrade, candidate(c), named(c)
+    if pod is None or following is None:
         return None
-    if u.step is UpgradeStep.PREPARING and (problem := _in_vain(c, u, pod)) is not None:
+    prepares = u is not None and u.step is UpgradeStep.PREPARING and _next_of_upgrade(c) is not None
+    if u is not None and prepares and (problem := _in_vain(c, u, pod)) is not None:
         return Decision(upgrade.back(c, c.status, problem))
-    left = (moment(u.deadline) - c.now).total_seconds()
-    if pod.terminated or left <= 0:
+    left = seconds_until(following.deadline, c.now) if following.deadline is not None else None
+    late = left == 0 if left is not None else bool(c.observed.prepared_silent)
+    if pod.terminated or late:
         do = (actions.DeletePod(pod.name, pod.uid),)
         return Decision(c.status, do)  # when it is gone, another one begins
     text = f"The driver of epoch {pod.epoch} was being prepared, and takes over when it is"
@@ -169,9 +282,15 @@ def instead(c: Context) -> Decision | None:
 
 def free_epoch(c: Context) -> int:
     """The number of an epoch that no driver has had, not even one that was being prepared."""
-    u, o = c.status.upgrade, c.observed
-    known = [c.status.epoch, *(p.epoch for p in (*o.pods, *o.standbys))]
+    u, s, o = c.status.upgrade, c.status.standby, c.observed
+    known = [c.status.epoch, *(p.epoch for p in (*o.pods, *o.standbys)), s.epoch if s is not None else 0]
     return max(*known, u.epoch if u is not None and u.epoch is not None else 0) + 1
+
+
+def requeue_after(c: Context, s: Status) -> float | None:
+    """Seconds until the next standby is made, or until the present one should be prepared."""
+    until = s.standby and (s.standby.next_at or s.standby.deadline)
+    return (seconds_until(until, c.now) or None) if until and _keeps_a_standby(c) else None
 
 
 def _take_over(c: Context) -> Decision:
@@ -184,7 +303,7 @@ def _take_over(c: Context) -> Decision:
         "started_epoch": pod.epoch,  # from here on nobody knows for certain that it has not
         "driver": DriverInfo(pod=pod.name, uid=pod.uid, phase=pod.phase),
         "standby": None,
-        "handed_over": c.status.driver if c.observed.pod in c.pods else None,
+        "handed_over": c.status.driver if c.observed.pod in c.pods and c.failed is None else None,
         "termination": None,
     }
     text = f"The prepared driver of epoch {pod.epoch} takes over"
@@ -198,12 +317,16 @@ def _open(c: Context, epoch: int, started_epoch: int) -> actions.OpenGate:
 
 def _make(c: Context, u: UpgradeStatus) -> Decision:
     """Record which driver is to be prepared, then create it."""
-    made_from = upgrade.effective(c)
     assert u.epoch is not None
-    config = prepared_config(c.observed.job.made_from(made_from), u.epoch)
-    s: Status = c.status.model_copy(update={"upgrade": u})
+    return Decision(c.status.model_copy(update={"upgrade": u}), _creation(c, u.epoch))
+
+
+def _creation(c: Context, epoch: int) -> tuple[actions.Action, ...]:
+    """What makes the prepared driver of this epoch. The status has to name it before."""
+    made_from = upgrade.effective(c)
+    config = prepared_config(c.observed.job.made_from(made_from), epoch)
     runtime = (actions.EnsureRuntime(),) if made_from.runtime is Runtime.INJECTED else ()
-    return Decision(s, (actions.EnsureSecret(), *runtime, actions.CreateDriver(config, made_from)))
+    return actions.EnsureSecret(), *runtime, actions.CreateDriver(config, made_from)
 
 
 def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
@@ -211,26 +334,11 @@ def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
     assert u.deadline is not None
     late = c.now >= moment(u.deadline)
     if pod is None:
-        return upgrade.refusal(c) or (_late(c, None) if late else None)
+        return upgrade.refusal(c) or (diagnosis.not_prepared(None, c.observed.job) if late else None)
     if pod.terminated:
         problem = diagnosis.death_of(pod)
         again = problem.retryable and c.observed.job.spec.restart.policy is RestartPolicy.ON_FAILURE
         return problem if late or u.error is not None or not again else None
     stuck = diagnosis.stuck(pod, c.observed.job, c.now)
     hopeless = stuck is not None and stuck.reason in upgrade.HOPELESS
-    return (stuck or _late(c, pod)) if late or hopeless else None
-
-
-def _late(c: Context, pod: Pod | None) -> Problem:
-    limit = c.observed.job.spec.upgrade.start_timeout
-    if pod is None or not pod.started:
-        return Problem(
-            "DriverNotStarted",
-            f"no driver could be prepared within {limit}",
-            "See the Events of the job and of its pods; fix what they name",
-        )
-    return Problem(
-        "DriverNotPrepared",
-        f"the script in {pod.name} has not come to its first query within {limit}",
-        "Look for what it waits for before its first query, or raise spec.upgrade.startTimeout",
-    )
+    return (stuck or diagnosis.not_prepared(pod, c.observed.job)) if late or hopeless else None

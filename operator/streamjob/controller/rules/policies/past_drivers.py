@@ -35,7 +35,9 @@ def fence_off_late_drivers(c: Context) -> Decision | None:
         if p.epoch < c.status.epoch and not p.deleting and not handover.has_handed_over(c, p)
     ]
     if older:
-        return Decision(c.status, kill(older))
+        ended = [p for p in older if p.exited]  # failed, and another driver has taken over at once
+        do = (*kill(p for p in older if p not in ended), *release(ended))
+        return Decision(c.status, do)
     pod, recorded = c.observed.pod, c.observed.job.status.driver
     if pod is None or pod.started or pod.deleting:
         return None

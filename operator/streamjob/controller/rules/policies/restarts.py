@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from ....api import Phase, RestartPolicy, RestartStatus
-from ....api.types import duration
 from ....protocol.messages.driver_status import Problem
 from ....protocol.times import timestamp
 from ...reports.messages import sentence
 from .. import diagnosis
 from ..context import Context, Decision, DesiredState
 from ..status import fail, seconds_until, unseen_exit
-from . import escalation, upgrade
-
-STABLE = timedelta(minutes=10)  # of running; it resets the failure count
+from . import escalation, handover, upgrade
 
 
 def account_for_a_failure(c: Context) -> Decision | None:
@@ -32,10 +27,10 @@ def account_for_a_failure(c: Context) -> Decision | None:
         c.status.restarts,
         c.observed.job.metadata.generation,
     )
-    afresh = old is None or old.generation != generation or diagnosis.stable_for(c.observed, c.now) >= STABLE
+    afresh = old is None or old.generation != generation or diagnosis.was_stable(c.observed.pod, c.now)
     count = 1 if afresh or old is None else old.count + 1
     may_restart = problem.retryable and policy.policy is RestartPolicy.ON_FAILURE
-    delay = _backoff(c, count) if may_restart and count <= policy.limit else None
+    delay = policy.backoff.delay(count) if may_restart and count <= policy.limit else None
     restarts = RestartStatus(
         count=count,
         epoch=c.status.epoch,
@@ -51,7 +46,8 @@ def account_for_a_failure(c: Context) -> Decision | None:
     if (back := upgrade.roll_back_failed(c, s, problem, count)) is not None:
         return back
     if delay is not None:
-        text = f"Restart {count} in {delay.total_seconds():.0f} s. {sentence(problem)}"
+        when = "at once" if handover.is_prepared(c) else f"in {delay.total_seconds():.0f} s"
+        text = f"Restart {count} {when}. {sentence(problem)}"
         requeue_after = delay.total_seconds()
         return c.decide(Phase.RESTARTING, problem.reason, text, status=s, requeue_after=requeue_after)
     if may_restart:
@@ -81,9 +77,3 @@ def wait_after_a_failure(c: Context) -> Decision | None:
         return c.stay(c.until_deletion_is_due)
     delay = seconds_until(failed.next_at, c.now)
     return c.stay(delay) if delay else None
-
-
-def _backoff(c: Context, count: int) -> timedelta:
-    backoff = c.observed.job.spec.restart.backoff
-    # The exponent is bounded only so that the product does not overflow.
-    return min(duration(backoff.initial) * (1 << min(count - 1, 20)), duration(backoff.max))

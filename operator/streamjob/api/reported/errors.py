@@ -1,0 +1,16 @@
+"""What the status says of an error."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ..types import Model, Timestamp
+
+
+class ErrorStatus(Model):
+    """The latest error and its remedy. It stays after the problem is resolved."""
+
+    reason: str = Field(description="A stable identifier in CamelCase.")
+    message: str = Field(description="What went wrong.")
+    remedy: str = Field(default="", description="What to do about it.")
+    time: Timestamp = Field(description="When the error first occurred.")
