@@ -372,7 +372,7 @@ _SPECIAL: dict[str, Plan] = {
         for limit in range(3)
     },
     # The controller may make no pods for a while: the job runs, and gets its standby later.
-    "standby-refused": Plan(
+    "revoked-standby": Plan(
         310, Shape(standby=True), (APPLY, Step("revoke pods", 0.1, "Running"), Step("grant", 90.0))
     ),
     **{
