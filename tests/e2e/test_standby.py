@@ -65,8 +65,9 @@ def test_a_killed_drivers_standby_goes_on(
         pause = read_on(job, storage).longest_pause(before)
         record_property("figure", f"SIGKILL with standby, epoch {epoch}: {pause:.1f} s between two commits")
     drain_and_compare(job, storage)
+    # The last killed driver's stays for its log.
     left = job.kubectl.list("pods", f"streamjob.dev/job={job.name}")
-    assert [pod["status"]["phase"] for pod in left] == ["Failed"], "only the last killed driver's, for its log"
+    assert [pod["status"]["phase"] for pod in left] == ["Failed"]
 
 
 def test_an_evicted_driver_hands_over_to_its_standby(cluster: Site, storage: Storage) -> None:
