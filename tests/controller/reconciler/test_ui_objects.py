@@ -118,6 +118,19 @@ async def test_a_new_leader_finds_what_there_is() -> None:
     assert now(objects, job()).applied == {}
 
 
+async def test_a_job_that_is_observed_during_the_first_lists_is_looked_at_again() -> None:
+    store, wanted = Store(), job(ui=FULL)
+    objects = UiObjects(store)  # type: ignore[arg-type]
+    lists = store.list_ui
+
+    async def observes(kind: UiKind) -> list[Obj]:
+        assert objects.observed(wanted) is None
+        return await lists(kind)
+
+    store.list_ui = observes  # type: ignore[method-assign]
+    assert await objects.check() == {("shop", "orders")}
+
+
 async def test_what_others_delete_or_change_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ui_objects, "CHECK_EVERY", 0.0)
     store, wanted = Store(), job(ui=FULL)

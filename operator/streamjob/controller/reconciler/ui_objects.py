@@ -132,10 +132,12 @@ class UiObjects:
         now = asyncio.get_running_loop().time()
         if now < self._next_check or (self._known and not self._jobs):
             return set()
-        changed = set() if self._known else {(j.namespace, j.name) for j in self._jobs.values()}
+        changed: set[tuple[str, str]] = set()
         for kind in sorted(self._allowed):
             for uid in self._compare(kind, await self._list(kind)):
                 changed.add((self._jobs[uid].namespace, self._jobs[uid].name))
+        if not self._known:  # also those that were observed during the lists
+            changed |= {(j.namespace, j.name) for j in self._jobs.values()}
         self._known, self._next_check = True, now + CHECK_EVERY
         return changed
 
