@@ -44,7 +44,12 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=cores(), help="processes side by side, default %(default)s"
     )
-    parser.add_argument("--scenario", choices=NAMED, help="a reference scenario instead of a seed")
+    parser.add_argument(
+        "--scenario",
+        choices=NAMED,
+        metavar="NAME",
+        help="a reference scenario or special plan instead of a seed",
+    )
     parser.add_argument("--table", action="store_true", help="every fault at every effect of every scenario")
     parser.add_argument("--fault", action="append", default=[], metavar="N:KIND", help=", ".join(Fault))
     parser.add_argument(
