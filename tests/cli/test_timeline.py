@@ -229,9 +229,11 @@ def test_stops_and_savepoints_of_the_past_began_with_their_events() -> None:
     assert (stop.seconds, savepoint.seconds) == (60.0, 120.0)
 
 
-def test_epochs_without_a_checkpoint_are_known_from_events_with_their_reasons() -> None:
+@pytest.mark.parametrize("when", ["in 10 s", "at once"])
+def test_epochs_without_a_checkpoint_are_known_from_events_with_their_reasons(when: str) -> None:
     """Neither the index nor a pod has them, and the status knows the last exit only."""
-    failed = event(-29, "Restarting", "Restart 1 in 10 s. the script ended: PermissionError.", warning=True)
+    text = f"Restart 1 {when}. the script ended: PermissionError."
+    failed = event(-29, "Restarting", text, warning=True)
     failed["series"] = {"count": 2, "lastObservedTime": at(-27)}
     told = [
         *(event(-30 + n, "Starting", f"The driver of epoch {n} is being created") for n in (1, 3)),

@@ -54,7 +54,8 @@ def runs_in(job: Job) -> str:
 def test_a_killed_drivers_standby_goes_on(
     cluster: Site, storage: Storage, record_property: Callable[[str, object], None]
 ) -> None:
-    job = sums(cluster, "failover", driver=DRIVER, sparkConf=KEEPS)
+    often = {"limit": 2 * KILLS, "backoff": {"initial": "1s", "max": "5s"}}
+    job = sums(cluster, "failover", driver=DRIVER, sparkConf=KEEPS, restart=often)
     for epoch in range(1, KILLS + 1):
         waits = prepared(job, epoch)
         before = read_on(job, storage).commits

@@ -91,6 +91,7 @@ class TestFailure:
         assert (phase, why, do, d.requeue_after) == (Phase.FAILED, reason, [], None)
         assert is_stalled(d)
         assert problem.remedy in d.status.conditions[0].message
+        assert ("restart.nonce" in d.status.conditions[0].message) == (count > 0)
 
     @pytest.mark.parametrize(("generation", "expected"), [(1, []), (2, [EnsureSecret, CreateDriver])])
     def test_until_the_spec_changes(self, generation: int, expected: list[type[Action]]) -> None:

@@ -192,7 +192,11 @@ def _exited(end: DriverExit) -> Problem:
     if end.code == KILLED:
         # Without a report the kubelet supplies the end of the log, which says nothing about the kill.
         return Problem(
-            "DriverKilled", "the driver was killed (SIGKILL)", "Nothing has to be done", retryable=True
+            "DriverKilled",
+            "the driver was killed (SIGKILL)",
+            "Nothing has to be done for once. If it happens again, see the Events of the pod and its node, "
+            "and the node's memory",
+            retryable=True,
         )
     if report is None:
         text = f"the driver left with exit code {end.code} and without a report{tail}"

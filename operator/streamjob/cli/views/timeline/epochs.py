@@ -22,7 +22,7 @@ _DOES = {
 _NAMES_ITS_EPOCH = ("Starting", "Running", "CheckpointCompleted", "Upgraded")
 _AFTER_A_FAILURE = ("Restarting", "Failed")
 _SAYS_LITTLE = ("Error", "Completed")  # of a container, by its exit code
-_COUNTS = re.compile(r"^(Restart \d+ in \d+ s\. |After \d+ restarts in a row: )")
+_COUNTS = re.compile(r"^(Restart \d+ (?:in \d+ s|at once)\. |After \d+ restarts in a row: )")
 
 
 def epochs(job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod]) -> Iterator[Entry]:

@@ -51,7 +51,8 @@ def account_for_a_failure(c: Context) -> Decision | None:
         requeue_after = delay.total_seconds()
         return c.decide(Phase.RESTARTING, problem.reason, text, status=s, requeue_after=requeue_after)
     if may_restart:
-        text = f"After {policy.limit} restarts in a row: {sentence(problem)}"
+        again = "Then set another spec.restart.nonce to start it again"
+        text = f"After {policy.limit} restarts in a row: {sentence(problem)} {again}"
         return c.decide(Phase.FAILED, "RestartLimitReached", text, status=s)
     return c.decide(Phase.FAILED, problem.reason, sentence(problem), status=s)
 
