@@ -13,13 +13,20 @@ from dev.demo.job import KIND, View
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 
-from .jobs import FAST, index, read_on, sums
-from .shared_volume import Storage, expected
+from .jobs import FAST, index, make_scripts, read_on, sums
+from .shared_volume import APPS, Storage, expected
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 HANDOVERS = int(os.environ.get("STREAMJOB_HANDOVERS", "1"))
 SOON = {"startTimeout": "90s", "probation": "10s"}
+SUMS = (APPS / "sums.py").read_text()
+OTHERS = {
+    "throws.py": "raise RuntimeError('no broker at kafka:9092')",
+    "other.py": SUMS.replace(
+        'window("time", "10 seconds"), "key"', 'window("time", "10 seconds"), "value"'
+    ).replace('"key", "n"', '"n"'),
+}
 PATIENT = {**SOON, "startTimeout": "10m"}
 
 
@@ -115,8 +122,11 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(
     [
         ({"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}, "ImagePullBackOff"),
         ({"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound"),
+        pytest.param({"application": {"file": "/app/throws.py"}}, "ScriptFailed", marks=pytest.mark.slow),
+        pytest.param({"application": {"file": "/app/other.py"}}, "QueryChanged", marks=pytest.mark.slow),
+        pytest.param({"driver": {"cores": 64}}, "Unschedulable", marks=pytest.mark.slow),
     ],
-    ids=["image", "script"],
+    ids=["image", "script", "error", "state", "room"],
 )
 def test_a_version_that_does_not_come_up_leaves_the_running_driver_alone(
     cluster: Site,
@@ -126,6 +136,7 @@ def test_a_version_that_does_not_come_up_leaves_the_running_driver_alone(
     record_property: Callable[[str, object], None],
 ) -> None:
     job = sums(cluster, f"left-alone-{reason.lower()}", upgrade={**SOON, "mode": "Handover"})
+    make_scripts(cluster.kubectl, "apps", {"sums.py": SUMS, **OTHERS})
     reach_epoch(job, 1)
     commits = read_on(job, storage).commits
     before = cluster.kubectl.get("pod", job.pod())
