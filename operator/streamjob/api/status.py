@@ -148,8 +148,8 @@ class RestartStatus(Model):
     )
     error: ErrorStatus | None = Field(
         default=None,
-        description="Why the driver of that epoch failed. `lastError` may be newer: what the next driver waits "
-        "for.",
+        description="Why the driver of that epoch failed. `lastError` may be newer: what the next driver "
+        "waits for.",
     )
 
 

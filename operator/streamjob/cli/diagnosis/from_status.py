@@ -103,7 +103,10 @@ def restarting(f: Facts) -> Iterator[Finding]:
         reason,
         f"The driver has failed {_times(restarts['count'])}{when}.",
         tuple(evidence),
-        knowledge.remedy(reason, error.remedy if error else ""),
+        f.with_command(
+            knowledge.remedy(reason, error.remedy if error else ""),
+            restarts["epoch"] if f.job.epoch > restarts["epoch"] else None,
+        ),
         knowledge.mover(reason),
     )
 
