@@ -21,6 +21,8 @@ TEXT = """\
     helm install {name} oci://REGISTRY/charts/{name} --version {version} \\
       --namespace streams --create-namespace
 
+Or from the release's file: `helm install {name} ./{name}-{version}.tgz` with the same options.
+
 [The project's README]({project}) says how to go on from here. Kubernetes {kubernetes} is required.
 
 - **Upgrade.** `helm upgrade` brings the CustomResourceDefinition to the new version, too

@@ -85,6 +85,16 @@ def test_every_rule_has_a_sentence() -> None:
             assert "self" in rule["rule"], path
 
 
+def test_a_job_that_is_drained_is_not_told_to_break_the_drain_off() -> None:
+    """The rule cannot see the phase, so its sentence speaks of both."""
+    rules = [r for _, node in nodes(schema()) for r in node.get("x-kubernetes-validations", ())]
+    (text,) = [r["message"] for r in rules if "a drain is an end" in r["message"]]
+    drained, draining = text.split(";")
+    assert "If the job is Drained, make a new StreamJob with restoreFrom.savepoint" in drained
+    assert "Cancelled" not in drained
+    assert "while it is still Draining, Cancelled breaks the drain off" in draining
+
+
 def test_names_columns_and_status() -> None:
     spec = definition()["spec"]
     assert spec["names"]["shortNames"] == ["sj"]

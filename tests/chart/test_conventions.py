@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -199,6 +200,10 @@ def test_the_notes_name_the_objects(tmp_path: Path) -> None:
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert "-n ops rollout status deployment/streams" in done.stdout, done.stderr
     assert "helm test sj -n ops" in done.stdout
+    shown = re.findall(r"^ +kubectl (.*streamjob (?:status|drain|ui).*)$", done.stdout, re.MULTILINE)
+    assert {line.split()[1] for line in shown} == {"status", "drain", "ui"}
+    assert all(line.startswith("streamjob ") for line in shown), "kubectl takes no options before a plugin"
+    assert all("-n ops" in line for line in shown)
 
 
 def test_the_test_pod_reaches_the_controller_although_others_may_not() -> None:

@@ -149,6 +149,43 @@ def test_a_driver_that_starts_after_failures_says_how_many() -> None:
     assert finding.what == "The driver has failed 5 times in a row; the next one starts now."
 
 
+def test_a_driver_that_waits_does_not_hide_why_the_one_before_failed() -> None:
+    """Two findings: what the next driver waits for, and why there is a next one."""
+    failing = resource(observed(a_job(status=ran()), pods=[exited(1)]))
+    o = a_job(
+        status={
+            **failing["status"],
+            "epoch": 2,
+            "phase": "Starting",
+            "lastError": failing["status"]["lastError"],
+        }
+    )
+    waits = replace(unschedulable(timedelta(minutes=1)), name="orders-driver-2", epoch=2)
+    obj = resource(observed(o, pods=[waits]))
+    error = failing["status"]["lastError"]
+    assert obj["status"]["lastError"]["reason"] == "Unschedulable"
+    logs = "kubectl streamjob logs orders -n shop"
+    both = found(obj, logs=logs)
+    assert both["Unschedulable"].severity is Severity.ERROR
+    failure = both[error["reason"]]
+    assert failure.severity is Severity.ERROR
+    assert failure.what == "The driver has failed once; the next one does not start (Unschedulable)."
+    assert any(error["message"] in e.text for e in failure.evidence)
+    assert f"`{logs} --epoch 1`" in failure.remedy
+    # It has its node now: the wait is over, the failure is not.
+    obj = resource(observed(a_job(status=obj["status"]), pods=[replace(waits, unschedulable=None, node="n")]))
+    later = found(obj)
+    assert "Unschedulable" not in later
+    assert later[error["reason"]].what == "The driver has failed once; the next one starts now."
+
+
+def test_a_remedy_that_speaks_of_the_log_names_the_command() -> None:
+    logs = "kubectl streamjob logs orders -n shop"
+    obj = situations()["degraded_deadQuery"]
+    assert f"See the driver's log (`{logs}`)." in found(obj, logs=logs)["QueryFailed"].remedy
+    assert "`" not in found(obj)["QueryFailed"].remedy, "a local job has no such command"
+
+
 def test_a_job_that_is_well_says_so() -> None:
     (finding,) = diagnose(facts(runs()))
     assert (finding.reason, finding.severity) == ("Well", Severity.NOTE)
@@ -321,6 +358,37 @@ def test_an_event_of_a_pod_that_does_not_start() -> None:
     assert finding.severity is Severity.ERROR
     old = {**told, "eventTime": at(-60)}
     assert "VolumesNotMounted" not in found(obj, events=events([old]), pods=starting)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finding", "later"),
+    [
+        ("FailedScheduling", "Unschedulable", "Scheduled"),
+        ("FailedMount", "VolumesNotMounted", "Pulling"),
+        ("FailedCreatePodSandBox", "PodSandbox", "Pulled"),
+        ("ErrImagePull", "ImagePullBackOff", "Pulled"),
+    ],
+)
+def test_an_event_that_a_newer_one_of_the_pod_answers_is_over(reason: str, finding: str, later: str) -> None:
+    """What another pod has got further with says nothing, and neither does what came before."""
+    obj, starting = situations()["progressing_starting"], pods([pod("orders-driver-1", "driver")])
+
+    def of_pod(minute: float, reason: str, name: str = "orders-driver-1") -> dict[str, Any]:
+        told = event(minute, reason, "no")
+        return {**told, "involvedObject": {"kind": "Pod", "name": name}}
+
+    failed = of_pod(-2, reason)
+    others = [of_pod(-1, later, "orders-driver-2"), of_pod(-3, later)]
+    assert finding in found(obj, events=events([failed, *others]), pods=starting)
+    assert finding not in found(obj, events=events([failed, of_pod(-1, later)]), pods=starting)
+
+
+def test_a_pod_with_a_node_was_scheduled() -> None:
+    told = event(-1, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.", warning=True)
+    told["involvedObject"] = {"kind": "Pod", "name": "orders-driver-1"}
+    on_node = pods([{**pod("orders-driver-1", "driver"), "spec": {"nodeName": "node-1"}}])
+    obj = situations()["progressing_starting"]
+    assert "Unschedulable" not in found(obj, events=events([told]), pods=on_node)
 
 
 @pytest.mark.parametrize(

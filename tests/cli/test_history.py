@@ -80,6 +80,49 @@ def test_a_pod_that_is_about_to_be_made(
     assert "The pod of epoch 6, the last one, is not there yet.\n" in capsys.readouterr().err
 
 
+NO_NODE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+}
+PULL = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nope"'}}
+
+
+def waiting(epoch: int, **status: Any) -> dict[str, Any]:
+    return {**driver(epoch, 0), "status": {"phase": "Pending", **status}}
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"conditions": [NO_NODE]}, "0/1 nodes are available: 1 Insufficient cpu"),
+        (
+            {"containerStatuses": [{"name": "driver", "state": PULL}]},
+            'ImagePullBackOff: Back-off pulling image "nope"',
+        ),
+        ({}, "the pod orders-driver-6 is Pending"),
+    ],
+)
+def test_a_driver_that_has_not_started_has_no_log(
+    status: dict[str, Any], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """Which log there is meanwhile is said, and none is printed."""
+    failed = {"epoch": 5, "code": 1, "reason": "no price"}
+    told = f"the driver of epoch 6 has not started: {why}."
+    for pods, last, remedy in (
+        ([driver(5, -20, -10, 1)], failed, "`kubectl streamjob logs orders --epoch 5` shows the one before"),
+        ([], failed, "`kubectl streamjob logs orders --last-words` says how the one before ended"),
+        ([], None, "`kubectl streamjob diagnose orders` says what to do"),
+    ):
+        cluster(tmp_path, monkeypatch, epoch_6("Starting", lastExit=last), *pods, waiting(6, **status))
+        assert main(["logs", "orders"]) == ExitCode.PROBLEM
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in err
+        assert remedy in err
+
+
 def test_a_diagnosis_knows_whose_log_it_has_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of epoch 5; the driver of epoch 4 was stopped, and the sixth one's pod is gone."""
     obj = epoch_6("Stopped", lastExit=STOPPED)

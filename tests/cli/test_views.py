@@ -168,6 +168,22 @@ def test_an_error_is_shown_while_it_matters(status: dict[str, Any], shown: bool)
     assert ("last error 4m5s ago: ScriptFailed" in text(tree(job(obj), EMPTY, NOW))) is shown
 
 
+def test_what_kept_a_pod_from_starting_is_over_when_the_condition_does_not_say_it() -> None:
+    """The failure before it is not: it is the reason of this start."""
+    wait = {"reason": "Unschedulable", "message": "no node", "time": "2026-01-02T03:04:00Z"}
+    ready = {"type": "Ready", "status": "False", "reason": "Starting", "message": "The driver starts"}
+    starts = {"phase": "Starting", "epoch": 2, "lastError": wait, "conditions": [ready]}
+    assert job(with_status(**starts)).open_error is None
+    failure = {"reason": "ScriptFailed", "message": "no price", "time": "2026-01-02T03:03:00Z"}
+    restarts = {"count": 1, "epoch": 1, "error": failure}
+    assert "ScriptFailed" in text(tree(job(with_status(**starts, restarts=restarts)), EMPTY, NOW))
+    # While the pod waits, both are shown.
+    says = [{**ready, "message": "no node."}, {"type": "Stalled", "status": "True", "reason": wait["reason"]}]
+    shown = text(tree(job(with_status(**{**starts, "conditions": says, "restarts": restarts})), EMPTY, NOW))
+    assert "Stalled: Unschedulable" in shown
+    assert "ScriptFailed" in shown
+
+
 def test_epochs_that_ended_are_below_the_current_one() -> None:
     status = {
         "epoch": 3,

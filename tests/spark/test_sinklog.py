@@ -105,6 +105,7 @@ def test_a_folder_with_later_batches_is_refused(files: HadoopFiles, stream: Stre
         with pytest.raises(SinkAhead, match="batches up to 2") as refused:
             refuse_ahead(files, folder, behind)
         assert "new folder" in refused.value.remedy
+        assert ("restoreFrom.savepoint" in refused.value.remedy) is (behind is None)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,17 @@ describe("problems", () => {
     expect(now!.severity).toBe("bad");
   });
 
+  it("of a start are what it waits for, and why the driver before failed", () => {
+    const wait = { ...lastError, reason: "Unschedulable", message: "no node" };
+    const restarts = { count: 1, epoch: 1, generation: 1, error: lastError };
+    const starting = { phase: "Starting", epoch: 2, lastError: wait, restarts } as const;
+    const ready = { ...condition("Ready", "False"), message: "no node." };
+    const both = problems(job("a", { ...starting, conditions: [condition("Stalled", "True", "Unschedulable"), ready] }), null);
+    expect(both.map((f) => [f.severity, f.reason])).toEqual([["bad", "Unschedulable"], ["bad", "StorageFull"]]);
+    const scheduled = problems(job("a", { ...starting, conditions: [condition("Ready", "False")] }), null);
+    expect(scheduled.map((f) => [f.severity, f.reason])).toEqual([["bad", "StorageFull"], ["note", "Unschedulable"]]);
+  });
+
   it("say what could not be read", () => {
     const details = { index: { problem: "forbidden" }, events: [], pods: { pods: [], upgrade: null }, timeline: [] };
     expect(problems(job("a"), details)).toMatchObject([{ severity: "note", message: "forbidden" }]);

@@ -109,9 +109,9 @@ class Spec(Model):
         json_schema_extra=cel(
             (
                 "oldSelf.state != 'Drained' || self.state in ['Drained', 'Cancelled']",
-                "a drain is an end and is not taken back: set Cancelled to break it off, or make a new "
-                "StreamJob with restoreFrom.savepoint (and restoreFrom.allowDrained: true if the drain has "
-                "completed)",
+                "a drain is an end and is not taken back. If the job is Drained, make a new StreamJob with "
+                "restoreFrom.savepoint and restoreFrom.allowDrained: true; while it is still Draining, "
+                "Cancelled breaks the drain off",
             ),
             (
                 f"{_source('self', 'savepoint', _NONE)} == {_source('oldSelf', 'savepoint', _NONE)} && "

@@ -146,6 +146,11 @@ class RestartStatus(Model):
     next_at: Timestamp | None = Field(
         default=None, description="When the next driver starts. Empty if there is no further restart."
     )
+    error: ErrorStatus | None = Field(
+        default=None,
+        description="Why the driver of that epoch failed. `lastError` may be newer: what the next driver "
+        "waits for.",
+    )
 
 
 class WarningStatus(Model):

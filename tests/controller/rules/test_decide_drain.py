@@ -159,6 +159,28 @@ class TestCancel:
         phase, _, do, d = look(o)
         assert (phase, do, d.status.termination) == (Phase.CANCELLED, [], None)
 
+    @pytest.mark.parametrize(
+        ("status", "latest", "spec", "says"),
+        [
+            ({}, [record()], {}, "continues from the latest checkpoint"),
+            ({"stages": [{"uid": "a"}]}, [], {}, "continues from the last committed batches"),
+            (
+                {},
+                [],
+                {"restoreFrom": {"savepoint": "/data/sp/other/stop-1"}},
+                "begins as spec.restoreFrom says",
+            ),
+            ({}, [], {}, "begins from nothing"),
+        ],
+    )
+    def test_where_running_begins_is_said(
+        self, status: dict[str, Any], latest: list[Any], spec: dict[str, Any], says: str
+    ) -> None:
+        o = observed(job(state="Cancelled", status=ran(**status), **spec), index=index(*latest))
+        phase, _, _, d = look(o)
+        assert phase is Phase.CANCELLED
+        assert d.status.conditions[0].message.startswith(f"Cancelled; Running {says}")
+
     def test_and_running_continues_from_the_latest_checkpoint_whose_directories_may_be_ahead(self) -> None:
         status = {"phase": "Cancelled", "epoch": 2, "startedEpoch": 2}
         *_, d = look(observed(job(status=status), index=index(record())))

@@ -233,6 +233,23 @@ class TestStuck:
         *_, d = look(observed(job(status={"epoch": 1}), pods=[unschedulable(ago)], index=index()))
         assert "no node takes the driver: 0/3 nodes" in d.status.conditions[0].message
 
+    def test_what_the_scheduler_says_is_cut_without_its_comma(self) -> None:
+        told = "0/1 nodes are available: no new claims to deallocate, preemption: none"
+        waits = replace(unschedulable(MINUTE), unschedulable=Unschedulable(told, NOW - MINUTE))
+        *_, d = look(observed(job(status={"epoch": 1}), pods=[waits], index=index()))
+        assert "no new claims to deallocate. Lower spec.driver.cores" in d.status.conditions[0].message
+
+    def test_it_leaves_the_failure_of_the_driver_before(self) -> None:
+        *_, failed = look(observed(job(status=ran()), pods=[exited(1)], index=index()))
+        assert failed.status.restarts is not None
+        assert failed.status.restarts.error == failed.status.last_error
+        status = {**failed.status.plain(), "epoch": 2, "phase": "Starting"}
+        waits = replace(unschedulable(MINUTE), name="orders-driver-2", epoch=2)
+        *_, d = look(observed(job(status=status), pods=[waits], index=index()))
+        assert d.status.last_error is not None
+        assert d.status.last_error.reason == "Unschedulable"
+        assert d.status.restarts == failed.status.restarts
+
     def test_a_fixed_spec_replaces_it_unless_it_starts_just_now(self) -> None:
         o = observed(job(generation=2, status={"epoch": 1}), pods=[waiting("ErrImagePull")], index=index())
         _, _, _, d = look(o)

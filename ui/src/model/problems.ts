@@ -31,6 +31,10 @@ export function problems(job: Job, details: Details | null): Finding[] {
     const severity = over || s?.phase === "Running" ? "note" : "bad";
     found.push({ severity, reason: error.reason, message: over ? `Is over: ${error.message}` : error.message, remedy: over ? "" : error.remedy ?? "", time: error.time });
   }
+  const before = failedBefore(job); // the last error may be newer: what the next driver waits for
+  if (before && !found.some((f) => f.reason === before.reason)) {
+    found.push({ severity: "bad", reason: before.reason, message: `The driver before has failed: ${before.message}`, remedy: before.remedy ?? "", time: before.time });
+  }
   const upgrade = s?.upgrade;
   if (upgrade?.step === "RolledBack" && upgrade.error) {
     const { reason, message, remedy, time } = upgrade.error;
@@ -65,6 +69,15 @@ function recovered(job: Job, error: NonNullable<NonNullable<Job["status"]>["last
   if (ready?.status === "True") return true;
   const at = phase(job);
   if (at === "Restarting" || at === "Failed" || ready?.message.includes(error.message.replace(/[. \n]+$/, ""))) return false;
-  if ((at === "Pending" || at === "Starting") && s?.restarts?.epoch === (s?.epoch ?? 0) - 1) return false;
+  if (at === "Pending" || at === "Starting") return failedBefore(job)?.reason !== error.reason; // Ready does not say it
   return [ready?.lastTransitionTime, s?.checkpoint?.completedAt].some((time) => time && Date.parse(time) > Date.parse(error.time));
+}
+
+/** Why the driver before the one that starts has failed. */
+function failedBefore(job: Job): NonNullable<Job["status"]>["lastError"] {
+  const s = job.status;
+  const at = phase(job);
+  const { error, epoch, count } = s?.restarts ?? {};
+  if (!(at === "Pending" || at === "Starting") || !count || epoch !== (s?.epoch ?? 0) - 1) return undefined;
+  return error ?? (condition(job, "Stalled")?.status === "True" ? undefined : s?.lastError);
 }

@@ -41,6 +41,7 @@ def read_facts(chosen: Options, found: Job) -> Facts:
         _log(kubectl, live[-1], unread) if live else (),
         Log(failed[-1].epoch, _log(kubectl, failed[-1], unread), failed[-1].ended) if failed else None,
         tuple(unread),
+        f"kubectl streamjob logs {found.name}{chosen.suffix}",
     )
 
 

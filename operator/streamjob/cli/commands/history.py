@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from .. import options
@@ -23,7 +25,7 @@ LAST_WORDS = 20  # lines of the log of an earlier driver
 
 
 class NoLog(CommandError):
-    """The pod is not there any more, and with it its log."""
+    """The pod is not there any more, and with it its log; or its container has not run yet."""
 
     reason = "NoLog"
 
@@ -74,11 +76,28 @@ def logs(
             + (", ".join(str(e) for e in there) or "none")
             + ". Raise spec.restart.failedDriversHistoryLimit, or collect the cluster's logs",
         )
+    if not pod.started:
+        raise _not_started(found, pod, there, chosen.suffix)
     if epoch is None and number < found.epoch:
         screen.note(_instead(found, pod))
     for line in chosen.kubectl.logs(pod.name, pod.container, follow=follow, tail=tail, since=since):
         print(line, flush=follow)
     return ExitCode.DONE
+
+
+def _not_started(found: Job, pod: Pod, there: Mapping[int | None, Pod], suffix: str) -> NoLog:
+    """Say what the pod waits for, and whose log there is meanwhile."""
+    reason, message = pod.waiting or ("", "")
+    waits = pod.unschedulable or ": ".join(p for p in (reason, " ".join(message.split())) if p)
+    waits = waits or f"the pod {pod.name} is {pod.phase}"
+    started = [e for e, p in there.items() if p.started and e is not None and e < (pod.epoch or 0)]
+    if started:
+        remedy = f"`kubectl streamjob logs {found.name}{suffix} --epoch {max(started)}` shows the one before"
+    elif found.part("lastExit"):
+        remedy = f"`kubectl streamjob logs {found.name}{suffix} --last-words` says how the one before ended"
+    else:
+        remedy = f"`kubectl streamjob diagnose {found.name}{suffix}` says what to do"
+    return NoLog(f"the driver of epoch {pod.epoch} has not started: {waits.rstrip(' .,;:')}", remedy=remedy)
 
 
 def _known(found: Job, epoch: int) -> str:

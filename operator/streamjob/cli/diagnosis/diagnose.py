@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from . import from_figures, from_pods, from_status
 from .facts import Evidence, Facts, Finding, Severity
@@ -40,7 +41,8 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
     found: dict[str, Finding] = {}
     for rule in RULES:
         for finding in rule(facts):
-            found.setdefault(_identity(finding), finding)
+            told = replace(finding, remedy=facts.with_command(finding.remedy))
+            found.setdefault(_identity(finding), told)
     if not any(f.severity is not Severity.NOTE for f in found.values()) and facts.job.ready:
         found.setdefault("Well", _well(facts))
     if facts.unread:

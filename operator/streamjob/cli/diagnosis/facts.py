@@ -67,6 +67,7 @@ class Facts:
     :param log: the last lines of the running driver's log.
     :param last_log: of the newest failed driver whose pod is there; later epochs may have ended since.
     :param unread: what could not be read, and why.
+    :param logs: the command that prints the driver's log; empty: there is none.
     """
 
     job: Job
@@ -78,9 +79,20 @@ class Facts:
     log: tuple[str, ...] = ()
     last_log: Log | None = None
     unread: tuple[str, ...] = ()
+    logs: str = ""
 
     def recent(self, event: Event) -> bool:
         return event.time is not None and self.at - event.time <= RECENT
+
+    def with_command(self, remedy: str, epoch: int | None = None) -> str:
+        """The remedy, with the command for the driver's log if it speaks of that.
+
+        :param epoch: whose log it is; None: the newest one's.
+        """
+        if not self.logs or self.logs in remedy:
+            return remedy
+        which = f" --epoch {epoch}" if epoch is not None else ""
+        return remedy.replace("the driver's log", f"the driver's log (`{self.logs}{which}`)", 1)
 
     @property
     def runs(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,14 @@ KUBERNETES = {
     "BackOff": ("ImagePullBackOff", "the image cannot be pulled, or the container does not stay"),
     "FailedCreatePodSandBox": ("PodSandbox", "the node cannot make the pod's network or sandbox"),
     "FailedCreate": ("Forbidden", "the pod is refused"),
+}
+# Events of the same pod that are newer show that it has got further, by the reason of the finding.
+_HAS_ITS_IMAGE = {"Pulled", "Created", "Started"}
+OVER = {
+    "Unschedulable": {"Scheduled"},
+    "VolumesNotMounted": {"Pulling", *_HAS_ITS_IMAGE},
+    "PodSandbox": {"Pulling", *_HAS_ITS_IMAGE},
+    "ImagePullBackOff": _HAS_ITS_IMAGE,
 }
 # Lines of logs that name a cause: reason, what, remedy. The first that is found counts.
 LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
@@ -82,14 +91,18 @@ _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)"', re.IGNORECASE)
 
 def events_of_pods(f: Facts) -> Iterator[Finding]:
     """Why a pod that has to start does not."""
-    starting = {p.name for p in f.pods if p.phase == "Pending"}
-    told: set[str] = set()
+    starting = {p.name: p for p in f.pods if p.phase == "Pending"}
+    told, newer = set[str](), defaultdict[str, set[str]](set)
     for event in reversed(f.events):
+        if event.kind != "Pod" or event.name not in starting or not f.recent(event):
+            continue
+        newer[event.name].add(event.reason)
         known = KUBERNETES.get(event.reason)
-        if known is None or event.kind != "Pod" or event.name not in starting or not f.recent(event):
+        if known is None:
             continue
         reason, what = known
-        if reason in told:
+        has_node = reason == "Unschedulable" and starting[event.name].node is not None
+        if reason in told or has_node or newer[event.name] & OVER.get(reason, set()):
             continue
         told.add(reason)
         message = " ".join(event.message.split())

@@ -68,14 +68,17 @@ def _degraded(reason: str) -> str:
 
 
 def restarting(f: Facts) -> Iterator[Finding]:
-    """The driver has failed, and another one follows."""
-    restarts, error, last = f.job.part("restarts"), f.job.last_error, f.job.part("lastExit")
-    if f.job.is_true("Stalled") or not f.failing:
+    """The driver has failed, and another one follows. That one may wait for something else."""
+    restarts, error, last = f.job.part("restarts"), f.job.failure, f.job.part("lastExit")
+    stalled = f.job.is_true("Stalled")
+    if not f.failing or (stalled and f.job.phase not in ("Pending", "Starting")):
         return
     reason = error.reason if error else "DriverFailed"
     due = moment(restarts.get("nextAt"))
     when = ""
-    if f.job.epoch > restarts["epoch"] or (due and due <= f.at):
+    if stalled:
+        when = f"; the next one does not start ({f.job.conditions['Stalled'].reason})"
+    elif f.job.epoch > restarts["epoch"] or (due and due <= f.at):
         when = "; the next one starts now"
     elif due:
         when = f"; the next one starts in {until(due, f.at)}"
@@ -86,7 +89,8 @@ def restarting(f: Facts) -> Iterator[Finding]:
         )
     ]
     if error is not None:
-        evidence.append(Evidence("status.lastError", f"{error.reason}: {error.message}"))
+        where = "status.restarts.error" if restarts.get("error") else "status.lastError"
+        evidence.append(Evidence(where, f"{error.reason}: {error.message}"))
     if last:
         evidence.append(
             Evidence(
@@ -95,11 +99,14 @@ def restarting(f: Facts) -> Iterator[Finding]:
             )
         )
     yield Finding(
-        Severity.ERROR if restarts["count"] > 1 else Severity.WARNING,
+        Severity.ERROR if restarts["count"] > 1 or stalled else Severity.WARNING,
         reason,
         f"The driver has failed {_times(restarts['count'])}{when}.",
         tuple(evidence),
-        knowledge.remedy(reason, error.remedy if error else ""),
+        f.with_command(
+            knowledge.remedy(reason, error.remedy if error else ""),
+            restarts["epoch"] if f.job.epoch > restarts["epoch"] else None,
+        ),
         knowledge.mover(reason),
     )
 

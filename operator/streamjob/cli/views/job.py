@@ -176,19 +176,35 @@ class Job:
         )
 
     @property
+    def failure(self) -> Problem | None:
+        """Why the newest driver that failed has failed. `last_error` may be newer: why the next one waits."""
+        restarts = self.part("restarts")
+        error = restarts.get("error")
+        if error or not restarts.get("count"):
+            return _problem(error) if error else None
+        return None if self.is_true("Stalled") and self.phase != "Failed" else self.last_error
+
+    @property
+    def failed_before(self) -> Problem | None:
+        """Why the driver before the one that starts has failed."""
+        starts = self.phase in ("Pending", "Starting")
+        return self.failure if starts and self.part("restarts").get("epoch") == self.epoch - 1 else None
+
+    @property
     def open_error(self) -> Problem | None:
         """The last error while it matters: the status keeps it after the job has recovered from it.
 
         It has recovered if it was ready since, or has completed a checkpoint. The error's time is that of its
-        first occurrence, so one that is back is known by what the operator says now, or by the restart.
+        first occurrence, so one that is back is known by what the operator says now, or by the restart. While
+        a driver starts, it is the failure of the one before.
         """
         error, ready = self.last_error, self.conditions.get("Ready")
         if error is None or error.time is None or self.phase in ("Restarting", "Failed"):
             return error
         if ready is not None and not ready.true and error.message.rstrip(". \n") in ready.message:
             return error
-        if self.phase in ("Pending", "Starting") and self.part("restarts").get("epoch") == self.epoch - 1:
-            return error
+        if self.phase in ("Pending", "Starting"):
+            return self.failed_before  # what kept the pod from starting is over: Ready does not say it
         unready = ready.since if ready is not None and not ready.true else None
         checkpoint = moment(self.part("checkpoint").get("completedAt"))
         over = self.ready or any(t is not None and t > error.time for t in (unready, checkpoint))

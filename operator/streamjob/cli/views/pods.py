@@ -40,6 +40,11 @@ class Pod:
     reason: str
     container: str
 
+    @property
+    def started(self) -> bool:
+        """Whether its container has run, or runs: there is a log."""
+        return self.began is not None or self.ended is not None
+
 
 def pods(objects: Iterable[dict[str, Any]]) -> tuple[Pod, ...]:
     """Drivers first, by epoch, then executors by name."""

@@ -120,8 +120,8 @@ def _attention(job: Job, at: datetime) -> Iterator[Node]:
         yield Node(
             line(Span(f"warning: {warning.reason}", WARN)), [Node(line(t)) for t in _wrapped(warning.message)]
         )
-    error = job.open_error
-    if error is not None and not job.ready and not job.is_true("Stalled"):
+    error = job.failed_before if job.is_true("Stalled") else job.open_error
+    if error is not None and not job.ready:
         yield _problem(f"last error {ago(error.time, at)}".rstrip(), error)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...api import UpgradeStatus, UpgradeStep
+from ...api import Status, StreamJob, UpgradeStatus, UpgradeStep
 from ...protocol.messages.driver_status import Problem, TerminationStep
 from .log_redaction import without_secrets
 
@@ -37,6 +37,17 @@ def sentence(problem: Problem) -> str:
     # A driver's problem may quote an exception of its script.
     message = without_secrets(problem.message).rstrip(". \n") + "."
     return f"{message} {problem.remedy.rstrip('. ')}." if problem.remedy else message
+
+
+def next_start(job: StreamJob, s: Status) -> str:
+    """Where the next driver begins after the last one was killed, as a predicate of a sentence."""
+    if s.checkpoint is not None:
+        return "continues from the latest checkpoint"
+    if s.stages:
+        return "continues from the last committed batches (there is no checkpoint yet)"
+    if job.spec.restore_from is not None:
+        return "begins as spec.restoreFrom says (there is no checkpoint yet)"
+    return "begins from nothing (there is no checkpoint)"
 
 
 def how_far(step: str, progress: str | None) -> str:

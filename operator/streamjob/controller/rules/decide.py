@@ -27,7 +27,7 @@ from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
 from ..objects import names
-from ..reports.messages import how_far, sentence
+from ..reports.messages import how_far, next_start, sentence
 from . import actions, diagnosis
 from .actions import Action
 from .context import (
@@ -117,7 +117,7 @@ def cancel(c: Context) -> Decision | None:
         return terminal_states.at_its_end(c, s)
     if (decision := escalation.outcome(c, s)) is not None:
         return decision
-    text = "Cancelled; Running continues from the latest checkpoint"
+    text = f"Cancelled; Running {next_start(c.observed.job, s)}"
     return c.decide(Phase.CANCELLED, "Cancelled", text, status=s)
 
 

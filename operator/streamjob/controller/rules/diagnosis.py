@@ -59,7 +59,7 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
 
 def unscheduled(found: Unschedulable, job: StreamJob) -> Problem:
     """Why no node takes the driver: the nodes have no room, or one of its claims has no volume."""
-    message = found.message.partition(" preemption:")[0]
+    message = found.message.partition(" preemption:")[0].rstrip(" .,;:")
     if CLAIM not in message.lower():
         remedy = "Lower spec.driver.cores or memory, add nodes, or correct spec.driver.template"
         return Problem("Unschedulable", f"no node takes the driver: {message}", remedy)

@@ -19,7 +19,7 @@ from datetime import datetime
 from ....api import Escalation, EscalationStatus, Phase, State, Status, TerminationInfo
 from ....protocol.messages.commands import Mode
 from ....protocol.times import moment, timestamp
-from ...reports.messages import how_far
+from ...reports.messages import how_far, next_start
 from ..context import Context, Decision, DesiredState, escalated, kill, timeout
 
 ESCALATED = "Escalated"
@@ -120,12 +120,11 @@ def outcome(c: Context, s: Status) -> Decision | None:
     if e is None or c.observed.job.deleting:
         return None
     if e.state is State.RUNNING:  # it was to be suspended, and is
-        text = f"{why(e)} It continues from its latest checkpoint, when spec.suspend is false"
+        text = f"{why(e)} When spec.suspend is false, it {next_start(c.observed.job, s)}"
         return c.decide(Phase.SUSPENDED, "Suspended", text, status=s)
     if not c.settled or latest is None:
         text = (
-            f"{why(e)} The driver was killed, there is no savepoint. Running continues from the latest "
-            "checkpoint"
+            f"{why(e)} The driver was killed, there is no savepoint. Running {next_start(c.observed.job, s)}"
         )
         return c.decide(Phase.CANCELLED, ESCALATED, text, stalled=True, status=s)
     taken = f"checkpoint {latest.checkpoint}" + (

@@ -8,7 +8,7 @@ from ....protocol.times import timestamp
 from ...reports.messages import sentence
 from .. import diagnosis
 from ..context import Context, Decision, DesiredState
-from ..status import fail, seconds_until, unseen_exit
+from ..status import error_status, fail, seconds_until, unseen_exit
 from . import escalation, handover, upgrade
 
 
@@ -36,6 +36,7 @@ def account_for_a_failure(c: Context) -> Decision | None:
         epoch=c.status.epoch,
         generation=generation,
         next_at=timestamp(c.now + delay) if delay is not None else None,
+        error=error_status(None, problem, c.now),
     )
     # A pod that no longer exists may have run unobserved.
     started = c.status.epoch if c.observed.pod is None else c.status.started_epoch

@@ -8,6 +8,7 @@ checkpoint, as after any crash.
 from __future__ import annotations
 
 from ....api import Phase
+from ...reports.messages import next_start
 from .. import actions
 from ..context import Context, Decision, DesiredState, release
 from .terminal_states import ended_by_script
@@ -40,7 +41,7 @@ def begin_no_driver(c: Context) -> Decision | None:
     if c.settled:
         text = f"Suspended with checkpoint {latest.checkpoint}" if latest else "Suspended before it began"
     else:
-        text = "Suspended without a savepoint; it continues from its latest checkpoint"
+        text = f"Suspended without a savepoint; it {next_start(c.observed.job, c.status)}"
     termination = None if c.open_termination else c.status.termination
     s = c.status.model_copy(update={"driver": None, "termination": termination})
     return c.decide(Phase.SUSPENDED, "Suspended", f"{text}, when spec.suspend is false", status=s)
