@@ -14,7 +14,9 @@ import streamjob
 
 from .feeds import eventually
 
-REPLACED = "the JVM that was started ahead is replaced: the script decides about"
+REPLACED = "the JVM that was started ahead is replaced: "
+DECIDES = "the script decides about "
+KILLS_IT = 'subprocess.run(["pkill", "-9", "-P", str(os.getpid())])'
 SCRIPT = """
 import os, subprocess, sys
 from pyspark.sql import SparkSession
@@ -39,8 +41,9 @@ frame.writeStream.queryName("q").format("noop").trigger(availableNow=True).start
         ("", '.config("spark.driver.memory", "600m")', "spark.driver.memory", ["-Xmx600m", "None"]),
         ('os.environ["MINE"] = "yes"', "", "the variable MINE", ["-Xmx1g", "yes"]),
         ("os.chdir('/')", "", "the working directory", ["-Xmx1g", "None"]),
+        (KILLS_IT, "", "it ended with code -9", ["-Xmx1g", "None"]),
     ],
-    ids=["as it is", "an option of the JVM", "its environment", "where it starts"],
+    ids=["as it is", "an option of the JVM", "its environment", "where it starts", "it dies"],
 )
 def test_the_script_decides(
     tmp_path: Path, before: str, builder: str, replaced: str | None, found: list[str]
@@ -48,9 +51,9 @@ def test_the_script_decides(
     log = run(tmp_path, SCRIPT.format(before=before, builder=builder))
     (words,) = (line.split()[1:] for line in log.splitlines() if line.startswith("found "))
     assert words == [*found, "mine", "3", "1"]
-    assert [line.split(REPLACED)[1].strip() for line in log.splitlines() if REPLACED in line] == (
-        [] if replaced is None else [replaced]
-    )
+    assert [
+        line.split(REPLACED)[1].removeprefix(DECIDES) for line in log.splitlines() if REPLACED in line
+    ] == ([] if replaced is None else [replaced])
 
 
 def test_a_script_without_spark_leaves_no_jvm(tmp_path: Path) -> None:

@@ -72,10 +72,11 @@ class JvmAhead:
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         process, self._process = self._process, None
         if process is not None:
-            if (other := self._differs(command, options["env"])) is None:
-                self._connect(process, Path(options["env"][CONNECTION]))
+            other = self._differs(command, options["env"])
+            if other is None and self._connect(process, Path(options["env"][CONNECTION])):
                 return process
-            log.info("the JVM that was started ahead is replaced: the script decides about %s", other)
+            why = f"the script decides about {other}" if other else f"it ended with code {process.poll()}"
+            log.info("the JVM that was started ahead is replaced: %s", why)
             _kill(process)
         return subprocess.Popen(command, **options)
 
@@ -87,12 +88,17 @@ class JvmAhead:
             or next((what for what, value in self._inherited.items() if now[what] != value), None)
         )
 
-    def _connect(self, process: subprocess.Popen[bytes], wanted: Path) -> None:
-        """Wait until the JVM has said where it listens, and put that where pyspark looks for it."""
+    def _connect(self, process: subprocess.Popen[bytes], wanted: Path) -> bool:
+        """Wait until the JVM has said where it listens, and put that where pyspark looks for it.
+
+        :returns: whether it listens.
+        """
         while process.poll() is None and not self._connection.exists():
             time.sleep(LOOK)
-        if self._connection.exists():
-            self._connection.replace(wanted)
+        if process.poll() is not None:
+            return False
+        self._connection.replace(wanted)
+        return True
 
     def _end(self, owner: int) -> None:
         if self._process is not None and os.getpid() == owner:
