@@ -23,9 +23,7 @@ SOON = {"startTimeout": "90s", "probation": "10s"}
 SUMS = (APPS / "sums.py").read_text()
 OTHERS = {
     "throws.py": "raise RuntimeError('no broker at kafka:9092')",
-    "other.py": SUMS.replace(
-        'window("time", "10 seconds"), "key"', 'window("time", "10 seconds"), "value"'
-    ).replace('"key", "n"', '"n"'),
+    "other.py": SUMS.replace('col("value") % 3', 'col("value").cast("string")'),
 }
 PATIENT = {**SOON, "startTimeout": "10m"}
 
