@@ -122,7 +122,7 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(
         ({"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound"),
         pytest.param({"application": {"file": "/app/throws.py"}}, "ScriptFailed", marks=pytest.mark.slow),
         pytest.param({"application": {"file": "/app/other.py"}}, "QueryChanged", marks=pytest.mark.slow),
-        pytest.param({"driver": {"cores": 64}}, "Unschedulable", marks=pytest.mark.slow),
+        pytest.param({"driver": {"memory": "500Gi"}}, "Unschedulable", marks=pytest.mark.slow),
     ],
     ids=["image", "script", "error", "state", "room"],
 )
