@@ -37,18 +37,13 @@ def prepared(job: Job, epoch: int) -> str:
         f"a standby beside epoch {epoch}",
         PATIENCE,
     )
-    pod = job.kubectl.get("pod", standby(view)["pod"])
-    assert pod is not None
-    uid: str = pod["metadata"]["uid"]
-    return uid
+    return uid(job, standby(view)["pod"])
 
 
-def runs_in(job: Job) -> str:
-    """:returns: the uid of the driver's pod."""
-    pod = job.kubectl.get("pod", job.pod())
-    assert pod is not None
-    uid: str = pod["metadata"]["uid"]
-    return uid
+def uid(job: Job, pod: str) -> str:
+    found = job.kubectl.get("pod", pod)
+    assert found is not None
+    return str(found["metadata"]["uid"])
 
 
 def test_a_killed_drivers_standby_goes_on(
@@ -61,7 +56,7 @@ def test_a_killed_drivers_standby_goes_on(
         before = read_on(job, storage).commits
         kill_driver(job)
         reach_epoch(job, epoch + 1)
-        assert runs_in(job) == waits, "another driver was made"
+        assert uid(job, job.pod()) == waits, "another driver was made"
         assert job.view().error["reason"] in ("DriverKilled", "DriverExited")
         pause = read_on(job, storage).longest_pause(before)
         record_property("figure", f"SIGKILL with standby, epoch {epoch}: {pause:.1f} s between two commits")
@@ -77,7 +72,7 @@ def test_an_evicted_driver_hands_over_to_its_standby(cluster: Site, storage: Sto
     read_on(job, storage)
     job.kubectl.run("delete", "pod", job.pod(), "--wait=false")
     reach_epoch(job, 2)
-    assert runs_in(job) == waits, "another driver was made"
+    assert uid(job, job.pod()) == waits, "another driver was made"
     job.kubectl.patch(KIND, job.name, {"spec": {"driver": {"standby": False}}})
     job.follow(lambda v: not standby(v), "no standby", PATIENCE)
     read_on(job, storage)

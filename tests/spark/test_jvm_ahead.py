@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import streamjob
-
 from .feeds import eventually
+from .terminal import Terminal
 
 REPLACED = "the JVM that was started ahead is replaced: "
 DECIDES = "the script decides about "
@@ -48,7 +45,8 @@ frame.writeStream.queryName("q").format("noop").trigger(availableNow=True).start
 def test_the_script_decides(
     tmp_path: Path, before: str, builder: str, replaced: str | None, found: list[str]
 ) -> None:
-    log = run(tmp_path, SCRIPT.format(before=before, builder=builder))
+    with started(tmp_path, SCRIPT.format(before=before, builder=builder)) as script:
+        _, log = script.ended()
     (words,) = (line.split()[1:] for line in log.splitlines() if line.startswith("found "))
     assert words == [*found, "mine", "3", "1"]
     assert [
@@ -57,8 +55,9 @@ def test_the_script_decides(
 
 
 def test_a_script_without_spark_leaves_no_jvm(tmp_path: Path) -> None:
-    log = run(tmp_path, "import os\nprint('group', os.getpgrp(), flush=True)\n")
-    (group,) = (int(line.split()[1]) for line in log.splitlines() if line.startswith("group "))
+    with started(tmp_path, "print('no Spark')\n") as script:
+        assert script.ended()[0] == 1
+    group = script.process.pid
     eventually(lambda: not is_there(group), "the end of the processes of the job")
 
 
@@ -70,28 +69,7 @@ def is_there(group: int) -> bool:
     return True
 
 
-def run(home: Path, script: str) -> str:
-    """:returns: all that a local job has said."""
+def started(home: Path, script: str) -> Terminal:
     file = home / "app.py"
     file.write_text(script)
-    command = [
-        sys.executable,
-        "-m",
-        "streamjob.runtime",
-        "--local",
-        "--state",
-        str(home / "state"),
-        str(file),
-    ]
-    ours = {"PYTHONPATH": str(Path(streamjob.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
-    process = subprocess.run(
-        command,
-        check=False,
-        env={**os.environ, **ours},
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    return process.stdout
+    return Terminal(home / "state", file)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -10,8 +12,13 @@ def spark_home() -> Path | None:
     """Find Spark's folder as pyspark does it, by its own module, without importing the rest of pyspark, which
     takes half a second.
 
-    :returns: None if there is none; then the module has printed where it looked.
+    :returns: None if there is none; then the module has printed where it looked, once.
     """
+    return _find(os.environ.get("SPARK_HOME"))
+
+
+@lru_cache(maxsize=1)
+def _find(_named: str | None) -> Path | None:
     package = importlib.util.find_spec("pyspark")
     if package is None or package.origin is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from ...protocol.messages.driver_status import Problem
 from ..types import Model, Timestamp
 
 
@@ -14,3 +15,7 @@ class ErrorStatus(Model):
     message: str = Field(description="What went wrong.")
     remedy: str = Field(default="", description="What to do about it.")
     time: Timestamp = Field(description="When the error first occurred.")
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(self.reason, self.message, self.remedy)

@@ -18,7 +18,6 @@ from ...api import (
     StreamJob,
     UpgradeStatus,
 )
-from ...protocol.messages.driver_status import Problem
 from .messages import ROLLED_BACK, KubernetesEvent, how_it_went, sentence
 
 WARNINGS = {Phase.RESTARTING, Phase.FAILED}
@@ -33,9 +32,7 @@ def events(old: Status, new: Status) -> list[KubernetesEvent]:
     ready = new.condition(ConditionType.READY)
     if new.last_error is not None and new.last_error != old.last_error:
         error = new.last_error
-        found.append(
-            KubernetesEvent(True, error.reason, sentence(Problem(error.reason, error.message, error.remedy)))
-        )
+        found.append(KubernetesEvent(True, error.reason, sentence(error.problem)))
     if new.checkpoint is not None and new.checkpoint != old.checkpoint and _tells(old, new.checkpoint, new):
         text = f"Checkpoint {new.checkpoint.latest} of epoch {new.checkpoint.epoch} is in the index"
         found.append(KubernetesEvent(False, "CheckpointCompleted", text))
@@ -99,8 +96,7 @@ def _standby(old: Status, new: Status) -> list[KubernetesEvent]:
         return []
     error = now.error
     if error is not None and (before is None or before.error != error):
-        text = sentence(Problem(error.reason, error.message, error.remedy))
-        return [KubernetesEvent(True, error.reason, f"The standby {now.pod}: {text}")]
+        return [KubernetesEvent(True, error.reason, f"The standby {now.pod}: {sentence(error.problem)}")]
     known = before is not None and before.prepared and before.epoch == now.epoch
     if not now.prepared or known:
         return []

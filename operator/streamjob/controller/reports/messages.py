@@ -81,7 +81,7 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
             return KubernetesEvent(False, "Upgraded", f"The new specification runs in epoch {u.epoch}")
         case UpgradeStep.ROLLED_BACK:
             error = u.error
-            why = sentence(Problem(error.reason, error.message, error.remedy)) if error else ""
+            why = sentence(error.problem) if error else ""
             text = (
                 f"The specification of generation {u.generation} did not start "
                 f"({error.reason if error else 'unknown'}): {why} {ROLLED_BACK_REMEDY}"

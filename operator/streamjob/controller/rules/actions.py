@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...api import Specification
+from ...api import Runtime, Specification
 from ...protocol.formats.index import Index
 from ...protocol.messages.commands import (
     ExecutorsRequest,
@@ -161,3 +161,9 @@ def completed_token(checkpoint: int) -> str:
 def deletion_token(savepoints: tuple[str, ...]) -> str:
     """The token of a deletion among the acknowledged commands."""
     return " ".join(("delete", *savepoints))
+
+
+def creation(config: DriverConfig, specification: Specification, *before: Action) -> tuple[Action, ...]:
+    """What creates a driver, its pod last. `before`: what else has to be there."""
+    runtime = (EnsureRuntime(),) if specification.runtime is Runtime.INJECTED else ()
+    return EnsureSecret(), *runtime, *before, CreateDriver(config, specification)

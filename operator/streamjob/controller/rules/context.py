@@ -138,6 +138,11 @@ class Context:
             return None
         return max((deletion_deadline(self.observed, self.desired) - self.now).total_seconds(), 0.0)
 
+    @property
+    def start_deadline(self) -> str:
+        """When a driver that is made now should have started."""
+        return timestamp(self.now + duration(self.observed.job.spec.upgrade.start_timeout))
+
     def new_termination(self, epoch: int) -> TerminationInfo | None:
         """Build the termination that the desired state asks for; None if it asks for none.
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from ...api import DriverInfo, Phase, Runtime, Spec, Status, TerminationInfo
+from ...api import DriverInfo, Phase, Spec, Status, TerminationInfo
 from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
@@ -230,9 +230,7 @@ def begin_an_epoch(c: Context) -> Decision:
     config = driver_config(job, c.observed.index, epoch, c.status.started_epoch, carried_request)
     new = c.observed.index is None and c.observed.index_problem is None
     index = (actions.WriteIndex(indices.empty(c.observed.job.metadata.uid), None),) if new else ()
-    runtime = (actions.EnsureRuntime(),) if made_from.runtime is Runtime.INJECTED else ()
-    create = actions.CreateDriver(config, made_from)
-    do: tuple[Action, ...] = (actions.EnsureSecret(), *runtime, *index, create)
+    do = actions.creation(config, made_from, *index)
     if again:
         return Decision(s, do)  # the conditions say what kept it from beginning
     return c.decide(

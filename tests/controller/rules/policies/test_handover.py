@@ -40,21 +40,13 @@ from ...factories import (
     terminating,
     waiting,
 )
-from .upgrades import NEW, OLD, alive, made, step, upgrade, wanting
+from .upgrades import NEW, OLD, alive, at_gate, made, standby, step, upgrade, wanting
 
 NOTED = at(-MINUTE)
 ONCE = {"reason": "QueryFailed", "message": "the broker is away", "time": at(-MINUTE)}
 LATE: dict[str, Any] = {"deadline": at(-MINUTE)}
 HANDOVER: dict[str, Any] = {"upgrade": {"mode": "Handover", "startTimeout": "5m"}}
 TAKEN = record(3, 1, Scenario.STOP, request="upgrade-1-2")
-
-
-def standby(epoch: int = 2, base: Any = running, image: Any = NEW, **more: Any) -> Pod:
-    return base(epoch, specification=made(image), prepared=True, **more)
-
-
-def at_gate(epoch: int = 2) -> DriverStatus:
-    return DriverStatus(4, UID, epoch, DriverPhase.PREPARED)
 
 
 def preparing(epoch: int = 2, **more: Any) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from ...factories import (
     running,
     terminating,
 )
-from .upgrades import NEW, OLD, alive, made, step, wanting
+from .upgrades import NEW, OLD, alive, at_gate, made, standby, step, wanting
 
 SPEC: dict[str, Any] = {"driver": {"standby": True}, "upgrade": {"startTimeout": "5m"}}
 EVICTED = record(3, 1, Scenario.STOP, request="eviction-1")
@@ -56,11 +56,7 @@ def named(epoch: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def waiting(epoch: int = 2, base: Any = running, image: str = OLD, **more: Any) -> Pod:
-    return base(epoch, specification=made(image), prepared=True, **more)
-
-
-def at_gate(epoch: int = 2) -> DriverStatus:
-    return DriverStatus(4, UID, epoch, DriverPhase.PREPARED)
+    return standby(epoch, base, image, **more)
 
 
 def seen(

@@ -9,14 +9,9 @@ from streamjob.api.specification import digest
 from streamjob.controller.rules.actions import CreateDriver
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.observed import Pod
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 
-from ...factories import (
-    MINUTE,
-    at,
-    job,
-    record,
-    running,
-)
+from ...factories import MINUTE, UID, at, job, record, running
 
 OLD, NEW = "orders:1", "orders:2"
 TAKEN = record(1, 1, request="upgrade-1-2")
@@ -32,6 +27,16 @@ def made(image: str = OLD, **spec: Any) -> Specification:
 
 def alive(image: str = OLD, epoch: int = 1, **more: Any) -> Pod:
     return running(epoch, specification=made(image), **more)
+
+
+def standby(epoch: int = 2, base: Any = running, image: str = NEW, **more: Any) -> Pod:
+    """A driver that was prepared."""
+    return base(epoch, specification=made(image), prepared=True, **more)
+
+
+def at_gate(epoch: int = 2) -> DriverStatus:
+    """As it reports at its gate."""
+    return DriverStatus(4, UID, epoch, DriverPhase.PREPARED)
 
 
 def upgrade(step: str, image: str = NEW, **more: Any) -> dict[str, Any]:

@@ -23,16 +23,14 @@ from ....api import (
     DriverInfo,
     Phase,
     RestartPolicy,
-    Runtime,
     StandbyStatus,
     Status,
     UpgradeMode,
     UpgradeStatus,
     UpgradeStep,
 )
-from ....api.types import duration
 from ....protocol.messages.driver_status import DriverPhase, Problem
-from ....protocol.times import moment, timestamp
+from ....protocol.times import moment
 from ...objects import names
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState
@@ -163,9 +161,8 @@ def prepare(c: Context) -> Decision | None:
         return None
     u, pod = c.status.upgrade, candidate(c)
     if u is None or u.step is not UpgradeStep.PREPARING or u.target != c.target or u.deadline is None:
-        limit = timestamp(c.now + duration(c.observed.job.spec.upgrade.start_timeout))
         asked = upgrade.asked(c, UpgradeStep.PREPARING)
-        return _make(c, asked.model_copy(update={"epoch": free_epoch(c), "deadline": limit}))
+        return _make(c, asked.model_copy(update={"epoch": free_epoch(c), "deadline": c.start_deadline}))
     if (problem := _in_vain(c, u, pod)) is not None:
         s = upgrade.back(c, c.status, problem)  # the next round drops the prepared driver
         told = upgrade.running(replace(c, status=s), do=()) if s.phase is Phase.RUNNING else None
@@ -198,8 +195,8 @@ def make_a_standby(c: Context) -> tuple[Context, tuple[actions.Action, ...]]:
         return c, ()
     if s is None or s.phase or s.next_at or any(p.epoch == s.epoch for p in o.standbys):
         name, epoch = o.job.metadata.name, free_epoch(c)
-        deadline = timestamp(c.now + duration(o.job.spec.upgrade.start_timeout))
-        new = StandbyStatus(pod=names.driver_pod(name, epoch), epoch=epoch, deadline=deadline)
+        pod = names.driver_pod(name, epoch)
+        new = StandbyStatus(pod=pod, epoch=epoch, deadline=c.start_deadline)
         failed = ("failures", "generation", "error")
         s = new.model_copy(update={field: getattr(s, field) for field in failed} if s else {})
     # If it has been recorded and not been seen, nobody knows whether the call that was lost has made it.
@@ -324,9 +321,7 @@ def _make(c: Context, u: UpgradeStatus) -> Decision:
 def _creation(c: Context, epoch: int) -> tuple[actions.Action, ...]:
     """What makes the prepared driver of this epoch. The status has to name it before."""
     made_from = upgrade.effective(c)
-    config = prepared_config(c.observed.job.made_from(made_from), epoch)
-    runtime = (actions.EnsureRuntime(),) if made_from.runtime is Runtime.INJECTED else ()
-    return actions.EnsureSecret(), *runtime, actions.CreateDriver(config, made_from)
+    return actions.creation(prepared_config(c.observed.job.made_from(made_from), epoch), made_from)
 
 
 def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....api import Phase, RestartPolicy, RestartStatus
-from ....protocol.messages.driver_status import Problem
 from ....protocol.times import timestamp
 from ...reports.messages import sentence
 from .. import diagnosis
@@ -74,7 +73,7 @@ def wait_after_a_failure(c: Context) -> Decision | None:
         if c.phase is not Phase.FAILED and c.status.last_error is not None:
             # The job was cancelled in the meantime and no longer is.
             error = c.status.last_error
-            text = sentence(Problem(error.reason, error.message, error.remedy))
+            text = sentence(error.problem)
             return c.decide(Phase.FAILED, error.reason, text, requeue_after=c.until_deletion_is_due)
         return c.stay(c.until_deletion_is_due)
     delay = seconds_until(failed.next_at, c.now)

@@ -28,7 +28,7 @@ from ....api import (
 )
 from ....api.types import duration
 from ....protocol.messages.driver_status import DriverPhase, Problem
-from ....protocol.times import moment, timestamp
+from ....protocol.times import moment
 from ...reports.messages import ROLLED_BACK, how_it_went
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState
@@ -168,7 +168,7 @@ def begun(c: Context, epoch: int) -> tuple[Status, Specification]:
         target=c.target,
         previous=u.previous,
         epoch=u.epoch if same else epoch,
-        deadline=timestamp(c.now + duration(job.spec.upgrade.start_timeout)),
+        deadline=c.start_deadline,
         savepoint=latest.savepoint if latest is not None and exact else u.savepoint,
         error=u.error if same else None,
     )
@@ -207,7 +207,7 @@ def roll_back_unstarted(c: Context) -> Decision | None:
         return None
     if pod is None:
         refused = _is_refused(c, moment(u.deadline))
-        problem = _problem(c.status.last_error) if refused else None
+        problem = c.status.last_error.problem if refused and c.status.last_error else None
         if problem is None:
             return None
     elif pod.started or pod.terminated or pod.deleting:
@@ -260,7 +260,7 @@ def refusal(c: Context) -> Problem | None:
         return None
     deadline = moment(u.deadline)
     refused = error.reason in REFUSALS and (c.now >= deadline or error.reason in HOPELESS)
-    return _problem(error) if refused and _since_begun(c, error, deadline) else None
+    return error.problem if refused and _since_begun(c, error, deadline) else None
 
 
 def _since_begun(c: Context, error: ErrorStatus, deadline: datetime) -> bool:
@@ -334,7 +334,3 @@ def _step(c: Context) -> UpgradeStep | None:
 
 def _with(c: Context, u: UpgradeStatus | None) -> Context:
     return replace(c, status=c.status.model_copy(update={"upgrade": u}))
-
-
-def _problem(error: ErrorStatus | None) -> Problem | None:
-    return Problem(error.reason, error.message, error.remedy) if error else None
