@@ -70,6 +70,8 @@ def main(arguments: list[str]) -> int:
 
     logs.begin()
     try:
+        if options.local and application is None:
+            raise config.NotConfigured("--local needs a script", remedy="See --help")
         jvm = _jvm_ahead(in_pod=not options.local)
         from .process.image import floor  # noqa: PLC0415  imports pyspark
 
@@ -79,8 +81,7 @@ def main(arguments: list[str]) -> int:
 
         if not options.local:
             return pod.run(application, jvm)
-        if application is None:
-            raise config.NotConfigured("--local needs a script", remedy="See --help")
+        assert application is not None
         place = job_folder.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
         begin = Restore(
             savepoint=options.restore,

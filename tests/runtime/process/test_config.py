@@ -135,6 +135,29 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(
     assert f"spark.kubernetes.executor.podTemplateFile {Path(file).parent / 'executor.json'}" in lines
 
 
+@pytest.mark.parametrize("form", ["--properties-file {}", "--properties-file={}"])
+def test_the_jobs_settings_hold_beside_a_properties_file_of_the_image(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str
+) -> None:
+    """spark-submit reads one such file only: the last that is named."""
+    own = tmp_path / "of image.conf"
+    own.write_text("spark.of.image yes\nspark.master yarn")
+    variable = form.format(shlex.quote(str(own)))
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--name 'a b' {variable} pyspark-shell")
+    config.adopt_spark_properties({"spark.master": "local[2]"}, None)
+    option, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
+    assert (option, rest) == ("--properties-file", ["--name", "a b", "pyspark-shell"])
+    settings = dict(line.split(maxsplit=1) for line in Path(file).read_text().splitlines() if line)
+    assert (settings["spark.of.image"], settings["spark.master"]) == ("yes", "local[2]")
+
+
+def test_a_properties_file_of_the_image_that_is_not_there_is_named() -> None:
+    with pytest.raises(config.NotConfigured, match=r"/nowhere\.conf, which cannot be read"):
+        config.write_spark_properties(
+            {}, None, {"PYSPARK_SUBMIT_ARGS": "--properties-file /nowhere.conf pyspark-shell"}
+        )
+
+
 def test_a_setting_cannot_smuggle_in_another() -> None:
     with pytest.raises(config.NotConfigured, match=r"spark\.a"):
         config.write_spark_properties({"spark.a": "1\nspark.driver.host evil"}, None, {})

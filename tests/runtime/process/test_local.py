@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from streamjob.protocol.formats.records import (
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
-from streamjob.runtime.__main__ import main, parser
+from streamjob.runtime.__main__ import parser
 from streamjob.runtime.process.local.job_folder import JobFolder
 from streamjob.runtime.process.local.run import settings_for
 from streamjob.runtime.process.local.telling import describe, in_options
@@ -71,12 +73,23 @@ def test_a_problem_is_told_with_what_to_do_at_the_terminal(remedy: str, told: st
     assert describe(status) == f"Gone: it is gone. {told}"
 
 
-def test_a_script_that_is_not_there_is_told_at_the_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["--local", "ordres.py"]) == 2
-    told = capsys.readouterr().err
+def refused(folder: Path, *options: str) -> str:
+    """What `--local` says before it ends.
+
+    In a process of its own: it gives that process the settings and the JVM of a driver.
+    """
+    words = [sys.executable, "-m", "streamjob.runtime", "--local", *options]
+    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 2, ran.stderr
+    return ran.stderr
+
+
+def test_local_needs_a_script(tmp_path: Path) -> None:
+    assert "--local needs a script. See --help" in refused(tmp_path)
+
+
+def test_a_script_that_is_not_there_is_told_at_the_terminal(tmp_path: Path) -> None:
+    told = refused(tmp_path, "ordres.py")
     assert "there is no file ordres.py" in told
     assert "image" not in told
     assert "spec." not in told
@@ -105,7 +118,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert path_of(place.uri("savepoints")) == tmp_path / name / "savepoints"
 
 
-def test_a_job_that_was_drained_does_not_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_was_drained_does_not_begin(tmp_path: Path) -> None:
     """Its script does not run, and its folder says what it said."""
     place = JobFolder(tmp_path / "state")
     place.folder.mkdir()
@@ -115,8 +128,7 @@ def test_a_job_that_was_drained_does_not_begin(tmp_path: Path, capsys: pytest.Ca
     place.write_index(indices.add(indices.empty("uid"), drained))
     script = tmp_path / "app.py"
     script.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    assert main(["--local", "--state", str(place.folder), str(script)]) == 2
-    err = capsys.readouterr().err
+    err = refused(tmp_path, "--state", str(place.folder), str(script))
     assert "streamjob: AlreadyDrained: checkpoint 3 was drained" in err
     assert "Start with another --state and --restore and --allow-drained." in err
     assert not (tmp_path / "ran").exists()

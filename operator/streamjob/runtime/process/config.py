@@ -24,6 +24,7 @@ VARIABLE = "STREAMJOB_CONFIG"
 SECRETS, TERMINATION_LOG = "STREAMJOB_SECRETS", "STREAMJOB_TERMINATION_LOG"
 PORT, PORT_OF_METRICS = "STREAMJOB_PORT", "STREAMJOB_METRICS_PORT"
 INDEX = "STREAMJOB_INDEX"
+PROPERTIES = "--properties-file"
 OWN = (VARIABLE, INDEX, SECRETS, PORT, PORT_OF_METRICS, TERMINATION_LOG)
 INDEX_WAIT = 120.0  # seconds for the kubelet to update a mounted ConfigMap, which it checks once a minute
 INDEX_LIMIT = 1 << 20  # bytes, the limit of a ConfigMap
@@ -174,11 +175,11 @@ def write_spark_properties(
     """Write the image's and the job's Spark settings to a properties file in a new folder.
 
     Settings made by the script take precedence over this file; in it, the job's settings take precedence over
-    those of the image's own spark-defaults.conf.
+    those of the image's own spark-defaults.conf and of the file that its PYSPARK_SUBMIT_ARGS name.
 
     :param executor_template: as in `DriverConfig`.
     :returns: the path of the file.
-    :raises NotConfigured: a setting contains a line break.
+    :raises NotConfigured: a setting contains a line break, or the file of PYSPARK_SUBMIT_ARGS cannot be read.
     """
     folder = Path(tempfile.mkdtemp(prefix="streamjob-conf-"))
     # Progress bars need a terminal, which the log of a pod is not.
@@ -192,9 +193,8 @@ def write_spark_properties(
         template = folder / "executor.json"
         template.write_text(executor_template)
         settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
-    # Of two lines for one key, the later one counts. The empty line ends a value that the image's file
-    # continues.
-    lines = [spark_defaults.read(environment), ""]
+    # Of two lines for one key, the later one counts. An empty line ends a value that a file continues.
+    lines = [spark_defaults.read(environment), "", *_own_file(environment)]
     lines += [f"{key} {_one_line(key, value)}" for key, value in sorted(settings.items())]
     file = folder / "spark.properties"
     file.write_text("\n".join(lines) + "\n")
@@ -214,11 +214,45 @@ def adopt_spark_properties(spark_conf: Mapping[str, str], executor_template: str
     written = write_spark_properties(spark_conf, executor_template, os.environ)
     atexit.register(_delete, written.parent, os.getpid())
     file = shlex.quote(str(written))
-    given = os.environ.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell")
+    given = shlex.join(_arguments(os.environ)[1])
     # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
     # that the class archive would not fit (see `class_archive`).
-    os.environ[class_archive.SUBMIT_ARGUMENTS] = f"--properties-file {file} {given}"
+    os.environ[class_archive.SUBMIT_ARGUMENTS] = f"{PROPERTIES} {file} {given}"
     return written.parent
+
+
+def _arguments(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
+    """The arguments of PYSPARK_SUBMIT_ARGS: its properties file, and all others.
+
+    Of two properties files, spark-submit reads only the last one.
+    """
+    given = shlex.split(environment.get(class_archive.SUBMIT_ARGUMENTS, "pyspark-shell"))
+    file, others = None, []
+    while given:
+        word = given.pop(0)
+        option, equals, value = word.partition("=")
+        if option != PROPERTIES:
+            others.append(word)
+        elif equals or given:
+            file = value if equals else given.pop(0)
+    return file, others
+
+
+def _own_file(environment: Mapping[str, str]) -> list[str]:
+    """The settings in the properties file that PYSPARK_SUBMIT_ARGS name.
+
+    :raises NotConfigured: it cannot be read.
+    """
+    file, _ = _arguments(environment)
+    if file is None:
+        return []
+    try:
+        return [Path(file).read_text(), ""]
+    except (OSError, ValueError) as e:
+        raise NotConfigured(
+            f"PYSPARK_SUBMIT_ARGS names the properties file {file}, which cannot be read: {e}",
+            remedy="Correct the variable, or put its settings into spec.sparkConf",
+        ) from None
 
 
 def _delete(folder: Path, process: int) -> None:
