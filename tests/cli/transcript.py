@@ -31,6 +31,7 @@ NUMBERS = (
     (r"\d+(\.\d+)?( [KMG]?i?B\b| bytes)?", "N"),
     (r"(N[ ,]*)+", "N "),
 )
+STEP = re.compile(r"TIME |streamjob: there are more than|The pod \S+ waits for ")
 
 
 @dataclass(frozen=True)
@@ -128,5 +129,4 @@ def steady(text: str, *, numbers: bool = True) -> list[str]:
     """The lines that every run has. Of the steps of something that goes on, a run may miss some."""
     for pattern, word in (*CHANGES, *(() if numbers else NUMBERS)):
         text = re.sub(pattern, word, text)
-    some = ("TIME ", "streamjob: there are more than")
-    return [line for line in text.splitlines() if not line.startswith(some)]
+    return [line for line in text.splitlines() if not STEP.match(line)]

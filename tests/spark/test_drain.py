@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjob.runtime.spark.boundary import QueryFailed
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.spark.max_watermark import (
+from streamjob.runtime.spark.max_watermark.batch import (
     DrainResult,
     fire_timers,
     run_max_watermark_batch,

@@ -16,12 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamjob.runtime.spark import checkpoint_dir, max_watermark
+from streamjob.runtime.spark import checkpoint_dir
 from streamjob.runtime.spark.boundary import QueryFailed
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.spark.max_watermark import DrainResult, endless, fire_timers, write_max_watermark
-from streamjob.runtime.spark.undrain import reopen
+from streamjob.runtime.spark.max_watermark import batch as max_watermark
+from streamjob.runtime.spark.max_watermark.batch import DrainResult, endless, fire_timers, write_max_watermark
+from streamjob.runtime.spark.max_watermark.undrain import reopen
 from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source

@@ -29,7 +29,7 @@ from streamjob.runtime.savepoints.restore import TargetNotEmpty, restore
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
-from streamjob.runtime.spark.max_watermark import run_max_watermark_batch, write_max_watermark
+from streamjob.runtime.spark.max_watermark.batch import run_max_watermark_batch, write_max_watermark
 from streamjob.storage.hadoop import HadoopFiles
 from tests.runtime.disks import Storage
 

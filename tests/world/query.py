@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from streamjob.protocol.graph import TaskName
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.query.task import TaskName
 
 from .storage import Directory, Sink
 

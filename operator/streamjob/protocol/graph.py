@@ -31,6 +31,24 @@ def parse_task_id(task: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (task, 0)
 
 
+@dataclass(frozen=True)
+class TaskName:
+    """Which task of the job a query is: number `index` of the `parallelism` tasks of stage `uid`.
+
+    `name` is the query's name.
+    """
+
+    uid: str
+    name: str
+    index: int = 0
+    parallelism: int = 1
+
+    @property
+    def task(self) -> str:
+        """The task's id in the coordinator."""
+        return task_id(self.uid, self.index, self.parallelism)
+
+
 class GraphCycle(StreamJobError):
     """Stages that read from each other in a circle."""
 

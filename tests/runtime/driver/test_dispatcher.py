@@ -11,13 +11,13 @@ import pytest
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue, QueuedEffect
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.query.task import TaskName
 
 STOP = ev.TerminationRequested(TerminationRequest("stop-1", 1, Mode.STOP))
 

@@ -12,6 +12,7 @@ import pytest
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
@@ -20,7 +21,6 @@ from streamjob.runtime.driver.event_loop import Loop
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.driver.threads import script_threads
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.query.task import TaskName
 from streamjob.storage.hadoop import StorageError
 from streamjob.transactional import TransactionLost
 
@@ -52,6 +52,9 @@ class Run:
         self.reads.set()
         assert self.may_read.wait(PATIENCE)
         return 3
+
+    def rest_at_boundary(self, on_wait: Any) -> int:
+        return self.stop_at_boundary(on_wait)
 
     def stop_at_boundary(self, on_wait: Any) -> int:
         self.stopped += 1

@@ -9,13 +9,13 @@ import pytest
 
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.driver import Driver
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.spark.foreach_batch.function import Batch, BatchFunction, batch_of
 
 PATIENCE = 20.0
@@ -46,6 +46,9 @@ class Run:
 
     def latest_commit(self) -> int:
         return 3
+
+    def rest_at_boundary(self, on_wait: Callable[[str], None]) -> int:
+        return self.stop_at_boundary(on_wait)
 
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int:
         self.tell()

@@ -9,12 +9,12 @@ import pytest
 
 from streamjob.protocol.engine.coordinator import Coordinator
 from streamjob.protocol.engine.events import TaskStarted, TerminationRequested
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_status import TerminationStep
 from streamjob.runtime.driver.status import Notes, problem_of, stage_statuses
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.query.task import TaskName
-from streamjob.runtime.spark.max_watermark import DrainResult
+from streamjob.runtime.spark.max_watermark.batch import DrainResult
 
 
 @dataclass

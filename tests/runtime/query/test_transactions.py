@@ -21,9 +21,9 @@ from streamjob.protocol.formats.records import (
     StageRecord,
     TaskRecord,
 )
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.protocol.restore.recovery import Start
-from streamjob.runtime.query.task import TaskName
 from streamjob.runtime.query.transactions import Transactions, owner_of
 from streamjob.runtime.startup.restore_point import RestorePoints
 from streamjob.runtime.startup.sharding.inherited_transactions import inherit

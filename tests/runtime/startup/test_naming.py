@@ -10,10 +10,11 @@ import pytest
 from pyspark.errors import IllegalArgumentException
 
 from streamjob.protocol.formats.records import JobRef
+from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.likeness import Likeness
-from streamjob.runtime.query.task import Engine, TaskName
+from streamjob.runtime.spark.engine import Engine
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
 from streamjob.runtime.startup.naming import DuplicateStage, refuse_shards, task_name

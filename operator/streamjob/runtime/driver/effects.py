@@ -21,7 +21,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
-from ..spark.max_watermark import endless
+from ..spark.max_watermark.batch import endless
 from ..startup.carried_stages import CarriedStages
 from ..startup.restore_point import RestorePoints
 from .checkpoints import RETRY_SECONDS, Checkpoints
@@ -101,7 +101,10 @@ class Work:
     # --- the end of a task ----------------------------------------------------------------------------------
 
     def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
-        batch = run.stop_at_boundary(self._say(effect.task))
+        scenario = self._coordinator.tasks[effect.task].scenario
+        drains = scenario is not None and scenario.is_drain
+        come = run.rest_at_boundary if drains else run.stop_at_boundary
+        batch = come(self._say(effect.task))
         return ev.BoundaryReached(effect.task, batch)
 
     def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:

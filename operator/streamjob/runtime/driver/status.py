@@ -10,6 +10,7 @@ from typing import Protocol
 from ...jvm.errors import line_with, one_line
 from ...protocol.engine.coordinator import Coordinator
 from ...protocol.errors import StreamJobError
+from ...protocol.graph import TaskName
 from ...protocol.lifecycle import Scenario
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import (
@@ -23,8 +24,7 @@ from ...protocol.messages.driver_status import (
 from ...protocol.messages.figures import merged, total
 from ...storage.errors import FULL, StorageFull
 from ..query.figures import Figures
-from ..query.task import TaskName
-from ..spark.max_watermark import DrainResult
+from ..spark.max_watermark.batch import DrainResult
 
 STEPS = list(TerminationStep)
 

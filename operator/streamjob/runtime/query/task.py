@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,13 +15,14 @@ from ...jvm import process as jvm_process
 from ...jvm.errors import one_line
 from ...protocol.formats import splits
 from ...protocol.formats.records import LikenessRecord, OperatorKind, OperatorRecord, TaskRecord
-from ...protocol.graph import task_id
+from ...protocol.graph import TaskName
 from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.engine import Engine
 from ..spark.foreach_batch.function import Batch, BatchFunction
-from ..spark.internals import Internals
-from ..spark.max_watermark import DrainResult, fire_timers, state_rows
+from ..spark.max_watermark.batch import DrainResult, fire_timers, state_rows
+from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
 from ..spark.sources.source_log import left_at
 from ..spark.tables.find import FindTable
@@ -40,33 +40,6 @@ log = logging.getLogger("streamjob")
 JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 
 Restart = Callable[..., StreamingQuery]  # see `session_conf.restarter`
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What all runs of one Spark session share. `internals` is None if the Spark version is unknown."""
-
-    files: HadoopFiles
-    internals: Internals | None
-    jvm: Any
-
-
-@dataclass(frozen=True)
-class TaskName:
-    """Which task of the job a query is: number `index` of the `parallelism` tasks of stage `uid`.
-
-    `name` is the query's name.
-    """
-
-    uid: str
-    name: str
-    index: int = 0
-    parallelism: int = 1
-
-    @property
-    def task(self) -> str:
-        """The task's id in the coordinator."""
-        return task_id(self.uid, self.index, self.parallelism)
 
 
 class Stage:
@@ -130,6 +103,7 @@ class Stage:
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self._caught_up: StreamingQuery | None = None  # ran after it, see `catch_up`
+        self._resting: RestingQuery | None = None  # see `rest_at_boundary`
         self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
         self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
         self.shared_by: str | None = None  # see `tables.table.Table`
@@ -221,6 +195,19 @@ class Stage:
         log.info("stage %s: at the boundary %s", self.task, boundary)
         return boundary.batch
 
+    def rest_at_boundary(self, on_wait: Callable[[str], None]) -> int | None:
+        """Come to the boundary for a drain: the query may rest there, to be drained in place.
+
+        The parameter, the result and the errors are those of `stop_at_boundary`.
+        """
+        if self.query is not None and not (self.volatile or self.inside_batch):
+            internals, told = self.engine.internals, self.told.set
+            self._resting = come_to_rest(self.query, self.directory, internals, on_told=told, on_wait=on_wait)
+        if self._resting is None:
+            return self.stop_at_boundary(on_wait)
+        log.info("stage %s: rests at the boundary", self.task)
+        return self.directory.boundary()
+
     def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
         """Process all input that the sources hold now, and stop at the boundary after it.
 
@@ -254,6 +241,8 @@ class Stage:
                 self.deferred.give_up()
             if self.query is not None:
                 self.query.stop()
+            if self._resting is not None:
+                self._resting.stop_sources()
         except (Py4JError, PySparkException) as e:
             log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
 
@@ -265,6 +254,8 @@ class Stage:
         """
         if self.volatile:
             return None  # no other run can continue its socket or its memory sink
+        if self._resting is not None and (result := self._resting.fire()) is not None:
+            return result
         before = state_rows(self.directory, (self._caught_up, self.query))
         return fire_timers(self._once, self.directory, self.engine.internals, before)
 

@@ -170,11 +170,7 @@ def stop_at_boundary(
                 remedy="Use processingTime or availableNow",
             )
         root = execution.checkpoint_root
-        how = _tell_when_safe(query, execution, deadline)
-        told()
-        if how is How.IN_BATCH and on_wait:
-            on_wait("the running batch has to commit")
-        _await_end(query, execution, deadline)
+        how = end(query, execution, deadline, told, on_wait)
     raise_failure(query)
     if root is None:
         raise NotAtBoundary(f"query {query.id} was stopped, but not where its checkpoint is known")
@@ -189,6 +185,27 @@ def stop_at_boundary(
         run_to_end(finish_pending)
         batch, how = directory.boundary(), How.FINISHED
     return Boundary(batch, how, time.monotonic() - begun)
+
+
+def end(
+    query: StreamingQuery,
+    execution: Execution,
+    deadline: float | None,
+    told: Callable[[], None],
+    on_wait: Callable[[str], None] | None,
+) -> How:
+    """Let the running batch commit, start no other, and wait for the end of the query's thread.
+
+    The parameters are those of `stop_at_boundary`.
+
+    :raises BoundaryTimeout: as `stop_at_boundary`.
+    """
+    how = _tell_when_safe(query, execution, deadline)
+    told()
+    if how is How.IN_BATCH and on_wait:
+        on_wait("the running batch has to commit")
+    _await_end(query, execution, deadline)
+    return how
 
 
 def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> StreamingQuery:
@@ -254,12 +271,12 @@ def _tell(execution: Execution) -> How | None:
 
     :returns: None if it is not; then nothing is changed.
     """
-    _, place = _look(execution)
+    _, place = look(execution)
     looks = 1
     while place is Place.LOOP and looks < MOST_LOOKS:
         # Either constructNextBatch has just released the lock, with a batch planned, or a batch has ended. In
         # both cases the thread gets no further than PLANNING or the lock.
-        _, place = _look(execution)
+        _, place = look(execution)
         looks += 1
     if place is Place.ENDED:
         return How.ENDED
@@ -270,7 +287,7 @@ def _tell(execution: Execution) -> How | None:
     # The thread may have seen ACTIVE just before and be on its way into a batch. It cannot plan one while
     # this thread holds the lock: watch it until its stack shows where it went.
     while True:
-        queued, place = _look(execution)
+        queued, place = look(execution)
         if place is Place.SINK:
             return How.IN_BATCH
         if queued and place is Place.NEXT:
@@ -282,7 +299,8 @@ def _tell(execution: Execution) -> How | None:
             return How.BETWEEN
 
 
-def _look(execution: Execution) -> tuple[bool, Place]:
+def look(execution: Execution) -> tuple[bool, Place]:
+    """Whether the query's thread waits for the lock, which the caller holds, and where it is."""
     # In this order: a thread that is queued for the lock, which this thread holds, stays where it is.
     queued = execution.queued_for_lock()
     return queued, place_of(execution.frames(), queued)

@@ -2,7 +2,8 @@
 
 Only this module uses them. From StreamExecution, MicroBatchExecution, IncrementalExecution and
 CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not known, and that
-the user allows all the same, there are no `Internals`; `boundary` and `max_watermark` then work without them.
+the user allows all the same, there are no `Internals`; `boundary` and `max_watermark.batch` then work without
+them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ class Internals:
         self._file_manager = self._module(f"{traits.checkpoint}.CheckpointFileManager")
 
     def execution(self, query: StreamingQuery) -> Execution:
-        return Execution(
-            self._jvm, query._jsq.streamingQuery(), self._active, self._terminated, self.traits.one_round
-        )
+        return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated, self.traits)
+
+    def batch_metadata(self, text: str) -> Any:
+        """The OffsetSeqMetadata in the second line of an entry of the offset log."""
+        return self._module(f"{self.traits.checkpoint}.OffsetSeqMetadata").apply(text)
 
     def _module(self, name: str) -> Any:
         """The instance of a Scala object."""
@@ -68,7 +71,7 @@ class Internals:
         """
         traits = self.traits
         log_metadata = self._module(f"{traits.checkpoint}.OffsetSeqMetadata")
-        settings = log_metadata.apply(metadata)
+        settings = self.batch_metadata(metadata)
         session = (
             self._spark._jsparkSession.cloneSession()
         )  # as StreamExecution does; the settings below stay in the clone
@@ -150,9 +153,10 @@ class Internals:
 class Execution:
     """The StreamExecution of one query: its state, its thread, and the lock that its batches take."""
 
-    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any, one_round: str) -> None:
+    def __init__(self, jvm: Any, execution: Any, active: Any, terminated: Any, traits: Traits) -> None:
         self._execution = execution
-        self._one_round = f".{one_round}"
+        self._traits = traits
+        self._one_round = f".{traits.one_round}"
         self._active = active
         self._terminated = terminated
         self._state = execution.state()
@@ -183,6 +187,16 @@ class Execution:
         """False for continuous processing and real-time mode."""
         kind = str(self._execution.getClass().getSimpleName())
         return kind != "ContinuousExecution" and self.trigger not in _UNBOUNDED_TRIGGERS
+
+    @property
+    def polls(self) -> bool:
+        """Whether it runs plain micro-batches and, without input, looks for some every few milliseconds."""
+        kind = str(self._execution.getClass().getSimpleName())
+        return (
+            kind == "MicroBatchExecution"
+            and self.trigger == "ProcessingTimeTrigger"
+            and int(self._execution.trigger().intervalMs()) == 0
+        )
 
     def terminate(self) -> bool:
         """Compare and set ACTIVE → TERMINATED: the loop ends when it next checks its state.
@@ -222,6 +236,53 @@ class Execution:
         """Wait for the query's thread to end, at most `seconds`."""
         self._thread.join(max(1, int(seconds * 1000)))
 
+    # --- the next batch; the caller holds the lock ----------------------------------------------------------
+
+    def close_sources(self) -> list[Any]:
+        """Let no further batch read anything.
+
+        :returns: the sources. The query no longer stops them when it ends.
+        """
+        found = self._execution.uniqueSources()
+        getattr(self._execution, "uniqueSources_$eq")(found.empty())
+        keys, sources = found.keysIterator(), []
+        while keys.hasNext():
+            sources.append(keys.next())
+        return sources
+
+    def has_no_batch_after(self, batch: int) -> bool:
+        """Whether the batch after this one is the next to be planned, and would have no input."""
+        query, context = self._execution, self._context()
+        if self._traits.has_contexts:
+            number, start, end = context.batchId(), context.startOffsets(), context.endOffsets()
+        else:
+            number, start, end = query.currentBatchId(), query.committedOffsets(), query.availableOffsets()
+        constructed = _field(context, "isCurrentBatchConstructed").get(context)
+        # Of another class is the metadata of entries of format 2.
+        plain = str(context.offsetSeqMetadata().getClass().getSimpleName()) == "OffsetSeqMetadata"
+        return int(number) == batch + 1 and not constructed and plain and bool(start.equals(end))
+
+    def plan_next(self, batch: int, watermark: int, metadata: Any) -> None:
+        """Let the query's next round run a batch without input that is already in the offset log.
+
+        As MicroBatchExecution.populateStartOffsets does it for such a batch after a restart.
+
+        :param metadata: `Internals.batch_metadata` of the entry.
+        """
+        query, context = self._execution, self._context()
+        is_planned = _field(context, "isCurrentBatchConstructed")
+        # When the query last looked for input, it noted another watermark for this batch, and Spark asserts
+        # that this does not change.
+        _field(query, "watermarkPropagator").get(query).purge(batch)
+        query.watermarkTracker().setWatermark(watermark)
+        getattr(context, "offsetSeqMetadata_$eq")(metadata)
+        is_planned.set(context, True)  # last: the thread may look at it without the lock
+
+    def _context(self) -> Any:
+        return self._execution.getLatestExecutionContext() if self._traits.has_contexts else self._execution
+
+    # --- its thread -----------------------------------------------------------------------------------------
+
     def frames(self) -> list[str]:
         """The thread's stack, innermost call first, each `Class.method`; empty if the thread has ended.
 
@@ -232,6 +293,13 @@ class Execution:
         calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
         frames = [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
         return [ROUND if f.endswith(self._one_round) else f for f in frames]
+
+
+def _field(owner: Any, name: str) -> Any:
+    """The java.lang.reflect.Field that the object's own class declares."""
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
 
 
 def checkpoint_root(query: StreamingQuery) -> str | None:

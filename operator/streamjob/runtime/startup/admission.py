@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol.errors import StreamJobError
+from ...protocol.graph import TaskName
 from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import Start, TaskPlan
 from ..query import driver_state
 from ..query.driver_state import StateManager
 from ..query.edges import Channel
 from ..query.endpoints import NotedEnds
-from ..query.task import Engine, Stage, TaskName
+from ..query.task import Stage
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.engine import Engine
 from ..spark.file_manager import refuse_unfit
 from ..spark.handles import analyzed_plan, frame_of
 from ..spark.sources.plan_sources import sources_of_plan

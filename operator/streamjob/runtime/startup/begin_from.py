@@ -6,7 +6,7 @@ from ...protocol.formats.records import TaskRecord
 from ...protocol.restore.recovery import Start, StateCannotMove, TaskPlan, stage_plan
 from ..savepoints.restore import adopt, restore
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.undrain import reopen
+from ..spark.max_watermark.undrain import reopen
 from .restore_point import RestorePoint
 
 

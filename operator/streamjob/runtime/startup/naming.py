@@ -9,10 +9,12 @@ from pyspark.errors import IllegalArgumentException
 
 from ...job import ONLY_QUERY
 from ...protocol.errors import StreamJobError
+from ...protocol.graph import TaskName
 from ...shards import Shard
 from ..query.edges import Ends
 from ..query.likeness import Likeness
-from ..query.task import Engine, Stage, TaskName
+from ..query.task import Stage
+from ..spark.engine import Engine
 from ..spark.stream_writer import Written
 from .recognition import UnnamedStage
 from .sharding.declared_shards import DeclaredStages

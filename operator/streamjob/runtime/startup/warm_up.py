@@ -25,10 +25,10 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import HadoopFiles
 from ...storage.parallel import THREADS, each
-from ..query.task import Engine
 from ..savepoints.layout import content
 from ..savepoints.live_files import files_of, refuse_outrun
 from ..spark.checkpoint_dir import METADATA, CheckpointDir
+from ..spark.engine import Engine
 from ..spark.handles import analyzed_plan, frame_of
 from ..spark.sources.plan_sources import sources_of_plan
 from ..spark.stream_writer import Written

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.query import endpoints
-from streamjob.runtime.query.task import Engine
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.engine import Engine
 from streamjob.runtime.spark.versions.table import BY_VERSION
 from streamjob.runtime.startup.checks.spark_version import CheckpointOfNewerSpark, refuse_newer
 from tests.runtime.localfiles import LocalFiles

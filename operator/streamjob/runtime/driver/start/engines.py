@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ....protocol.messages.driver_status import Problem
 from ....storage.hadoop import HadoopFiles
-from ...query.task import Engine
+from ...spark.engine import Engine
 from ...spark.handles import jvm, query_manager, session_of
 from ...spark.versions.choose import Chooser
 

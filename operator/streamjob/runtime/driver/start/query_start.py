@@ -14,13 +14,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ....jvm import signals
 from ....protocol.engine import events as ev
+from ....protocol.graph import TaskName
 from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
 from ...query import edges
 from ...query.bounded_input import InputEnd
-from ...query.edges import Ends
 from ...query.likeness import Likeness
-from ...query.task import Engine, Stage, TaskName
+from ...query.task import Stage
+from ...spark.engine import Engine
 from ...spark.foreach_batch.function import running_batch
 from ...spark.handles import analyzed_plan, java_query, query_manager
 from ...spark.session_conf import restarter, started
@@ -28,7 +29,6 @@ from ...spark.sources.plan_sources import sources_of_plan
 from ...spark.stream_writer import Written, written
 from ...spark.tables.find import table_written
 from ...startup import admission
-from ...startup.admission import Entry
 from ...startup.checks import neighbours
 from ...startup.missing_stages import MissingStages
 from ...startup.sharding.declared_shards import DeclaredStages
@@ -190,10 +190,10 @@ class Starter:
         kwargs: dict[str, Any],
         engine: Engine,
         said: Written,
-        found: Ends,
+        found: edges.Ends,
         name: TaskName,
         fits: str | None,
-    ) -> tuple[Stage, Entry, list[str]]:
+    ) -> tuple[Stage, admission.Entry, list[str]]:
         """Admit the run. Everything that can be refused is refused here, before Spark writes an offset.
 
         :param fits: as in `admission.enter`.
@@ -279,7 +279,7 @@ class Starter:
         """
         return not self._job.asked_to_end or (nested.inside_batch(said) and not self._job.stops)
 
-    def _reads_nothing(self, stage: Stage, entry: Entry, said: Written) -> bool:
+    def _reads_nothing(self, stage: Stage, entry: admission.Entry, said: Written) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
         finished = self._coordinator.has_finished(stage.task)
         return entry.finished or entry.drained or finished or not self._may_read(said)

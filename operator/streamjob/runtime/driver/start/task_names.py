@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ....protocol.formats.records import LikenessRecord
+from ....protocol.graph import TaskName
 from ....protocol.messages.driver_status import Problem
 from ...query.edges import Ends
 from ...query.likeness import Likeness
-from ...query.task import Engine, Stage, TaskName
+from ...query.task import Stage
+from ...spark.engine import Engine
 from ...spark.stream_writer import Written
 from ...startup import naming
 from ...startup.missing_stages import MissingStages

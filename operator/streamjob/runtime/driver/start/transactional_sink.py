@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from ....protocol.graph import TaskName
 from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
 from ....transactional import TransactionalSink
-from ...query.task import Stage, TaskName
+from ...query.task import Stage
 from ...query.transactions import Transactions, owner_of
 from ...spark.stream_writer import Written
 from ...startup.checks.neighbours import refuse_shared

@@ -31,7 +31,7 @@ from ....storage.hadoop import HadoopFiles
 from ..boundary import How, Place, place_of, stop_at_boundary
 from ..checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from ..internals import FILE_MANAGER, Internals
-from ..max_watermark import plan as plan_max_watermark
+from ..max_watermark.batch import plan as plan_max_watermark
 from ..session_conf import Settings
 from .table import BY_VERSION, Traits
 

@@ -31,6 +31,7 @@ class Traits:
     :param takes_first_batch: IncrementalExecution takes `isFirstBatch`, and has defaults for what follows it.
     :param sets_sql_conf: `OffsetSeqMetadata.setSessionConf` takes a SQLConf, otherwise a RuntimeConfig.
     :param describes_operators: a query writes `state/N/_metadata`, and compares its operators with it.
+    :param has_contexts: MicroBatchExecution keeps what it knows of its next batch in an execution context.
     :param flush_settings: session settings, as pairs, for batches with a max watermark.
     :param offset_log: newest format of entries in `offsets/` that it reads.
     :param commit_log: newest format of entries in `commits/` that it reads.
@@ -44,6 +45,7 @@ class Traits:
     takes_first_batch: bool = True
     sets_sql_conf: bool = True
     describes_operators: bool = True
+    has_contexts: bool = True
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
     commit_log: int = 2
@@ -57,6 +59,7 @@ _3_5 = replace(
     takes_first_batch=False,
     sets_sql_conf=False,
     describes_operators=False,
+    has_contexts=False,
     # A batch without input has other nullable columns than one with input, so the state of a join would be
     # refused as of another schema (StateSchemaNotCompatible).
     flush_settings=(("spark.sql.streaming.stateStore.stateSchemaCheck", "false"),),

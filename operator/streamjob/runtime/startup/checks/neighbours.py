@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....protocol.errors import StreamJobError
+from ....protocol.graph import TaskName
 from ....protocol.restore.recovery import unfinished_before_finished
 from ....transactional import TransactionalSink
 from ...query.edges import Channel
-from ...query.task import Stage, TaskName
+from ...query.task import Stage
 
 
 class TransactionalUpstream(StreamJobError):

@@ -13,8 +13,8 @@ from ....protocol.messages.driver_status import Problem
 from ...query import endpoints
 from ...query.edges import Channel
 from ...query.endpoints import NotedEnds
-from ...query.task import Engine
 from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.engine import Engine
 from ...spark.handles import analyzed_plan
 from ...spark.sources.plan_sources import Source, sources_of_plan
 from ...spark.stream_writer import Written

@@ -11,8 +11,8 @@ from typing import ClassVar
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ...query import endpoints
-from ...query.task import Engine
 from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.engine import Engine
 from ...spark.versions.table import line, order
 
 log = logging.getLogger("streamjob")

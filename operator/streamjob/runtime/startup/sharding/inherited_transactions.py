@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ....protocol.formats.records import JobRef
-from ....protocol.graph import task_id
+from ....protocol.graph import TaskName, task_id
 from ....protocol.restore.recovery import Start
 from ....transactional import TransactionalSink
-from ...query.task import TaskName
 from ...query.transactions import Transactions, owner_of
 from ...spark.checkpoint_dir import CheckpointDir
 from .split_assignment import ShardedStage

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .checkpoint_dir import CheckpointDir
+from ..checkpoint_dir import CheckpointDir
 
 LIMIT = 16 << 20  # bytes of a commit log entry
 

@@ -23,12 +23,12 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...protocol.formats.records import OperatorKind
-from ...protocol.messages.driver_status import Problem
-from ...storage.hadoop import NotFound, translated
-from .boundary import QueryFailed, run_to_end
-from .checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir
-from .internals import Internals
+from ....protocol.formats.records import OperatorKind
+from ....protocol.messages.driver_status import Problem
+from ....storage.hadoop import NotFound, translated
+from ..boundary import QueryFailed, run_to_end
+from ..checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir
+from ..internals import Internals
 
 __all__ = ["MAX_WATERMARK_MS", "DrainResult", "fire_timers", "run_max_watermark_batch", "write_max_watermark"]
 
@@ -167,6 +167,15 @@ def run_max_watermark_batch(
     if before is not None:
         settings = (*settings, (TRACKING, "false"))
     query = run_to_end(partial(start_once, *settings))
+    check_committed(directory, batch)
+    return result_of(query, directory, batch, time.monotonic() - begun, before)
+
+
+def check_committed(directory: CheckpointDir, batch: int) -> None:
+    """Check that the planned batch has run, and no other.
+
+    :raises QueryFailed: it has not.
+    """
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned != batch or committed != batch:
         raise QueryFailed(
@@ -174,8 +183,17 @@ def run_max_watermark_batch(
             f"and batch {committed} committed: the query read this directory with another trigger or writes "
             "elsewhere"
         )
-    seconds = time.monotonic() - begun
-    operators = _operators(query, batch)
+
+
+def result_of(
+    query: StreamingQuery, directory: CheckpointDir, batch: int, seconds: float, before: int | None = None
+) -> DrainResult:
+    """What the batch has done, from the query's last progress.
+
+    :param seconds: how long it took.
+    :param before: as in `fire_timers`.
+    """
+    batches, operators = directory.drain_batches(), _operators(query, batch)
     if operators is None:
         return DrainResult(batch, batches, None, seconds, None, _has_timers(directory))
     rows, timers = _output_rows(query, operators), any(map(_set_timers, operators))

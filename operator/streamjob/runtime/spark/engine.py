@@ -1,0 +1,18 @@
+"""What all queries of one Spark session share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...storage.hadoop import HadoopFiles
+from .internals import Internals
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What all runs of one Spark session share. `internals` is None if the Spark version is unknown."""
+
+    files: HadoopFiles
+    internals: Internals | None
+    jvm: Any
