@@ -133,7 +133,7 @@ class Driver:
         if mishap is Mishap.KILLED_BEFORE:
             return self.kill()
         if mishap is Mishap.THROWS:
-            return (fail or self._query_fails)(Boom())
+            return (fail or self.query_fails)(Boom())
         if mishap is Mishap.HANGS:
             self.hanging_until = self.world.loop.time() + HANG
             return self.later(0.0, go_on)
@@ -340,7 +340,7 @@ class Driver:
 
     # --- failures -------------------------------------------------------------------------------------------
 
-    def _query_fails(self, error: Exception) -> None:
+    def query_fails(self, error: Exception) -> None:
         """A query dies by itself; where none runs, the script does."""
         live = [q for q in self.queries.values() if q.since is not None]
         if not live:

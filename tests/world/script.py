@@ -49,7 +49,14 @@ class Script:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
             return driver.leave(1, problem)
         self._start_next()
-        driver.meet("Started", lambda: driver.later(driver.some(0.1, 2.0), self._wait))
+
+        def go_on(error: Exception | None = None) -> None:
+            """A query that fails by then does not keep the script from its next line."""
+            if error is not None:
+                driver.query_fails(error)
+            driver.later(driver.some(0.1, 2.0), self._wait)
+
+        driver.meet("Started", go_on, go_on)
         if driver.config.checkpointing.interval:
             driver.later(driver.config.checkpointing.interval, driver.checkpoint_due)
         return None
@@ -66,6 +73,8 @@ class Script:
         """It waits for its queries without end; or, if nothing follows in it, falls off its end, and they are
         the job.
         """
+        if self.driver.failed:
+            return
         self.waits = True
         self.driver.all_started()
         if self.kind is Scripted.TOGETHER:
