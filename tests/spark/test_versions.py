@@ -47,7 +47,9 @@ def test_a_probe_finds_the_entry_that_fits(spark: SparkSession, monkeypatch: pyt
     internals = chooser.internals(spark)
     assert internals is not None
     own = table.BY_VERSION[table.line(spark.version)]
-    assert replace(internals.traits, offset_log=own.offset_log, commit_log=own.commit_log) == own
+    assert not internals.traits.drains_in_place, "nobody has read its code"
+    traits = replace(internals.traits, offset_log=own.offset_log, commit_log=own.commit_log)
+    assert replace(traits, drains_in_place=True) == own
     assert chooser.warning is None
 
 

@@ -161,6 +161,10 @@ class World:
                 return await self._reached(DUE)  # a savepoint is due, or the input ends
             raise Violation(f"V11: it was reached, and not kept: {why}")
         after = self._phase()
+        if moves == self._moves and after in AT_REST and self._status_writes[NAME] > writes:
+            writes = self._status_writes[NAME]  # the user's last step may have been noticed meanwhile
+            await asyncio.sleep(KEEP)
+            after = self._phase()
         more = self._status_writes[NAME] - writes
         if moves == self._moves and after in AT_REST and more:
             raise Violation(f"V11: {more} status writes in {KEEP:.0f} s at rest ({after})")

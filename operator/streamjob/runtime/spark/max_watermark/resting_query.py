@@ -12,7 +12,8 @@ batch is written, the restart remains (`batch.fire_timers`):
 
 - a query with timers may need several such batches;
 - with an interval, the thread would notice the batch at its next trigger only;
-- a query that has run no batch has no state loaded.
+- a query that has run no batch has no state loaded;
+- of a version that is not in `versions.table`, nobody has read the code that this relies on.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def come_to_rest(
     :param on_wait: called with a text when a batch has to be waited for.
     :returns: None if the query cannot be drained in place; it then has ended, or runs on, unchanged.
     """
-    if internals is None or not _may_be_drained_in_place(query):
+    if internals is None or not internals.traits.drains_in_place or not _has_no_timers(query):
         return None
     execution = internals.execution(query)
     if not execution.polls:
@@ -76,7 +77,7 @@ def come_to_rest(
     return None
 
 
-def _may_be_drained_in_place(query: StreamingQuery) -> bool:
+def _has_no_timers(query: StreamingQuery) -> bool:
     """Whether it has run a batch, and all its stateful operators are without timers."""
     progress: Any = query.lastProgress
     names = {o["operatorName"] for o in progress["stateOperators"]} if progress is not None else set()

@@ -32,6 +32,8 @@ class Traits:
     :param sets_sql_conf: `OffsetSeqMetadata.setSessionConf` takes a SQLConf, otherwise a RuntimeConfig.
     :param describes_operators: a query writes `state/N/_metadata`, and compares its operators with it.
     :param has_contexts: MicroBatchExecution keeps what it knows of its next batch in an execution context.
+    :param drains_in_place: a query may be drained without a restart: the code that this relies on has been
+        read, and it is tested.
     :param flush_settings: session settings, as pairs, for batches with a max watermark.
     :param offset_log: newest format of entries in `offsets/` that it reads.
     :param commit_log: newest format of entries in `commits/` that it reads.
@@ -46,6 +48,7 @@ class Traits:
     sets_sql_conf: bool = True
     describes_operators: bool = True
     has_contexts: bool = True
+    drains_in_place: bool = True
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
     commit_log: int = 2
