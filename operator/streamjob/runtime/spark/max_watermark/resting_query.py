@@ -28,7 +28,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ....jvm.errors import one_line
-from ..boundary import LOCK_WAIT, POLL, Place, end, look, raise_failure
+from ..boundary import JOIN_WAIT, LOCK_WAIT, POLL, Place, end, look, raise_failure
 from ..checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from ..internals import Execution, Internals
 from .batch import WITHOUT_TIMERS, DrainResult, check_committed, result_of, write_max_watermark
@@ -58,7 +58,7 @@ def come_to_rest(
     if not execution.polls:
         return None
     resting = RestingQuery(query, execution, directory, internals)
-    said = False
+    said, wait = False, POLL
     while execution.alive():
         if execution.lock(LOCK_WAIT):
             try:
@@ -72,7 +72,8 @@ def come_to_rest(
                 if place is Place.SINK and not said:
                     said = True
                     on_wait("the running batch has to commit")
-        time.sleep(POLL)
+                wait = min(wait * 2, JOIN_WAIT)
+        time.sleep(wait)
     resting.stop_sources()
     return None
 
