@@ -6,8 +6,10 @@ import json
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
@@ -27,6 +29,7 @@ from .feeds import eventually, rows
 from .test_drain import ROCKSDB, Job, chained
 
 QUERIES = (window, left_join, chained, session, deduplicated)
+POLLING = "spark.sql.streaming.pollingDelay"
 TIMES = re.compile(r'("batchTimestampMs":)\d+')
 
 
@@ -178,27 +181,43 @@ def test_a_query_at_rest_reads_nothing_that_arrives(
     assert job.output() == expected
 
 
+def test_a_query_that_sleeps_long_runs_the_batch_before_it_ends(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    """It must not be told to end while its thread has not yet seen the batch."""
+    job = Job(spark, files, tmp_path, window)
+    spark.conf.set(POLLING, "1s")
+    try:
+        resting = at_rest(running(job), job, internals)
+    finally:
+        spark.conf.unset(POLLING)
+    assert resting.fire() is not None
+    assert job.output() == job.expected()
+
+
 @pytest.mark.default_spark
 def test_others_are_restarted(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
 ) -> None:
-    """With an interval, without state, and before the first batch: these run on, unchanged."""
+    """With an interval, without state, with a limit, and before the first batch: these run on, unchanged."""
     interval = Job(spark, files, tmp_path / "interval", window)
     slow = interval.start(processingTime="1 hour")
     eventually(lambda: slow.lastProgress is not None, "its first batch")
     stateless = Job(spark, files, tmp_path / "stateless", lambda source: source("a"))
     plain = running(stateless)
+    limited = Job(spark, files, tmp_path / "limited", lambda source: window(source).limit(1000))
+    few = running(limited)
     empty = Job(spark, files, tmp_path / "empty", window)
     for file in (empty.home / "a").iterdir():
         file.unlink()
     first = empty.start(processingTime="0 seconds")
-    for query, job in ((slow, interval), (plain, stateless), (first, empty)):
+    for query, job in ((slow, interval), (plain, stateless), (few, limited), (first, empty)):
         assert rest(query, job, internals) is None
         assert query.isActive
     stateless.inputs["a"].minutes(60, 61)
     plain.processAllAvailable()
     assert stateless.output() == stateless.expected(), "it still reads"
-    for query in (slow, plain, first):
+    for query in (slow, plain, few, first):
         query.stop()
 
 
@@ -241,6 +260,59 @@ def test_what_is_not_as_expected_ends_in_a_restart(
 
 
 @pytest.mark.default_spark
+@pytest.mark.parametrize("member", ["polls", "close_sources"])
+def test_a_query_that_cannot_come_to_rest_runs_on(
+    spark: SparkSession,
+    files: HadoopFiles,
+    internals: Internals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    member: str,
+) -> None:
+    job = Job(spark, files, tmp_path, window)
+    ran = running(job)
+
+    def lacks(*_: object) -> bool:
+        raise Py4JError("no such method")
+
+    monkeypatch.setattr(Execution, member, property(lacks) if member == "polls" else lacks)
+    assert rest(ran, job, internals) is None
+    job.inputs["a"].minutes(60, 61)
+    ran.processAllAvailable()
+    assert len(read_files(job)) == 3, "it still reads"
+    ran.stop()
+
+
+@pytest.mark.default_spark
+def test_a_timeout_of_the_sink_is_its_failure_and_no_stop(
+    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
+) -> None:
+    """Spark takes an InterruptedIOException for its own stop if the query has been told to end."""
+    job = Job(spark, files, tmp_path, window)
+    late = threading.Event()
+
+    def write(frame: DataFrame, batch: int) -> None:
+        frame.collect()
+        if late.is_set():
+            time.sleep(1)
+            jvm: Any = spark._jvm
+            server = jvm.java.net.ServerSocket(0)
+            server.setSoTimeout(1)
+            server.accept()
+
+    frame = window(lambda name: job.inputs[name].stream(spark))
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", job.directory.uri)
+    ran = writer.trigger(processingTime="0 seconds").start()
+    ran.processAllAvailable()
+    resting = at_rest(ran, job, internals)
+    late.set()
+    with pytest.raises(QueryFailed, match="timed out"):
+        resting.fire()
+    assert ran.exception() is not None
+    assert job.directory.is_drained(), "the batch is still planned"
+
+
+@pytest.mark.default_spark
 def test_a_batch_that_fails_in_place_is_run_again_by_a_restart(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
 ) -> None:
@@ -277,6 +349,8 @@ def test_the_sources_are_stopped_although_spark_no_longer_knows_them(
 
         def stop(self) -> None:
             stopped.append(self.source)
+            jvm: Any = spark._jvm
+            jvm.java.util.Collections.emptyList().add(1)  # which pyspark makes a PySparkException
 
     sources = list(resting._sources)
     assert len(sources) == 2

@@ -112,7 +112,7 @@ class Drivers(Ledger):
         return not (plan.faults or plan.first or plan.weather.until or plan.deaf or lost or taken)
 
     def query_started(self, driver: Driver, query: Query) -> None:
-        self.truth(driver.config.job.uid).queries_began = True
+        self.truth(driver.config.job.uid).began[query.task] = driver.config.epoch
 
     def command(
         self,

@@ -51,7 +51,12 @@ class End(Ledger):
             return f"for Spark's UI there are {there}, and nobody says so"
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
-        if phase != "Running" and status.get("standby"):
+        waits = (status.get("upgrade") or {}).get("step") == "Stopping" and conditions["Stalled"][
+            "status"
+        ] == "True"
+        if (
+            phase != "Running" and status.get("standby") and not waits
+        ):  # a hand-over needs its prepared driver
             return f"phase {phase}, and its standby has not been deleted"
         stalled = conditions["Stalled"]
         alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]

@@ -35,8 +35,9 @@ class Index(Ledger):
                 continue
             if truth.numbers.get(number) == record:
                 continue  # of an index that was made anew
-            if change.old is None and truth.numbers.get(number) == _committed(record):
-                continue  # so is this: that its sinks have committed was lost
+            was = truth.numbers.get(number)
+            if change.old is None and was and _committed(was) == _committed(record):
+                continue  # so is this: that its sinks have committed was lost, or is known only now
             if before.get(number) != record:
                 self._completed(record, truth, before.get(number))
 

@@ -30,7 +30,7 @@ class Truth:
     name: str
     root: str = ""
     started: list[int] = field(default_factory=list)  # epochs whose container has run
-    queries_began: bool = False
+    began: dict[str, int] = field(default_factory=dict)  # the last epoch that started a query, by task
     cancelled: bool = False  # the user has asked for it since the newest pod was made
     # Request ids that the status has had, and since when.
     asked: dict[str, datetime] = field(default_factory=dict)

@@ -244,23 +244,29 @@ class Execution:
         :returns: the sources. The query no longer stops them when it ends.
         """
         found = self._execution.uniqueSources()
-        getattr(self._execution, "uniqueSources_$eq")(found.empty())
         keys, sources = found.keysIterator(), []
         while keys.hasNext():
             sources.append(keys.next())
+        getattr(self._execution, "uniqueSources_$eq")(found.empty())  # last: until then nothing is changed
         return sources
+
+    def next_batch(self) -> int:
+        """The number of the batch that runs, or else of the next one. May be called without the lock."""
+        return int(
+            self._context().batchId() if self._traits.has_contexts else self._execution.currentBatchId()
+        )
 
     def has_no_batch_after(self, batch: int) -> bool:
         """Whether the batch after this one is the next to be planned, and would have no input."""
         query, context = self._execution, self._context()
         if self._traits.has_contexts:
-            number, start, end = context.batchId(), context.startOffsets(), context.endOffsets()
+            start, end = context.startOffsets(), context.endOffsets()
         else:
-            number, start, end = query.currentBatchId(), query.committedOffsets(), query.availableOffsets()
+            start, end = query.committedOffsets(), query.availableOffsets()
         constructed = _field(context, "isCurrentBatchConstructed").get(context)
         # Of another class is the metadata of entries of format 2.
         plain = str(context.offsetSeqMetadata().getClass().getSimpleName()) == "OffsetSeqMetadata"
-        return int(number) == batch + 1 and not constructed and plain and bool(start.equals(end))
+        return self.next_batch() == batch + 1 and not constructed and plain and bool(start.equals(end))
 
     def plan_next(self, batch: int, watermark: int, metadata: Any) -> None:
         """Let the query's next round run a batch without input that is already in the offset log.

@@ -11,6 +11,8 @@ Not every query can be drained like this. For all others, and whenever anything 
 batch is written, the restart remains (`batch.fire_timers`):
 
 - a query with timers may need several such batches;
+- without input, Spark leaves a limit out, and may then confuse the states of other operators: it checks that
+  in the first batch of a query only;
 - with an interval, the thread would notice the batch at its next trigger only;
 - a query that has run no batch has no state loaded;
 - of a version that is not in `versions.table`, nobody has read the code that this relies on.
@@ -25,9 +27,11 @@ from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ....jvm.errors import one_line
+from ....protocol.formats.records import OperatorKind
 from ..boundary import JOIN_WAIT, LOCK_WAIT, POLL, Place, end, look, raise_failure
 from ..checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from ..internals import Execution, Internals
@@ -35,6 +39,10 @@ from .batch import WITHOUT_TIMERS, DrainResult, check_committed, result_of, writ
 
 log = logging.getLogger("streamjob")
 
+ERRORS = (Py4JError, PySparkException)  # pyspark makes the latter of some of the former
+CANNOT = "%s: cannot be drained in place, so it is restarted: %s"
+EVICTING = WITHOUT_TIMERS - {"globalLimit"}
+LOOK = 0.02  # seconds between two looks for the batch's commit
 RESTING = (Place.SLEEPING, Place.NEXT)  # NEXT: it waits for the lock
 
 
@@ -52,17 +60,22 @@ def come_to_rest(
     :param on_wait: called with a text when a batch has to be waited for.
     :returns: None if the query cannot be drained in place; it then has ended, or runs on, unchanged.
     """
-    if internals is None or not internals.traits.drains_in_place or not _has_no_timers(query):
+    if internals is None or not internals.traits.drains_in_place or not _evicts_only(query, directory):
         return None
     execution = internals.execution(query)
-    if not execution.polls:
-        return None
     resting = RestingQuery(query, execution, directory, internals)
     said, wait = False, POLL
     while execution.alive():
         if execution.lock(LOCK_WAIT):
             try:
+                if not execution.polls:
+                    return None
                 place = resting.take_sources()
+            except ERRORS as e:
+                if resting.reads_nothing:
+                    raise
+                log.warning(CANNOT, directory.uri, one_line(e))
+                return None
             finally:
                 execution.unlock()
             if resting.reads_nothing:
@@ -78,11 +91,12 @@ def come_to_rest(
     return None
 
 
-def _has_no_timers(query: StreamingQuery) -> bool:
-    """Whether it has run a batch, and all its stateful operators are without timers."""
+def _evicts_only(query: StreamingQuery, directory: CheckpointDir) -> bool:
+    """Whether it has run a batch, and all the operators with a state evict by the watermark alone."""
     progress: Any = query.lastProgress
-    names = {o["operatorName"] for o in progress["stateOperators"]} if progress is not None else set()
-    return bool(names) and names <= WITHOUT_TIMERS
+    names = [o["operatorName"] for o in progress["stateOperators"]] if progress is not None else []
+    kept = [o for o in directory.operators() if o.kind is OperatorKind.STATE]
+    return bool(names) and set(names) <= EVICTING and len(names) == len(kept)
 
 
 class RestingQuery:
@@ -121,12 +135,12 @@ class RestingQuery:
         begun = time.monotonic()
         try:
             batch = self._plan()
-        except Py4JError as e:
-            log.warning(
-                "%s: cannot be drained in place, so it is restarted: %s", self._directory.uri, one_line(e)
-            )
+        except ERRORS as e:
+            log.warning(CANNOT, self._directory.uri, one_line(e))
             batch = None
         try:
+            if batch is not None:
+                self._await_commit(batch)
             end(self._query, self._execution, None, lambda: None, None)
             raise_failure(self._query)
         finally:
@@ -142,6 +156,7 @@ class RestingQuery:
 
         :returns: its number, None if nothing was planned.
         :raises Py4JError: this Spark is not as expected. The batch may be in the offset log.
+        :raises PySparkException: the same.
         """
         last = self._directory.boundary()
         while last is not None and self._execution.alive():
@@ -165,11 +180,21 @@ class RestingQuery:
         self._execution.plan_next(batch, MAX_WATERMARK_MS, self._internals.batch_metadata(metadata))
         return batch
 
+    def _await_commit(self, batch: int) -> None:
+        """Wait until the batch is over, or the query.
+
+        Until then the query must stay ACTIVE. If its thread still sleeps, it would end without the batch; and
+        while a batch runs, Spark takes errors such as a timeout for the stop itself (`isInterruptedByStop`).
+        No other batch follows: nothing is read, and the watermark can rise no more.
+        """
+        while self._execution.alive() and self._execution.next_batch() <= batch:
+            self._execution.join(LOOK)
+
     def stop_sources(self) -> None:
         """Stop the sources, as the query would do at its end. A repetition does nothing."""
         sources, self._sources = self._sources, []
         for source in sources:
             try:
                 source.stop()
-            except Py4JError as e:  # Spark, too, only logs it
+            except ERRORS as e:  # Spark, too, only logs it
                 log.warning("%s: a source did not stop: %s", self._directory.uri, one_line(e))
