@@ -20,7 +20,9 @@ class Index(Ledger):
             return
         document = json.loads(change.new["data"]["index.json"])
         before, truth.index = truth.index, {r["checkpoint"]: r for r in document["checkpoints"]}
-        left = set(before) - set(truth.index)
+        # One that a later epoch has done again, to commit it, is there under another number.
+        again = {r["request_id"] for n, r in truth.index.items() if n not in before and r["scenario"]}
+        left = {n for n in set(before) - set(truth.index) if before[n]["request_id"] not in again - {None}}
         plain = [n for n, r in before.items() if r["savepoint"] is None]
         if left and not (len(before) == MAX_RECORDS and left == {min(plain)}):
             self.fail("V7", f"checkpoints {sorted(left)} left the index")

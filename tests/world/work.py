@@ -148,9 +148,9 @@ class Work:
         if beside is not None:
             driver.world.storage.savepoints[beside] = record
         elif target is not None:
-            # An attempt before this one may have written the manifest: that savepoint is the one that counts.
-            first = driver.world.storage.savepoints.setdefault(target, record)
-            record = replace(first, epoch=driver.config.epoch, stages=record.stages)
+            # That of an attempt before this one is kept, under this number (`savepoints.write`): by now another
+            # checkpoint may have its own.
+            driver.world.storage.savepoints[target] = record
         self._records[effect.number] = record
         return ev.CheckpointDurable(effect.number)
 

@@ -63,6 +63,22 @@ def test_add_again_is_the_same_index(records: list[CheckpointRecord]) -> None:
         assert index.add(once, r) is once
 
 
+def test_a_request_that_a_later_epoch_has_done_again_is_there_once() -> None:
+    """The first driver died between the index and the commit of its sinks. Its successor takes the same
+    savepoint as its own, under the next number. Two records would let one of them delete it.
+    """
+    (stage,) = record(1).stages
+    pending = replace(stage, tasks=(replace(stage.tasks[0], transactions=("1-0",)),))
+    first = replace(record(4), stages=(pending,))
+    second = replace(first, checkpoint=5, epoch=first.epoch + 1, stages=(stage,))
+    both = filled([record(2, savepoint=None), first, second])
+    assert [c.checkpoint for c in both.checkpoints] == [2, 5]
+    others = replace(second, request_id="another"), replace(second, savepoint="elsewhere")
+    for other in (*others, replace(second, epoch=first.epoch)):
+        assert len(filled([first, other]).checkpoints) == 2
+    assert len(filled([replace(first, stages=(stage,)), second]).checkpoints) == 2, "it had been committed"
+
+
 @pytest.mark.parametrize(
     "change", [{"epoch": 2}, {"savepoint": "elsewhere"}, {"scenario": Scenario.DRAIN}, {"request_id": None}]
 )

@@ -84,7 +84,8 @@ def add(index: Index, record: CheckpointRecord) -> Index:
     A number that another checkpoint has taken is a bug in StreamJob: the driver that the epoch admits assigns
     the numbers, and starts from `next_id`. A final report may have had to omit the record's stages. It is
     still the same checkpoint, and the index keeps what it knows of the stages. It is also the same checkpoint
-    if a later epoch completes it, because its own epoch died before the sinks had committed.
+    if a later epoch completes it, because its own epoch died before the sinks had committed; under another
+    number it then replaces the first one, as both are of one savepoint.
 
     :raises ValueError: another checkpoint has this number.
     :raises FormatError: the record alone is larger than an index.
@@ -99,7 +100,9 @@ def add(index: Index, record: CheckpointRecord) -> Index:
         taken_over = same and known.uncommitted and known.epoch < record.epoch
         if known != replace(record, stages=()) and not taken_over:
             raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
-    others = [c for c in index.checkpoints if c.checkpoint != record.checkpoint]
+    others = [
+        c for c in index.checkpoints if c.checkpoint != record.checkpoint and not _is_done_again(c, record)
+    ]
     records = sorted((*others, record), key=lambda c: c.checkpoint)
     while len(records) > MAX_RECORDS:
         records.remove(_least(records))
@@ -113,6 +116,15 @@ def add(index: Index, record: CheckpointRecord) -> Index:
         records.remove(_least(records))
         grown = replace(grown, checkpoints=tuple(records))
     return grown
+
+
+def _is_done_again(known: CheckpointRecord, record: CheckpointRecord) -> bool:
+    """Whether a later epoch has done the same request again, to commit what was left of it."""
+    same = known.request_id is not None and (known.request_id, known.savepoint) == (
+        record.request_id,
+        record.savepoint,
+    )
+    return same and known.uncommitted and known.epoch < record.epoch
 
 
 def _least(records: list[CheckpointRecord]) -> CheckpointRecord:
