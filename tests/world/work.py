@@ -148,8 +148,8 @@ class Work:
         if beside is not None:
             driver.world.storage.savepoints[beside] = record
         elif target is not None:
-            # That of an attempt before this one is kept, under this number (`savepoints.write`): by now another
-            # checkpoint may have its own.
+            # That of an attempt before this one is kept, under this number (`savepoints.write`): by now,
+            # another checkpoint may have its own.
             driver.world.storage.savepoints[target] = record
         self._records[effect.number] = record
         return ev.CheckpointDurable(effect.number)
