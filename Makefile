@@ -42,12 +42,12 @@ images: ## Build the product's images
 
 .PHONY: test
 test: SPARKS = spark35 spark43
-test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (half an hour)
+test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (about an hour on two cores)
 	@dev/test.sh
 
 .PHONY: test-all
 test-all: SPARKS = $(OTHER_SPARKS)
-test-all: ready-to-test ## Run every test in every combination (an hour)
+test-all: ready-to-test ## Run every test in every combination (two hours)
 	@dev/bootstrap.sh hudi
 	@dev/test.sh all
 

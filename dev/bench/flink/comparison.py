@@ -27,9 +27,15 @@ PAIRS: dict[str, dict[str, str]] = {
     "resume: process start to first commit": {kind: loaded(kind) for kind in (CANONICAL, NATIVE)},
     "resume: query start to running": {kind: running(kind) for kind in (CANONICAL, NATIVE)},
     "resume: query start to first commit": {kind: loaded(kind) for kind in (CANONICAL, NATIVE)},
-    "drain: request to every window out": {"": ROWS_OUT},
-    "drain: request to savepoint complete": {"": complete(DRAIN)},
-    "drain: request to end of the process": {"": ended(DRAIN)},
+    **{
+        f"{drain}: request to {what}": {"": theirs}
+        for drain in ("drain", "drain, rows not counted")
+        for what, theirs in (
+            ("every window out", ROWS_OUT),
+            ("savepoint complete", complete(DRAIN)),
+            ("end of the process", ended(DRAIN)),
+        )
+    },
 }
 # Minimum, median and maximum of one day: Flink 2.3.0 on 2 cores, a warm standalone cluster, a DataStream job.
 RECORDED: dict[int, dict[str, tuple[float, float, float]]] = {
