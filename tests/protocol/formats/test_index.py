@@ -65,7 +65,7 @@ def test_add_again_is_the_same_index(records: list[CheckpointRecord]) -> None:
 
 def test_a_request_that_a_later_epoch_has_done_again_is_there_once() -> None:
     """The first driver died between the index and the commit of its sinks. Its successor takes the same
-    savepoint as its own, under the next number. Two records would let one of them delete it.
+    savepoint as its own, under the next number. Two records would say that the job has stopped twice.
     """
     (stage,) = record(1).stages
     pending = replace(stage, tasks=(replace(stage.tasks[0], transactions=("1-0",)),))
