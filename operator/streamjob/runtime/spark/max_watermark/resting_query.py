@@ -42,7 +42,7 @@ log = logging.getLogger("streamjob")
 ERRORS = (Py4JError, PySparkException)  # pyspark makes the latter of some of the former
 CANNOT = "%s: cannot be drained in place, so it is restarted: %s"
 EVICTING = WITHOUT_TIMERS - {"globalLimit"}
-LOOK = 0.02  # seconds between two looks for the batch's commit
+COMMIT_POLL = 0.02  # seconds between two looks for the commit of the last batch
 RESTING = (Place.SLEEPING, Place.NEXT)  # NEXT: it waits for the lock
 
 
@@ -188,7 +188,7 @@ class RestingQuery:
         No other batch follows: nothing is read, and the watermark can rise no more.
         """
         while self._execution.alive() and self._execution.next_batch() <= batch:
-            self._execution.join(LOOK)
+            self._execution.join(COMMIT_POLL)
 
     def stop_sources(self) -> None:
         """Stop the sources, as the query would do at its end. A repetition does nothing."""
