@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Terminal:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environment,
+            # It may be ignored, where the tests run in the background of a shell.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     async def end(self, name: str, process: asyncio.subprocess.Process, *words: str) -> Ran:
