@@ -62,7 +62,9 @@ class Jobs(Ledger):
         if is_.get("phase") != was.get("phase"):
             self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
             ended = max((r["epoch"] for r in truth.index.values()), default=0)  # a later run may have ended
-            if is_.get("phase") == "Finished" and (truth.script_failed or 0) >= max(ended, 1):
+            # A cancel may kill a driver before it has said how its script ended.
+            heard = was.get("phase") != "Cancelling"
+            if is_.get("phase") == "Finished" and heard and (truth.script_failed or 0) >= max(ended, 1):
                 self.fail("V10", "it is said to have finished, and its script has failed")
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
