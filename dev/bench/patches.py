@@ -36,18 +36,26 @@ def measure(samples: int) -> Figures:
         site.make_namespace(place)
         site.install_chart(place, console)
         place.kubectl.apply(
+            *site.volume(place, NAME),
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": NAME},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            },
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": "app"},
                 "data": {"app.py": APP.read_text()},
-            }
+            },
         )
         for sample in range(samples):
             print(f"  patch: {sample + 1} of {samples}", flush=True)
             _sample(place, figures)
     finally:
         site.remove(place, console)
+        site.remove_volume(place, NAME)
         if place.booted:
             site.end_cluster(console)
     return figures
@@ -86,7 +94,7 @@ def _sample(place: Site, figures: Figures) -> None:
 def _manifest(place: Site) -> Object:
     volumes = [
         {"name": "app", "configMap": {"name": "app"}},
-        {"name": "data", "emptyDir": {}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": NAME}},
     ]
     mounts = [
         {"name": "app", "mountPath": "/app", "readOnly": True},
