@@ -13,8 +13,8 @@ jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 quick=' and not slow' few=' and not default_spark'
 # Tests of what the runtime uses from inside Spark: the boundary, the drain, the sink's log, the check of a query against
 # its state.
-by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py tests/spark/test_drain_in_place.py
-    tests/spark/test_executor_numbers.py
+by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
+    tests/spark/test_drain_in_place.py tests/spark/test_executor_numbers.py
     tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py
     tests/spark/test_versions.py'
 # The oldest and the newest Spark, beside the default one. With `all`, every Spark.

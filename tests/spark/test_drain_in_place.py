@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,11 @@ def lines(job: Job) -> list[str]:
     )
 
 
+def lacks(*_: object) -> bool:
+    """In place of what this Spark may not have."""
+    raise Py4JError("no such member")
+
+
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("query", QUERIES)
 def test_it_leaves_what_a_restart_leaves(
@@ -94,8 +100,7 @@ def test_it_leaves_what_a_restart_leaves(
     boundary = job.directory.boundary()
     # The same job, copied at the boundary, with a restart.
     shutil.copytree(job.home, tmp_path / "copy")
-    other = Job.__new__(Job)
-    other.__dict__.update(job.__dict__)
+    other = copy(job)
     other.home = tmp_path / "copy"
     other.directory = CheckpointDir(files, files.qualify(str(other.home / "checkpoint")))
     drained = resting.fire()
@@ -248,9 +253,6 @@ def test_what_is_not_as_expected_ends_in_a_restart(
     ran = running(job)
     resting = at_rest(ran, job, internals)
 
-    def lacks(*_: object) -> bool:
-        raise Py4JError("no such field")
-
     monkeypatch.setattr(Execution, "plan_next" if written else "has_no_batch_after", lacks)
     assert resting.fire() is None
     assert not ran.isActive
@@ -271,9 +273,6 @@ def test_a_query_that_cannot_come_to_rest_runs_on(
 ) -> None:
     job = Job(spark, files, tmp_path, window)
     ran = running(job)
-
-    def lacks(*_: object) -> bool:
-        raise Py4JError("no such method")
 
     monkeypatch.setattr(Execution, member, property(lacks) if member == "polls" else lacks)
     assert rest(ran, job, internals) is None

@@ -51,14 +51,11 @@ class End(Ledger):
             return f"for Spark's UI there are {there}, and nobody says so"
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
-        waits = (status.get("upgrade") or {}).get("step") == "Stopping" and conditions["Stalled"][
-            "status"
-        ] == "True"
-        if (
-            phase != "Running" and status.get("standby") and not waits
-        ):  # a hand-over needs its prepared driver
+        stalled, upgrade = conditions["Stalled"], status.get("upgrade") or {}
+        # A hand-over that a person has to help needs its prepared driver.
+        hands_over = upgrade.get("step") == "Stopping" and stalled["status"] == "True"
+        if phase != "Running" and status.get("standby") and not hands_over:
             return f"phase {phase}, and its standby has not been deleted"
-        stalled = conditions["Stalled"]
         alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         drivers = [d for d in alive if d.may_write]
         standbys = [d for d in alive if not d.may_write]
@@ -70,7 +67,6 @@ class End(Ledger):
             if not (broken(job) or truth.tried[made_from(job)] >= enough or truth.secret_lost or truth.late):
                 return "a specification that has not failed often enough was rolled back"
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
-        upgrade = status.get("upgrade") or {}
         nothing_behind = upgrade.get("step") not in ("Preparing", "Stopping", "Starting", "RolledBack")
         if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
             return None  # there is nothing to go back to

@@ -97,8 +97,7 @@ def add(index: Index, record: CheckpointRecord) -> Index:
         if record.committed in (known.committed, replace(known, stages=())):
             return index
         same = _without_epoch(known) == _without_epoch(record)
-        taken_over = same and known.uncommitted and known.epoch < record.epoch
-        if known != replace(record, stages=()) and not taken_over:
+        if known != replace(record, stages=()) and not (same and _is_left_to(record, known)):
             raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
     others = [
         c for c in index.checkpoints if c.checkpoint != record.checkpoint and not _is_done_again(c, record)
@@ -124,7 +123,12 @@ def _is_done_again(known: CheckpointRecord, record: CheckpointRecord) -> bool:
         record.request_id,
         record.savepoint,
     )
-    return same and known.uncommitted and known.epoch < record.epoch
+    return same and _is_left_to(record, known)
+
+
+def _is_left_to(record: CheckpointRecord, known: CheckpointRecord) -> bool:
+    """Whether the epoch of `known` died before its sinks had committed, and that of `record` followed it."""
+    return known.uncommitted and known.epoch < record.epoch
 
 
 def _least(records: list[CheckpointRecord]) -> CheckpointRecord:

@@ -68,7 +68,7 @@ def come_to_rest(
     while execution.alive():
         if execution.lock(LOCK_WAIT):
             try:
-                if not execution.polls:
+                if not (resting.reads_nothing or execution.polls):
                     return None
                 place = resting.take_sources()
             except ERRORS as e:
