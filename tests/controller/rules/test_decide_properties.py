@@ -17,6 +17,7 @@ from streamjob.controller.rules.actions import CreateDriver, DeletePod, OpenGate
 from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import ExecutorPod, Observed, Pod
+from streamjob.controller.rules.policies.past_drivers import TERMINAL_PHASES
 from streamjob.controller.rules.status import final, own_end
 from streamjob.protocol.formats.index import Index
 from streamjob.protocol.lifecycle import Scenario
@@ -259,6 +260,15 @@ def test_no_driver_is_torn_down_early(o: Observed) -> None:
         if left is not None and final(left) and left.epoch == gone.epoch:
             assert o.index is not None
             assert left.checkpoint in {c.checkpoint for c in o.index.checkpoints}
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_nothing_runs_of_a_job_at_rest(o: Observed) -> None:
+    """V2. The containers of each of its drivers have exited, whether their pods are gone or not."""
+    status = decide(o, NOW).status
+    if status.phase in TERMINAL_PHASES and status.phase is not o.job.status.phase:
+        assert all(p.exited and not p.beside for p in o.pods)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -186,7 +186,7 @@ class Context:
         The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
         nobody requested counts only if the script did not fail.
         """
-        latest = self.observed.index.latest if self.observed.index else None
+        latest = self.observed.latest
         if latest is None or self.uncommitted:
             return self.status.started_epoch == 0
         ended = (
@@ -204,26 +204,22 @@ class Context:
     @property
     def uncommitted(self) -> bool:
         """The newest checkpoint ended an epoch, and the sinks may still have to commit it."""
-        latest = self.observed.index.latest if self.observed.index else None
+        latest = self.observed.latest
         return latest is not None and final(latest) and latest.uncommitted
 
     @property
     def ended(self) -> bool:
         """The newest checkpoint leaves nothing to resume: drained, or out of input."""
-        return drained(self.observed.index.latest if self.observed.index else None)
+        return drained(self.observed.latest)
 
     @property
     def has_begun(self) -> bool:
         """A query has run, in this epoch or an earlier one, so a savepoint would hold something."""
-        return bool(self.status.stages) or (
-            self.observed.index is not None and self.observed.index.latest is not None
-        )
+        return bool(self.status.stages) or self.observed.latest is not None
 
     @property
     def open_termination(self) -> TerminationInfo | None:
-        """The recorded termination, while its checkpoint is not in the index or not
-        committed by the sinks.
-        """
+        """The recorded termination, while its checkpoint is not in the index, or sinks have to commit it."""
         t = self.status.termination
         return t if t is not None and (t.final_checkpoint is None or self.uncommitted) else None
 
@@ -257,10 +253,15 @@ class Context:
     @property
     def pods(self) -> tuple[Pod, ...]:
         """The driver pods without those that stay for their logs, and the prepared ones that are on their way
-        out: nothing is at rest before they are gone.
+        out: no driver is made before they are gone.
         """
         kept, o = self.kept, self.observed
         return tuple(p for p in (*o.pods, *(p for p in o.standbys if p.deleting)) if p not in kept)
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing of the job's drivers runs any more. The kubelet may still be removing their pods."""
+        return all(p.all_exited for p in self.pods)
 
     @property
     def restart_now(self) -> RestartStatus:

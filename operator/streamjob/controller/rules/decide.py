@@ -10,6 +10,7 @@ Invariants, whatever is observed (tests/controller/rules/test_decide_properties.
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
   escalation. The driver of a deleted job that has started no query gets a SIGTERM.
+- V2: a job is at rest (`Context.at_rest`) when every container of its drivers has exited (ADR 49).
 - A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
   runs any more (`Context.kept`), or those of a driver that hands over: of all drivers of a job at most one is
   beyond its gate and not known to be over (`handover`).
@@ -37,6 +38,7 @@ from .context import (
     Decision,
     DesiredState,
     kill,
+    release,
     request,
     resolve,
 )
@@ -204,7 +206,7 @@ def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     gave_up = c.failed is not None and c.failed.next_at is None
     if c.has_to_finish and not c.settled and not gave_up:
         return None
-    return past_drivers.remove_the_exited_driver(c) or Decision(c.status, (actions.SetFinalizer(False),))
+    return Decision(c.status, release(c.pods) if c.pods else (actions.SetFinalizer(False),))
 
 
 def begin_an_epoch(c: Context) -> Decision:
@@ -267,6 +269,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     past_drivers.remove_the_exited_driver,
     terminal_states.rest,
     terminal_states.leave_a_namespace_that_is_being_deleted,
+    past_drivers.wait_until_it_is_gone,
     begin_an_epoch,
 )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ...api import ExecutorsStatus, Specification, StreamJob
 from ...protocol.formats.index import Index
+from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..objects.ui import UiKind
 
@@ -121,11 +122,16 @@ class Pod:
         return self.exit is not None and not self.exit.unseen
 
     @property
-    def over(self) -> bool:
-        """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end. A
-        pod that a lost node leaves behind is never over.
+    def all_exited(self) -> bool:
+        """Nothing of the pod runs any more, sidecars included, and its node has reported the driver's end.
+        That is never so of a pod that a lost node leaves behind.
         """
-        return self.exited and not self.beside and not self.deleting
+        return self.exited and not self.beside
+
+    @property
+    def over(self) -> bool:
+        """Nothing of the pod runs any more, and nobody deletes it."""
+        return self.all_exited and not self.deleting
 
     @property
     def waits(self) -> bool:
@@ -221,8 +227,13 @@ class Observed:
     def epoch(self) -> int:
         """The newest epoch in status, pods and index, so that a lost status does not move it back."""
         pods = [p.epoch for p in self.pods]
-        known = [self.index.latest.epoch] if self.index and self.index.latest else []
+        known = [self.latest.epoch] if self.latest else []
         return max([self.job.status.epoch, *pods, *known])
+
+    @property
+    def latest(self) -> CheckpointRecord | None:
+        """The newest checkpoint of the index."""
+        return self.index.latest if self.index else None
 
     @property
     def pod(self) -> Pod | None:

@@ -57,7 +57,7 @@ UPGRADED = {  # status of the condition Upgraded
 def seen(observed: Observed) -> Status:
     """The old status, updated with all that follows from observation alone. Nothing in it goes back (V7)."""
     old, pod, report = observed.job.status, observed.pod, observed.report
-    latest = observed.index.latest if observed.index else None
+    latest = observed.latest
     savepoint = observed.index.latest_savepoint if observed.index else None
     started = [p.epoch for p in observed.pods if p.started] + ([latest.epoch] if latest else [])
     if pod is None and old.driver is not None and old.driver.uid is None and old.driver.phase != NOT_MADE:

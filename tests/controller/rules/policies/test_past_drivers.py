@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.api import Phase
+from streamjob.api import ConditionType, Phase
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import ExecutorPod, Observed, Pod
@@ -119,6 +119,63 @@ class TestAJobWithoutADriver:
         """Nobody counts that failure."""
         o = observed(job(state="Cancelled", status=ran(3)), pods=[exited(137, 3)], index=index())
         assert deleted(o) == ["orders-driver-3"]
+
+
+ENDS = [
+    ({"state": "Stopped"}, Phase.STOPPED),
+    ({"suspend": True}, Phase.SUSPENDED),
+    ({}, Phase.FINISHED),  # the script has stopped its queries itself
+]
+
+
+class TestAPodThatIsBeingRemoved:
+    """The kubelet removes it seconds after the last container has exited. The job does not wait for that."""
+
+    def seen(self, end: Pod, spec: dict[str, Any]) -> Observed:
+        asked: dict[str, Any] = {"termination": requested()} if spec else {}
+        last = record() if spec else record(request=None)
+        return observed(job(status=ran(**asked), **spec), pods=[end], index=index(last))
+
+    @pytest.mark.parametrize(("spec", "phase"), ENDS)
+    def test_the_job_is_at_rest(self, spec: dict[str, Any], phase: Phase) -> None:
+        o = self.seen(exited(deleting=True), spec)
+        d = decide(o, NOW)
+        assert (d.status.phase, d.actions, d.status.driver) == (phase, (), None)
+        again = replace(o, job=job(status=d.status.plain(), **spec))
+        assert decide(again, NOW).status == d.status
+        gone = replace(again, pods=())
+        assert decide(gone, NOW).status.phase is phase
+
+    @pytest.mark.parametrize(("spec", "phase"), ENDS)
+    @pytest.mark.parametrize(
+        "end",
+        [
+            exited(),  # deleted first
+            exited(deleting=True, beside=True),
+            running(deleting=True),
+            pod(deleting=True, phase="Failed"),  # nobody has seen how it ended
+        ],
+    )
+    def test_it_is_not_at_rest_while_anything_may_run(
+        self, spec: dict[str, Any], phase: Phase, end: Pod
+    ) -> None:
+        assert decide(self.seen(end, spec), NOW).status.phase is not phase
+
+    def test_the_next_driver_waits_for_it(self) -> None:
+        """It may hold a volume that only one pod can have."""
+        o = self.seen(exited(deleting=True), {"state": "Stopped"})
+        stopped = decide(o, NOW).status.plain()
+        resumed = replace(o, job=job(status=stopped, generation=2))
+        phase, _, do, d = look(resumed)
+        assert (phase, do) == (Phase.STARTING, [])
+        ready = d.status.condition(ConditionType.READY)
+        assert ready is not None
+        assert "orders-driver-1" in ready.message
+        assert d.requeue_after, "its end may be missed"
+        assert look(replace(resumed, job=job(status=d.status.plain(), generation=2), pods=()))[2] == [
+            EnsureSecret,
+            CreateDriver,
+        ]
 
 
 class TestExecutors:

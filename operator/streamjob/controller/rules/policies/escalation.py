@@ -116,7 +116,7 @@ def _stop(c: Context) -> EscalationStatus | None:
 
 def outcome(c: Context, s: Status) -> Decision | None:
     """The terminal state of an escalated job without a live driver; None if nothing was escalated."""
-    e, latest = c.status.escalation, c.observed.index.latest if c.observed.index else None
+    e, latest = c.status.escalation, c.observed.latest
     if e is None or c.observed.job.deleting:
         return None
     if e.state is State.RUNNING:  # it was to be suspended, and is

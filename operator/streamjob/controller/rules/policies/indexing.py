@@ -41,7 +41,7 @@ def confirm_the_checkpoint_to_the_driver(c: Context) -> Decision | None:
     driver, pod, latest = (
         c.observed.driver,
         c.observed.pod,
-        c.observed.index.latest if c.observed.index else None,
+        c.observed.latest,
     )
     if pod is None or pod.terminated or driver is None or latest is None:
         return None

@@ -63,6 +63,15 @@ def remove_the_executors_of_a_failed_driver(c: Context) -> Decision | None:
 def remove_the_exited_driver(c: Context) -> Decision | None:
     """Delete the pod: the driver's final checkpoint is in the index, or its failure in the status.
 
-    Nothing begins before the pod is gone, unless it stays for its log.
+    The job is at rest when the last container has exited. The kubelet takes seconds more to remove the pod.
     """
-    return Decision(c.status, release(c.pods)) if c.pods else None
+    do = release(c.pods)
+    return Decision(c.status, do) if do or not c.at_rest else None
+
+
+def wait_until_it_is_gone(c: Context) -> Decision | None:
+    """Nothing begins before the pod is gone, unless it stays for its log."""
+    if not c.pods:
+        return None
+    left = ", ".join(p.name for p in c.pods)
+    return c.decide(Phase.STARTING, "Starting", f"The next driver is created when this pod is gone: {left}")

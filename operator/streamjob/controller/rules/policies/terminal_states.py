@@ -22,7 +22,7 @@ def rest(c: Context) -> Decision | None:
         update={"driver": None, "termination": None if c.open_termination else c.status.termination}
     )
     s = upgrade.at_its_end(s) if c.ended else s
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     if c.ended:
         return at_its_end(c, s)
     if c.desired is DesiredState.STOP:
@@ -41,14 +41,14 @@ def rest(c: Context) -> Decision | None:
 
 def ended_by_script(c: Context) -> bool:
     """Whether the script has stopped its queries itself, and the job has not been asked to continue since."""
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
     return by_script and c.phase not in (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED)
 
 
 def at_its_end(c: Context, s: Status) -> Decision:
     """The job is drained or has run out of input: it never runs again."""
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     assert latest is not None
     asked = c.desired is DesiredState.DRAIN or c.observed.job.spec.state is State.DRAINED
     by_request = latest.scenario is Scenario.DRAIN or asked
@@ -77,7 +77,7 @@ def leave_a_namespace_that_is_being_deleted(c: Context) -> Decision | None:
     """
     if not c.observed.namespace_ends:
         return None
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     if c.settled and latest is not None and latest.savepoint:
         remedy = f"Make a StreamJob elsewhere with restoreFrom.savepoint: {latest.savepoint}"
     else:

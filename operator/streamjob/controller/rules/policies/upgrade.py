@@ -93,7 +93,7 @@ def _settled(c: Context) -> Context:
         c.observed.job.spec
     ):
         return _with(c, None)
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     completed = latest is not None and u.epoch is not None and latest.epoch >= u.epoch
     # A driver that came up may have failed unobserved, so it must still run.
     runs = (
@@ -157,7 +157,7 @@ def begun(c: Context, epoch: int) -> tuple[Status, Specification]:
     previous = Specification.parse(u.previous)
     if u.step is UpgradeStep.PENDING or previous is None or previous == made_from:
         return s.model_copy(update={"upgrade": None}), made_from
-    latest = c.observed.index.latest if c.observed.index else None
+    latest = c.observed.latest
     same = u.step is UpgradeStep.STARTING and u.target == c.target
     if same and s.epoch == epoch:
         return s, made_from  # the same pod is created again
