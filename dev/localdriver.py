@@ -113,6 +113,7 @@ class LocalDriver:
         }
         self._tls = ssl.create_default_context(cadata=credentials.certificate)
         self._tls.check_hostname = False
+        self._kept = threading.local()
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [python, "-m", "streamjob.runtime"],
@@ -151,12 +152,28 @@ class LocalDriver:
     # --- single calls ---------------------------------------------------------------------------------------
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=70)
+        """Make a call. Each thread keeps its connection, as the controller does."""
+        kept: http.client.HTTPSConnection | None = self._kept.__dict__.pop("connection", None)
+        if kept is not None:
+            try:
+                return self._call(kept, method, path, body)
+            except (OSError, http.client.HTTPException):
+                kept.close()  # the driver had closed it, or has ended
+        new = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=70)
+        try:
+            return self._call(new, method, path, body)
+        except BaseException:
+            new.close()
+            raise
+
+    def _call(
+        self, connection: http.client.HTTPSConnection, method: str, path: str, body: object
+    ) -> tuple[int, str]:
         data = codec.dumps(body).encode() if body is not None else None
         connection.request(method, path, data, {"Authorization": f"Bearer {self._token}", TERM_HEADER: "1"})
         answer = connection.getresponse()
         text = answer.read().decode()
-        connection.close()
+        self._kept.connection = connection
         return answer.status, text
 
     def status(self, after: int = -1, timeout: float = 0) -> DriverStatus:

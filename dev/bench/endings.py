@@ -20,6 +20,7 @@ from dev.bench.figures import Comparison, Figures
 from dev.bench.flink import comparison
 from dev.bench.flink.library import NoFlink
 from dev.bench.flink.life import FEW, Flink, warm
+from dev.demo.waiting import PATIENCE, until
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, TerminationStep
@@ -110,7 +111,8 @@ def _resume(stopped: LocalDriver, rows: Path, figures: Figures) -> Iterator[Loca
     with stopped.next_epoch(APP, "files", str(rows), spark_conf=ROCKSDB) as driver:
         driver.wait_for(lambda s: s.phase is DriverPhase.RUNNING)
         running = time.monotonic() - began
-        driver.running(2)
+        # From the commit log: the driver tells its figures with its next answer, up to a second later.
+        until(lambda: driver.boundary()[1] >= 2, "its first commit", PATIENCE, every=0.01)
         committed = time.monotonic() - began
         started = _query_start(driver.log.read_text(errors="replace"))
         figures.add("resume: process start to running (a JVM's start included)", running)

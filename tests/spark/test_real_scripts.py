@@ -203,6 +203,9 @@ def test_r11_exit_code_atexit_threads_and_open_files(tmp_path: Path) -> None:
         pool.submit(lambda: Path(home, "pool").write_text("ran"))
         unclosed = open(f"{{home}}/buffered", "w")
         unclosed.write("some rows")
+        cycle = [open(f"{{home}}/cycle", "w")]
+        cycle[0].write("found by the garbage collection")
+        cycle.append(cycle)
         query.awaitTermination()
         sys.exit(3)
         """,
@@ -210,8 +213,8 @@ def test_r11_exit_code_atexit_threads_and_open_files(tmp_path: Path) -> None:
     script.feed.minutes(0, 3)
     with script.driver() as driver:
         assert driver.wait() == 3, driver.tail()
-    texts = [(tmp_path / name).read_text() for name in ("thread", "atexit", "pool", "buffered")]
-    assert texts == ["ran", "ran", "ran", "some rows"]
+    texts = [(tmp_path / name).read_text() for name in ("thread", "atexit", "pool", "buffered", "cycle")]
+    assert texts == ["ran", "ran", "ran", "some rows", "found by the garbage collection"]
     assert driver.report().exit_code == 3
 
 

@@ -9,6 +9,7 @@ first as by sys.exit(), then by os._exit().
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import os
 import threading
@@ -54,6 +55,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         end_joiners()
         jvm.lend()
         file = prepare(settings.application, settings.deps, jvm.folder)
+        # The modules stay to the end. Python's last collections would take 0.05 s to find nothing in them.
+        gc.freeze()
         outcome = script.run(settings.application, file)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
