@@ -16,6 +16,7 @@ from typing import NamedTuple
 from dev.bench import (
     checkpoints,
     endings,
+    failover,
     handover,
     lag,
     patches,
@@ -33,7 +34,8 @@ HELP = """Measure StreamJob on this machine and print Markdown tables (seconds u
 examples:
   make bench                                    everything, about an hour
   python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys; Flink too
-  python -m dev.bench --only handover           one local process takes a job over from another one
+  python -m dev.bench --only handover           one local process takes a job over from another one, which
+                                                hands over or is killed
   python -m dev.bench --only versions           start, stop and drain with each Spark that is installed
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
@@ -61,6 +63,7 @@ def _endings(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
 def _handover(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
     for keys in arguments.keys or (1_000, 1_000_000):
         yield Table(f"hand-over in local mode, {keys:,} keys", handover.measure(keys, runs))
+        yield Table(f"SIGKILL with a standby, {keys:,} keys", failover.measure(keys, runs))
 
 
 def _versions(_: argparse.Namespace, runs: int) -> Iterator[Table]:

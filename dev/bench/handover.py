@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import streamjob
@@ -91,10 +91,18 @@ def _process(home: Path, rows: int, keys: int, *options: str) -> Iterator[subpro
 
 
 def _commits(home: Path) -> dict[int, float]:
-    """When each batch was committed."""
-    folder = home / "state" / "checkpoints" / "main" / "0" / "commits"
-    found = folder.iterdir() if folder.is_dir() else ()
-    return {int(f.name): f.stat().st_mtime for f in found if f.name.isdigit()}
+    return commits_of(home / "state" / "checkpoints")
+
+
+def commits_of(checkpoints: Path) -> dict[int, float]:
+    """When each batch of the job was committed."""
+    folder = checkpoints / "main" / "0" / "commits"
+    found = {}
+    for file in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # Spark deletes the old ones
+            if file.name.isdigit():
+                found[int(file.name)] = file.stat().st_mtime
+    return found
 
 
 def _boundary(home: Path) -> int:

@@ -38,12 +38,7 @@ def measure(samples: int) -> Figures:
         site.install_chart(place, console)
         place.kubectl.apply(
             *site.volume(place, NAME),
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": NAME},
-                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-            },
+            site.a_claim(NAME),
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",

@@ -261,6 +261,16 @@ def volume(site: Site, claim: str, storage_class: str = "") -> list[Object]:
     ]
 
 
+def a_claim(name: str, size: str = "1Gi") -> Object:
+    """For a volume of a user's cluster, or the one that `volume` makes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+    }
+
+
 def remove_volume(site: Site, claim: str) -> None:
     """Remove what `volume` made, once no claim refers to it any more."""
     if site.local:

@@ -49,7 +49,7 @@ class Storage:
     def __init__(self, site: Site) -> None:
         self.kubectl: Kubectl = site.kubectl
         volume = sites.volume(site, CLAIM)
-        site.kubectl.apply(*volume, a_claim(CLAIM), _workbench(site.settings.image("driver")))
+        site.kubectl.apply(*volume, sites.a_claim(CLAIM), _workbench(site.settings.image("driver")))
         site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", LIMIT, timeout=LATER)
 
     def run(self, *command: str, stdin: str | None = None, check: bool = True) -> str:
@@ -63,16 +63,6 @@ class Storage:
         query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0, "times": {}}
         times = {int(batch): time for batch, time in query.pop("times").items()}
         return Found(rows=found["rows"], savepoints=found["savepoints"], times=times, **query)
-
-
-def a_claim(name: str, size: str = "1Gi") -> Object:
-    """For a volume of a user's cluster, or the one that `sites.volume` makes."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
-    }
 
 
 def expected(numbers: int) -> list[tuple[int, int, int, int]]:

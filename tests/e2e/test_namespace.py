@@ -21,7 +21,7 @@ from dev.demo.waiting import PATIENCE, until
 
 from .holds import on_disk
 from .jobs import sums
-from .shared_volume import CLAIM, Storage, a_claim, expected
+from .shared_volume import CLAIM, Storage, expected
 from .test_faults import reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -40,7 +40,7 @@ def places(cluster: Site) -> Iterator[dict[str, Site]]:
     for place in made.values():
         sites.make_namespace(place)
     for place in (made[OWN], made[SERVED]):
-        place.kubectl.apply(*sites.volume(place, CLAIM), a_claim(CLAIM))
+        place.kubectl.apply(*sites.volume(place, CLAIM), sites.a_claim(CLAIM))
     yield made
     for place in made.values():
         sites.remove(place, Console())  # if it is still there

@@ -19,7 +19,7 @@ from dev.demo.waiting import PATIENCE, until
 
 from .holds import Hold, held, on_disk
 from .jobs import delete, index, read_on
-from .shared_volume import Storage, a_claim
+from .shared_volume import Storage
 from .test_faults import drain_and_compare, reach_epoch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -78,7 +78,7 @@ def small_disk(cluster: Site, layout: Layout) -> Iterator[Path]:
     """A volume of 4 MB, as the claim `small`; it is where this machine sees it."""
     (volume,) = site.volume(cluster, SMALL)
     with disk.small(layout, Path(volume["spec"]["hostPath"]["path"]), "4m") as folder:
-        cluster.kubectl.apply(volume, a_claim(SMALL, "4Mi"))
+        cluster.kubectl.apply(volume, site.a_claim(SMALL, "4Mi"))
         yield folder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dev.demo.job import KIND, Job, View
 from dev.demo.site import Site
-from dev.demo.waiting import PATIENCE
+from dev.demo.waiting import PATIENCE, until
 
 from .jobs import FAST, cheap, kill_driver, read_on, sums
 from .shared_volume import Storage
@@ -61,9 +61,12 @@ def test_a_killed_drivers_standby_goes_on(
         pause = read_on(job, storage).longest_pause(before)
         record_property("figure", f"SIGKILL with standby, epoch {epoch}: {pause:.1f} s between two commits")
     drain_and_compare(job, storage)
-    # The last killed driver's stays for its log.
-    left = job.kubectl.list("pods", f"streamjob.dev/job={job.name}")
-    assert [pod["status"]["phase"] for pod in left] == ["Failed"]
+
+    def only_the_last_killed_one() -> bool:  # for its log
+        left = job.kubectl.list("pods", f"streamjob.dev/job={job.name}")
+        return [pod["status"]["phase"] for pod in left] == ["Failed"]
+
+    until(only_the_last_killed_one, "the pod of the last killed driver alone", PATIENCE)
 
 
 def test_an_evicted_driver_hands_over_to_its_standby(cluster: Site, storage: Storage) -> None:

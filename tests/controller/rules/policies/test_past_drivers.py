@@ -123,7 +123,6 @@ class TestAJobWithoutADriver:
 
 ENDS = [
     ({"state": "Stopped"}, Phase.STOPPED),
-    ({"suspend": True}, Phase.SUSPENDED),
     ({}, Phase.FINISHED),  # the script has stopped its queries itself
 ]
 
