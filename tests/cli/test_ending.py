@@ -19,9 +19,11 @@ from streamjob.protocol.messages.driver_status import Problem, TerminationStep
 from ..controller.factories import (
     NOW,
     exited,
+    index,
     observed,
     pod,
     ran,
+    record,
     requested,
     running,
     terminating,
@@ -43,6 +45,16 @@ def stopping(**more: Any) -> dict[str, Any]:
     termination = replace(terminating().termination, **more)  # type: ignore[type-var]
     driver = replace(terminating(), termination=termination)
     return resource(observed(a_job(state="Stopped", status=STOPPING), pods=[running()], reported=driver))
+
+
+def test_a_resume_that_waits_until_the_last_pod_is_gone() -> None:
+    status = ran(phase="Stopped", termination=requested())
+    o = observed(a_job(status=status, generation=2), pods=[exited(deleting=True)], index=index(record()))
+    found = seen("resume", resource(o))
+    assert [s.text for s in found.steps if s.mark == "now"] == ["the driver's pod is created"]
+    assert (found.outcome, found.mover) == (Outcome.GOING, Mover.KUBERNETES)
+    assert found.waits_for.endswith("orders-driver-1")
+    assert "finalizers" in found.move
 
 
 def test_a_job_that_is_there() -> None:

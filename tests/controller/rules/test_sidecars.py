@@ -76,6 +76,17 @@ def test_r6_a_pod_whose_containers_have_all_ended_is_over_before_its_phase_says_
     assert (found.terminated, found.beside, found.over) == (True, False, True)
 
 
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"])
+def test_a_container_that_runs_counts_whatever_the_pods_phase_is(kind: str) -> None:
+    """PodGC marks the pods of a lost node as Failed. `kubectl debug` adds a container that may write."""
+    own = {"name": "driver", "state": {"terminated": ended(0)}}
+    status = {"phase": "Failed", "containerStatuses": [own]}
+    status[kind] = [*status.get(kind, ()), PROXY]
+    found = parse_pod(raw(status, epoch=1, uid="pod-1"))
+    assert found is not None
+    assert (found.terminated, found.all_exited) == (True, False)
+
+
 def test_r6_a_sidecar_that_fails_does_not_fail_the_driver() -> None:
     failed = {"name": "istio-proxy", "state": {"terminated": ended(1)}}
     found = pod("Failed", proxy=failed, terminated=ended(0))

@@ -118,7 +118,8 @@ def not_ready(f: Facts) -> Iterator[Finding]:
         return
     if ready is None or ready.true or not f.job.seen or f.job.phase in ("Stopping", "Draining"):
         return
-    waiting = f.job.part("driver").get("phase") in (None, "Pending") and f.job.part("driver").get("pod")
+    made = f.job.part("driver").get("phase") in (None, "Pending") and f.job.part("driver").get("pod")
+    waiting = made or f.job.waits_for_pod
     yield Finding(
         Severity.NOTE,
         ready.reason,

@@ -212,7 +212,7 @@ def _now(goal: Goal, job: Job, at: datetime) -> tuple[str, tuple[str, Mover, str
 
 def _of_start(job: Job) -> str:
     driver = job.part("driver")
-    if _ends(job) or not driver.get("uid"):
+    if _ends(job) or not driver.get("uid") or job.waits_for_pod:
         return CREATED
     return STARTS if driver.get("phase") in (None, "Pending") else RUNS
 

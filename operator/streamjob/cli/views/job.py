@@ -211,6 +211,13 @@ class Job:
         return None if over else error
 
     @property
+    def waits_for_pod(self) -> str | None:
+        """The pod of the last driver, which has exited, if the next one waits until it is gone."""
+        driver = self.part("driver")
+        gone = self.phase == "Pending" and driver.get("phase") in ("Succeeded", "Failed")
+        return driver["pod"] if gone else None
+
+    @property
     def runs_image(self) -> str | None:
         """The image of the driver if the spec has another one: until an upgrade, and after its rollback."""
         upgrade = self.part("upgrade")

@@ -164,6 +164,8 @@ def waiting(job: Job, at: datetime) -> tuple[str, Mover, str]:
     if job.phase in ("Pending", "Starting"):
         if not driver or not driver.get("uid"):
             return says or "the driver's pod is about to be made", Mover.OPERATOR, ""
+        if pod := job.waits_for_pod:
+            return says, Mover.KUBERNETES, f"`kubectl get pod {pod} -o yaml` shows its finalizers"
         if driver.get("phase") in (None, "Pending"):
             text = f"the pod {driver['pod']} waits for a node, for the image, or for volumes"
             return text, Mover.KUBERNETES, f"`kubectl describe pod {driver['pod']}` shows how far it is"

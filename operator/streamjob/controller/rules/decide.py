@@ -10,7 +10,8 @@ Invariants, whatever is observed (tests/controller/rules/test_decide_properties.
 - V2: a driver that may have run is deleted only if it has exited, if it belongs to an older epoch, or if the
   user cancelled: by `spec.state`, by a deletion that does not wait or no longer waits, or by a declared
   escalation. The driver of a deleted job that has started no query gets a SIGTERM.
-- V2: a job is at rest (`Context.at_rest`) when every container of its drivers has exited (ADR 49).
+- V2: a job is at rest (`Context.at_rest`) when every container of its drivers has exited (ADR 49). A new
+  epoch, Suspended, Cancelled and the removal of the finalizer also wait until their pods are gone.
 - A new epoch begins only when no pod of an earlier one is left but those of failed drivers in which nothing
   runs any more (`Context.kept`), or those of a driver that hands over: of all drivers of a job at most one is
   beyond its gate and not known to be over (`handover`).
@@ -95,13 +96,6 @@ def _target(spec: Spec, s: Status) -> str:
 # --- the rules ----------------------------------------------------------------------------------------------
 
 
-def leave_a_deleted_job_alone(c: Context) -> Decision | None:
-    """Our finalizer is removed or was never set: Kubernetes does the rest."""
-    if c.observed.job.deleting and names.FINALIZER not in c.observed.job.metadata.finalizers:
-        return Decision(c.observed.job.status)
-    return None
-
-
 def cancel(c: Context) -> Decision | None:
     """Cancel at any time, also in the middle of a stop: no savepoint, no waiting."""
     if c.desired is not DesiredState.CANCEL:
@@ -109,14 +103,18 @@ def cancel(c: Context) -> Decision | None:
     s = c.status.model_copy(
         update={"termination": c.status.termination if c.open_termination is None else None}
     )
-    if c.pods:
+    if not c.at_rest:
         text = "The driver is being deleted"
         return c.decide(Phase.CANCELLING, "Cancelling", text, do=kill(c.pods), status=s)
+    if do := release(c.pods):
+        return Decision(s, do)
     if c.observed.job.deleting:
-        return Decision(s, (actions.SetFinalizer(False),))
+        return terminal_states.let_go(replace(c, status=s))
     s = s.model_copy(update={"driver": None})
     if c.ended and c.settled:
         return terminal_states.at_its_end(c, s)
+    if c.pods:
+        return terminal_states.until_gone(replace(c, status=s), "The job is cancelled", Phase.CANCELLING)
     if (decision := escalation.outcome(c, s)) is not None:
         return decision
     text = f"Cancelled; Running {next_start(c.observed.job, s)}"
@@ -174,41 +172,6 @@ def follow_the_driver(c: Context) -> Decision | None:
     return _terminating(c, ours, do=send)
 
 
-def end_the_idle_driver_of_a_deleted_job(c: Context) -> Decision | None:
-    """Delete the driver of a deleted job if it has started no query: there is nothing new to save.
-
-    If the container has not run, the pod's version is a precondition: a driver that the kubelet starts just
-    now is asked first. If it has, SIGTERM ends it within the pod's own grace period: the driver leaves at
-    once, or with a savepoint if a query has started meanwhile.
-    """
-    pod, driver = c.observed.pod, c.observed.driver
-    if not c.observed.job.deleting or pod is None or pod.terminated or pod.deleting or c.observed.silent:
-        return None
-    if c.has_to_finish:
-        return None
-    if not pod.started:
-        s = c.status.model_copy(update={"driver": None})
-        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
-    if driver is None:  # it is about to answer
-        return Decision(c.status, requeue_after=c.until_deletion_is_due)
-    if driver.phase not in BEFORE_GATE:
-        return None
-    return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))
-
-
-def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
-    """Remove the finalizer of a deleted job that has no live driver.
-
-    If a termination has begun, another driver completes it first; no driver is started for anything else.
-    """
-    if not c.observed.job.deleting:
-        return None
-    gave_up = c.failed is not None and c.failed.next_at is None
-    if c.has_to_finish and not c.settled and not gave_up:
-        return None
-    return Decision(c.status, release(c.pods) if c.pods else (actions.SetFinalizer(False),))
-
-
 def begin_an_epoch(c: Context) -> Decision:
     """Begin an epoch: a driver is wanted and there is none."""
     if names.FINALIZER not in c.observed.job.metadata.finalizers:
@@ -241,7 +204,7 @@ def begin_an_epoch(c: Context) -> Decision:
 
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
-    leave_a_deleted_job_alone,
+    terminal_states.leave_a_deleted_job_alone,
     handover.remove_who_has_left,
     past_drivers.fence_off_late_drivers,
     handover.drop_what_is_not_wanted,
@@ -254,7 +217,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     escalation.escalate,
     escalation.break_off,
     suspension.abandon_an_unstarted_driver,
-    end_the_idle_driver_of_a_deleted_job,
+    terminal_states.end_the_idle_driver_of_a_deleted_job,
     upgrade.roll_back_unstarted,
     replace_a_driver_that_cannot_start,
     handover.open_the_gate,
@@ -262,7 +225,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     handover.prepare,
     follow_the_driver,
     restarts.account_for_a_failure,
-    remove_the_finalizer_of_a_deleted_job,
+    terminal_states.remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
     handover.succeed,
     restarts.wait_after_a_failure,

@@ -13,7 +13,7 @@ from ...protocol.messages.driver_status import DriverStatus, Problem
 from ...protocol.times import moment
 from ..objects import Obj, names
 from ..reports.log_redaction import end_of_log
-from .observed import ENDED, DriverExit, Pod, Unschedulable
+from .observed import DriverExit, Pod, Unschedulable
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def parse_pod(pod: Obj) -> Pod | None:
         epoch=int(epoch),
         generation=int(annotations.get(names.ANNOTATION_GENERATION, "0")),
         phase=_phase(status.get("phase", "Pending"), state),
-        beside=ended is not None and status.get("phase") not in ENDED and _others_run(status),
+        beside=ended is not None and _others_run(status),
         ip=status.get("podIP"),
         deleting="deletionTimestamp" in meta,
         grace=meta.get("deletionGracePeriodSeconds"),
@@ -69,9 +69,10 @@ def _others_run(status: Obj) -> bool:
     """Whether any container but the driver's has not ended.
 
     The phase does not say so: the kubelet reports a pod as Running for a moment after its last container has
-    ended.
+    ended, and PodGC marks the pods of a node that is gone as Failed.
     """
-    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    containers = [c for kind in kinds for c in status.get(kind) or ()]
     return any("terminated" not in (c.get("state") or {}) for c in containers if c["name"] != names.CONTAINER)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from streamjob.api import ConditionType, Phase
-from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret
+from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SetFinalizer
+from streamjob.controller.rules.context import Decision
 from streamjob.controller.rules.decide import decide
 from streamjob.controller.rules.observed import ExecutorPod, Observed, Pod
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import DriverPhase
 
 from ...factories import (
@@ -41,6 +43,12 @@ def restart(limit: int) -> dict[str, Any]:
 
 def deleted(o: Observed) -> list[str]:
     return [a.name for a in decide(o, NOW).actions if isinstance(a, DeletePod)]
+
+
+def message(d: Decision) -> str:
+    ready = d.status.condition(ConditionType.READY)
+    assert ready is not None
+    return ready.message
 
 
 class TestWhatStays:
@@ -160,21 +168,56 @@ class TestAPodThatIsBeingRemoved:
     ) -> None:
         assert decide(self.seen(end, spec), NOW).status.phase is not phase
 
+    def then(self, o: Observed, **spec: Any) -> Observed:
+        """The same, once what `decide` says is written and the spec is another one."""
+        return replace(o, job=job(status=decide(o, NOW).status.plain(), **spec))
+
     def test_the_next_driver_waits_for_it(self) -> None:
         """It may hold a volume that only one pod can have."""
-        o = self.seen(exited(deleting=True), {"state": "Stopped"})
-        stopped = decide(o, NOW).status.plain()
-        resumed = replace(o, job=job(status=stopped, generation=2))
+        resumed = self.then(self.seen(exited(deleting=True), {"state": "Stopped"}), generation=2)
         phase, _, do, d = look(resumed)
-        assert (phase, do) == (Phase.STARTING, [])
-        ready = d.status.condition(ConditionType.READY)
-        assert ready is not None
-        assert "orders-driver-1" in ready.message
-        assert d.requeue_after, "its end may be missed"
-        assert look(replace(resumed, job=job(status=d.status.plain(), generation=2), pods=()))[2] == [
-            EnsureSecret,
-            CreateDriver,
-        ]
+        assert (phase, do) == (Phase.PENDING, [])
+        assert "orders-driver-1" in message(d)
+        assert d.requeue_after is not None, "its end may be missed"
+        gone = replace(self.then(resumed, generation=2), pods=())
+        assert look(gone)[2] == [EnsureSecret, CreateDriver]
+
+    def test_a_job_that_its_script_has_ended_goes_on_when_asked_to(self) -> None:
+        """Only its phase tells that it has been asked."""
+        ended = self.seen(exited(deleting=True), {})
+        stopped = self.then(ended, state="Stopped", generation=2)
+        resumed = self.then(stopped, generation=3)
+        for _ in range(3):
+            assert look(resumed)[0] is Phase.PENDING
+            resumed = self.then(resumed, generation=3)
+        assert look(replace(resumed, pods=()))[2] == [EnsureSecret, CreateDriver]
+
+    @pytest.mark.parametrize(
+        ("spec", "says", "then"),
+        [
+            ({"suspend": True}, "suspended", Phase.SUSPENDED),  # a queue takes it for room
+            ({"state": "Cancelled"}, "cancelled", Phase.CANCELLED),
+            ({"state": "Stopped", "deleted": SECOND}, "deleted", None),
+            ({"state": "Stopped", "deleted": 60 * MINUTE}, "deleted", None),  # past its timeout
+        ],
+    )
+    def test_what_else_waits_for_it(self, spec: dict[str, Any], says: str, then: Phase | None) -> None:
+        """Somebody else's finalizer may hold it for long. Nobody kills what has exited."""
+        stopped = self.seen(exited(deleting=True), {"state": "Stopped"})
+        asked = self.then(stopped, generation=2, **spec)
+        phase, _, do, d = look(asked)
+        assert phase in (Phase.PENDING, Phase.CANCELLING)
+        assert do == []
+        assert message(d) == f"The job is {says} when this pod is gone: orders-driver-1"
+        assert d.status.observed_generation == 2
+        phase, _, do, _ = look(replace(self.then(asked, generation=2, **spec), pods=()))
+        assert (phase is then) or do == [SetFinalizer]
+
+    def test_a_drained_job_stays_drained(self) -> None:
+        last = record(scenario=Scenario.DRAIN)
+        end = observed(job(status=ran(), state="Drained"), pods=[exited(deleting=True)], index=index(last))
+        assert look(end)[0] is Phase.DRAINED
+        assert look(self.then(end, state="Cancelled", generation=2))[0] is Phase.DRAINED
 
 
 class TestExecutors:

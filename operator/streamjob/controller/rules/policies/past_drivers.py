@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....api import Phase
 from ..actions import DeletePod
 from ..context import CANCEL_GRACE, Context, Decision, kill, release
-from . import handover
+from . import handover, terminal_states
 
 TERMINAL_PHASES = (  # no driver runs
     Phase.SUSPENDED,
@@ -73,5 +73,6 @@ def wait_until_it_is_gone(c: Context) -> Decision | None:
     """Nothing begins before the pod is gone, unless it stays for its log."""
     if not c.pods:
         return None
-    left = ", ".join(p.name for p in c.pods)
-    return c.decide(Phase.STARTING, "Starting", f"The next driver is created when this pod is gone: {left}")
+    if c.failed is not None and not c.settled:
+        return Decision(c.status)  # it says why the driver has failed
+    return terminal_states.until_gone(c, "The next driver is created")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from ....api import Phase
 from ...reports.messages import next_start
 from .. import actions
-from ..context import Context, Decision, DesiredState, release
-from .terminal_states import ended_by_script
+from ..context import Context, Decision, DesiredState
+from . import past_drivers
+from .terminal_states import ended_by_script, until_gone
 
 
 def abandon_an_unstarted_driver(c: Context) -> Decision | None:
@@ -33,10 +34,12 @@ def begin_no_driver(c: Context) -> Decision | None:
     """A rule: no driver lives, and none begins. A job that has ended, or failed for good, stays so."""
     if c.desired is not DesiredState.SUSPEND:
         return None
-    if c.pods:  # they hold resources until they are gone
-        return Decision(c.status, release(c.pods))
+    if (decision := past_drivers.remove_the_exited_driver(c)) is not None:
+        return decision
     if (c.settled and (c.ended or ended_by_script(c))) or _failed_for_good(c):
         return None
+    if c.pods:  # a queue waits for the room that they still have
+        return until_gone(c, "The job is suspended")
     latest = c.observed.latest
     if c.settled:
         text = f"Suspended with checkpoint {latest.checkpoint}" if latest else "Suspended before it began"

@@ -1,4 +1,4 @@
-"""Terminal states: the phase of a job that has no driver. Pure, a part of `decide`."""
+"""Terminal states: the phase of a job that has no driver, and its deletion. Pure, rules of `decide`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from ....protocol.messages.driver_status import Problem
 from ...objects import names
 from ...reports.messages import sentence
 from .. import actions
-from ..context import Context, Decision, DesiredState
+from ..conditions import IN_PROGRESS
+from ..context import Context, Decision, DesiredState, release
+from ..observed import BEFORE_GATE
 from ..status import fail, own_end
 from . import escalation, upgrade
 
@@ -40,10 +42,14 @@ def rest(c: Context) -> Decision | None:
 
 
 def ended_by_script(c: Context) -> bool:
-    """Whether the script has stopped its queries itself, and the job has not been asked to continue since."""
+    """Whether the script has stopped its queries itself, and the job has not been asked to continue since.
+
+    Only the phase tells. A job without a status is Pending, too, and has not been asked.
+    """
     latest = c.observed.latest
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
-    return by_script and c.phase not in (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED)
+    asked_since = (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED, Phase.PENDING)
+    return by_script and c.status.phase not in asked_since
 
 
 def at_its_end(c: Context, s: Status) -> Decision:
@@ -71,6 +77,55 @@ def at_its_end(c: Context, s: Status) -> Decision:
     return c.decide(Phase.DRAINED, problem.reason, sentence(problem), stalled=True, status=s)
 
 
+def leave_a_deleted_job_alone(c: Context) -> Decision | None:
+    """Our finalizer is removed or was never set: Kubernetes does the rest."""
+    if c.observed.job.deleting and names.FINALIZER not in c.observed.job.metadata.finalizers:
+        return Decision(c.observed.job.status)
+    return None
+
+
+def end_the_idle_driver_of_a_deleted_job(c: Context) -> Decision | None:
+    """Delete the driver of a deleted job if it has started no query: there is nothing new to save.
+
+    If the container has not run, the pod's version is a precondition: a driver that the kubelet starts just
+    now is asked first. If it has, SIGTERM ends it within the pod's own grace period: the driver leaves at
+    once, or with a savepoint if a query has started meanwhile.
+    """
+    pod, driver = c.observed.pod, c.observed.driver
+    if not c.observed.job.deleting or pod is None or pod.terminated or pod.deleting or c.observed.silent:
+        return None
+    if c.has_to_finish:
+        return None
+    if not pod.started:
+        s = c.status.model_copy(update={"driver": None})
+        return Decision(s, (actions.DeletePod(pod.name, pod.uid, pod.version),))
+    if driver is None:  # it is about to answer
+        return Decision(c.status, requeue_after=c.until_deletion_is_due)
+    if driver.phase not in BEFORE_GATE:
+        return None
+    return Decision(c.status, (actions.DeletePod(pod.name, pod.uid),))
+
+
+def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
+    """Remove the finalizer of a deleted job that has no live driver.
+
+    If a termination has begun, another driver completes it first; no driver is started for anything else.
+    """
+    if not c.observed.job.deleting:
+        return None
+    gave_up = c.failed is not None and c.failed.next_at is None
+    if c.has_to_finish and not c.settled and not gave_up:
+        return None
+    return let_go(c) if c.at_rest else Decision(c.status, release(c.pods))
+
+
+def let_go(c: Context) -> Decision:
+    """Remove the finalizer. Another job of the same name would find the names of the pods taken."""
+    if c.pods:
+        return until_gone(c, "The job is deleted")
+    return Decision(c.status, (actions.SetFinalizer(False),))
+
+
 def leave_a_namespace_that_is_being_deleted(c: Context) -> Decision | None:
     """A rule: nothing can start in a namespace that is being deleted, and our permissions in it may be
     removed next. So remove the finalizer now, before the job itself is deleted.
@@ -89,3 +144,11 @@ def leave_a_namespace_that_is_being_deleted(c: Context) -> Decision | None:
     s = fail(c.status, problem, c.now)
     do = (actions.SetFinalizer(False),) if ours else ()
     return c.decide(c.phase, problem.reason, sentence(problem), stalled=True, do=do, status=s)
+
+
+def until_gone(c: Context, what: str, phase: Phase | None = None) -> Decision:
+    """The job is at rest, and `what` has to wait for the kubelet, or for somebody who holds the pod."""
+    # A job that was Stopped is asked for something new. Pending keeps that in mind (`ended_by_script`).
+    phase = phase or (c.phase if c.phase in IN_PROGRESS else Phase.PENDING)
+    left = ", ".join(p.name for p in c.pods)
+    return c.decide(phase, phase.value, f"{what} when this pod is gone: {left}", do=release(c.pods))
