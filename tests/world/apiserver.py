@@ -332,7 +332,9 @@ class ApiServer:
                 meta["generation"] = old["metadata"]["generation"] + 1
         if new == old and meta["uid"] not in self._fresh:
             return old  # nothing changes: no new version either
-        if "deletionTimestamp" in meta and "finalizers" not in meta and key[0] != "pods":
+        # A pod goes only when its kubelet has set its grace to zero.
+        leaves = "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds")
+        if leaves and "finalizers" not in meta:
             return self._remove(by, key, old)
         return self._store(by, key, old, new)
 

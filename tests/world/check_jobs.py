@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from streamjob.api.crd import UNSEEN
 from streamjob.api.types import duration
+from streamjob.controller.objects.names import LABEL_UID
 from streamjob.protocol.times import moment
 
 from .apiserver import Change, Obj
@@ -69,8 +70,11 @@ class Jobs(Ledger):
             if is_.get("phase") in SUCCESS:
                 self._success(is_["phase"], truth, new["metadata"]["uid"])
             alive = [d.me for d in self.world.drivers() if d.config.job.uid == new["metadata"]["uid"]]
-            if is_.get("phase") == "Suspended" and alive:
-                self.fail("V2", f"phase Suspended while {alive} runs")
+            if is_.get("phase") in ("Suspended", "Cancelled") and alive:
+                self.fail("V2", f"phase {is_['phase']} while {alive} runs")
+            leaving = [d["metadata"]["name"] for d in self.world.server.drivers() if _leaves(d, new)]
+            if is_.get("phase") == "Suspended" and leaving:
+                self.fail("V2", f"phase Suspended while a queue cannot have the room of {leaving}")
             if is_.get("phase") in (*SUCCESS, "Suspended", "Cancelled"):
                 self._in_time(new, is_, truth)
         for condition in is_.get("conditions") or ():
@@ -146,3 +150,9 @@ class Jobs(Ledger):
 
 def _finished(record: Obj) -> bool:
     return all(task["finished"] for stage in record["stages"] for task in stage["tasks"])
+
+
+def _leaves(pod: Obj, job: Obj) -> bool:
+    """Whether this is the pod of one of the job's drivers, and is being deleted."""
+    meta = pod["metadata"]
+    return "deletionTimestamp" in meta and meta["labels"].get(LABEL_UID) == job["metadata"]["uid"]

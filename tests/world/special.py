@@ -37,7 +37,19 @@ def _stood_by(seed: int, *steps: Step) -> Plan:
     return Plan(seed, Shape(standby=True, transactional=True, interval="5s"), (APPLY, *steps))
 
 
+def _held(seed: int, *steps: Step) -> Plan:
+    """The pod of a stopped driver is held for a minute by somebody else's finalizer."""
+    stops = (APPLY, Step("hold pods", 3.0, "Running"), Step("Stopped", 1.0, "Running"))
+    return Plan(seed, steps=(*stops, *steps, Step("let pods go", 60.0)))
+
+
 _SPECIAL: dict[str, Plan] = {
+    "held": _held(61, Step("Running", 2.0, "Stopped")),
+    "held-twice": _held(62, Step("Running", 2.0, "Stopped"), Step("Stopped", 9.0), Step("Running", 9.0)),
+    "held-drained": _held(63, Step("Drained", 2.0, "Stopped")),
+    "held-deleted": _held(64, Step("delete", 2.0, "Stopped")),
+    "held-cancelled": _held(65, Step("Cancelled", 2.0, "Stopped"), Step("Running", 9.0)),
+    "held-suspended": _held(66, Step("suspend", 2.0, "Stopped"), Step("Running", 3.0)),
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
         8,
