@@ -52,9 +52,9 @@ class End(Ledger):
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
         stalled, upgrade = conditions["Stalled"], status.get("upgrade") or {}
-        # A hand-over that a person has to help needs its prepared driver.
-        hands_over = upgrade.get("step") == "Stopping" and stalled["status"] == "True"
-        if phase != "Running" and status.get("standby") and not hands_over:
+        # Where a driver lives that a person has to help, the prepared one may still be needed.
+        waits = stalled["status"] == "True" and phase in ("Starting", "Stopping")
+        if phase != "Running" and status.get("standby") and not waits:
             return f"phase {phase}, and its standby has not been deleted"
         alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
         drivers = [d for d in alive if d.may_write]
