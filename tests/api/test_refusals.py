@@ -172,6 +172,11 @@ REFUSED = [
                 "",
                 "on a volume of the pod's own",
             ),
+            *(
+                ({field: place}, "", "must not be in /tmp")
+                for field in ("checkpoints", "savepoints")
+                for place in ("file:///tmp", "file:///tmp/state", "file:/tmp/state")
+            ),
             ({"volumes": [{"name": "a", "emptyDir": {}, "nfs": {}}]}, ".volumes[0]", "exactly one source"),
             ({"volumes": [{"name": "a", "secret": {}}]}, ".volumes[0].secret.secretName", "Required value"),
             ({"volumes": [{"name": "streamjob-a", "emptyDir": {}}]}, ".volumes[0]", "are taken"),

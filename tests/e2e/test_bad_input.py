@@ -58,7 +58,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "no-query": ("no-query.py", {}, "NoQueryStarted", ("writeStream",)),
     "continuous": ("continuous.py", {}, "UnsupportedTrigger", ("continuous", "processingTime")),
     "twins": ("twins.py", {}, "DuplicateQueryName", ("name twin", "queryName")),
-    "unreachable": ("good.py", {}, "StorageAccessDenied", ("/etc/checkpoints", "spec.storage.checkpoints")),
+    "unreachable": ("good.py", {}, "StorageNotOnVolume", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 
 # Their drivers start Spark. tests/spark/test_script_faults.py and test_dependencies.py show what they report.

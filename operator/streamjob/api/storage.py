@@ -218,6 +218,12 @@ class Storage(Model):
                 "storage.checkpoints and storage.savepoints must not be on a volume of the pod's own "
                 "(emptyDir, ephemeral): the next driver has another one",
             ),
+            (
+                "![self.checkpoints, self.savepoints].exists(p, p.matches('^file:(//)?/tmp(/.*)?$') && "
+                "!(has(self.volumeMounts) && self.volumeMounts.exists(m, "
+                "(p + '/').startsWith('file://' + m.mountPath + '/'))))",
+                "storage.checkpoints and storage.savepoints must not be in /tmp, which is lost with the pod",
+            ),
         ),
     )
 

@@ -15,6 +15,7 @@ from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
 from ..startup import index_recovery
+from ..startup.own_disk import refuse_own_disk
 from . import config, termination_log
 from .jvm_ahead import JvmAhead
 from .lifecycle import Exit, run_script
@@ -32,7 +33,8 @@ def run(application: Application | None, jvm: JvmAhead) -> int:
 
     :param application: overrides the application of the configuration, None to keep it.
     :param jvm: started with the job's Spark settings.
-    :returns: the exit code of the process. 1, with a final report, if a lost index cannot be recovered.
+    :returns: the exit code of the process. 1, with a final report, if a lost index cannot be recovered, or
+        the job's state would be on the pod's own disk.
     :raises NotConfigured: the process does not run in a driver pod, or its configuration is invalid.
     :raises CheckpointNotMounted: the mounted index does not have the checkpoint to resume from.
     """
@@ -44,6 +46,7 @@ def run(application: Application | None, jvm: JvmAhead) -> int:
     credentials = config.credentials(place.secrets)
     status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
     try:
+        refuse_own_disk(settings, os.environ)
         settings = index_recovery.with_record(settings)
     except StreamJobError as e:
         log.error("%s", e)
