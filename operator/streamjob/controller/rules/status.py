@@ -9,6 +9,7 @@ from typing import TypeVar
 from ...api import (
     AbortedCheckpointStatus,
     CheckpointStatus,
+    Condition,
     ConditionType,
     DriverInfo,
     ErrorStatus,
@@ -277,31 +278,31 @@ def settle(
     Upgraded if there is an upgrade.
 
     A job that runs with a dead query is not Ready, and Ready says why. Neither is one that still runs and is
-    asked to end: something else may have to be done first, such as a commit to the index.
+    asked to end: something else may have to be done first, such as a commit to the index. One whose next
+    driver is prepared is Ready and Reconciling: who delivers a specification has to wait.
 
     :param stalled: nothing moves until a person acts; implied by the phase Failed.
     """
     stalled = stalled or phase is Phase.FAILED
     dead = s.condition(ConditionType.DEGRADED) if phase is Phase.RUNNING and not stalled else None
     to_end = phase is Phase.RUNNING and (job.spec.state is not State.RUNNING or job.spec.suspended)
+    prepares = phase is Phase.RUNNING and s.upgrade is not None and s.upgrade.step is UpgradeStep.PREPARING
     flags = {
         ConditionType.READY: phase in REACHED and not (stalled or to_end) and dead is None,
-        ConditionType.RECONCILING: (phase in IN_PROGRESS or to_end) and not stalled,
+        ConditionType.RECONCILING: (phase in IN_PROGRESS or to_end or prepares) and not stalled,
         ConditionType.STALLED: stalled,
     }
     why = {ConditionType.READY: (dead.reason, dead.message)} if dead is not None else {}
+    upgraded: tuple[Condition, ...] = ()
+    if s.upgrade is not None:
+        told, value = how_it_went(s.upgrade), UPGRADED[s.upgrade.step]
+        upgraded = (condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
+        why |= {ConditionType.RECONCILING: (told.reason, told.message)} if prepares else {}
     conditions = tuple(
         condition(s, job, now, kind, "True" if flag else "False", *why.get(kind, (reason, message)))
         for kind, flag in flags.items()
     )
-    if s.upgrade is not None:
-        upgrade_event = how_it_went(s.upgrade)
-        value = UPGRADED[s.upgrade.step]
-        conditions += (
-            condition(
-                s, job, now, ConditionType.UPGRADED, value, upgrade_event.reason, upgrade_event.message
-            ),
-        )
+    conditions += upgraded
     conditions += suspended(s, job, now, phase, message)
     conditions += tuple(c for c in s.conditions if c.type in NOT_OF_PHASE)
     # Whoever reads the conditions takes them for those of this generation, so they are written together.

@@ -27,7 +27,7 @@ def refuse_own_disk(settings: DriverConfig, environment: Mapping[str, str]) -> N
     if IN_POD not in environment:
         return
     for field, uri in (("checkpoints", settings.checkpoints), ("savepoints", settings.eviction_savepoint)):
-        if _is_local(uri, settings, environment) and mount_point(path_of(uri)) in OWN:
+        if uri and _is_local(uri, settings, environment) and mount_point(path_of(uri)) in OWN:
             raise StorageNotOnVolume(
                 f"spec.storage.{field} is on no volume: {uri} would be lost with the driver's pod",
                 remedy="Mount a volume there with spec.storage.volumes and spec.storage.volumeMounts, or "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamjob.api import Phase, UpgradeStep
+from streamjob.api import ConditionType, Phase, UpgradeStep
 from streamjob.controller.rules.actions import (
     CreateDriver,
     DeletePod,
@@ -131,6 +131,18 @@ class TestPreparing:
         assert d.actions == (DeletePod("orders-driver-2", "pod-2"),)
         phase, _, do, d = look(replace(o, standbys=(), prepared=None))
         assert (phase, do, d.status.upgrade) == (Phase.RUNNING, [], None)
+
+    def test_it_is_ready_and_reconciling(self) -> None:
+        """The stream goes on. Flux and Argo CD wait for the specification that they deliver."""
+        waits = replace(running(2), specification=made(NEW), prepared=True)
+        d = look(handing_over(status=ran() | preparing(), standbys=(waits,), prepared=None))[3]
+        ready, reconciling = (
+            d.status.condition(kind) for kind in (ConditionType.READY, ConditionType.RECONCILING)
+        )
+        assert ready is not None
+        assert reconciling is not None
+        assert (ready.status, reconciling.status, reconciling.reason) == ("True", "True", "Upgrading")
+        assert "epoch 2" in reconciling.message
 
 
 class TestInVain:
