@@ -12,6 +12,7 @@ from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Obj, job
 from streamjob.cli.views.pods import pods
 from streamjob.cli.views.timeline import Entry, table, timeline
+from streamjob.cli.views.timeline.entry import OK
 from streamjob.controller.reports import events as reports
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.times import timestamp
@@ -298,3 +299,8 @@ def test_lives_can_be_told_from_the_events_that_the_controller_writes() -> None:
         assert all(e.begin or e.end or e.kind in ("epoch", "savepoint") for e in entries)
         kinds |= {e.kind for e in entries}
     assert {"epoch", "failure", "upgrade"} <= kinds
+
+
+def test_nothing_takes_less_than_no_time() -> None:
+    """A checkpoint's time is cut to the second: it may be before that of the Event that began its stop."""
+    assert Entry("stop", "stop", NOW, NOW - timedelta(seconds=0.8), OK).seconds == 0.0

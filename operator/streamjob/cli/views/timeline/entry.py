@@ -37,4 +37,5 @@ class Entry:
     def seconds(self) -> float | None:
         if self.begin is None or self.end is None:
             return None
-        return (self.end - self.begin).total_seconds()
+        # Events have exact times; those of checkpoints are cut to whole seconds.
+        return max((self.end - self.begin).total_seconds(), 0.0)
