@@ -255,7 +255,7 @@ class Application(Model):
 class Driver(Model):
     """The driver's pod."""
 
-    cores: Cores = Field(default="1", description="CPU request of the pod.")
+    cores: Cores = Field(default="1", description="CPU request of the pod, such as 1 or 500m.")
     memory: Memory = Field(
         default="1Gi",
         description="Heap of the JVM, as spark.driver.memory. The pod requests 40 % more, at least 384Mi, "
