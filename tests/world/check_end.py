@@ -52,8 +52,8 @@ class End(Ledger):
         if told and not asked_for:
             return f"nobody asks for Spark's UI, and it is still said to be {told.get('reason')}"
         stalled, upgrade = conditions["Stalled"], status.get("upgrade") or {}
-        # Where a driver lives that a person has to help, the prepared one may still be needed.
-        waits = stalled["status"] == "True" and phase in ("Starting", "Stopping")
+        # Where a person has to help a job that is to go on, its prepared driver may still be needed.
+        waits = stalled["status"] == "True" and phase in ("Starting", "Stopping", "Draining", "Restarting")
         if phase != "Running" and status.get("standby") and not waits:
             return f"phase {phase}, and its standby has not been deleted"
         alive = [d for d in self.world.drivers() if d.config.job.uid == job["metadata"]["uid"]]
