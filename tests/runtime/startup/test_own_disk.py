@@ -50,3 +50,26 @@ def test_a_path_may_be_on_another_file_system() -> None:
 def test_what_need_not_be_there_has_a_mount_point(tmp_path: Path) -> None:
     assert mount_point(Path(MOUNTED, "a", "b")) == Path("/proc")
     assert os.path.ismount(mount_point(tmp_path / "a"))
+
+
+# Of a pod: both volumes are on the node's disk (8:1).
+IN_A_POD = r"""
+612 530 0:141 / / rw,relatime - overlay overlay rw
+640 612 8:1 /pods/u/volumes/kubernetes.io~empty-dir/streamjob-tmp /tmp rw,relatime - ext4 /dev/sda1 rw
+641 640 8:1 /volumes/orders /tmp/orders rw,relatime - ext4 /dev/sda1 rw
+642 612 8:1 /volumes/more /mnt/more\040room rw,relatime - ext4 /dev/sda1 rw
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/tmp/orders/state", "/tmp/orders"),
+        ("/tmp/ordersx", "/tmp"),
+        ("/tmp/state", "/tmp"),
+        ("/mnt/more room/state", "/mnt/more room"),
+        ("/mnt/state", "/"),
+    ],
+)
+def test_a_volume_may_be_on_the_disk_of_what_it_is_mounted_in(path: str, point: str) -> None:
+    assert mount_point(Path(path), IN_A_POD) == Path(point)

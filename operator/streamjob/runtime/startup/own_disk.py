@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ...storage.local_disk import path_of
 IN_POD = "POD_NAME"  # the controller sets this variable
 # The container's own files; and an emptyDir that the controller mounts.
 OWN = (Path("/"), Path("/tmp"))  # noqa: S108
+MOUNTS = Path("/proc/self/mountinfo")
 
 
 class StorageNotOnVolume(StreamJobError):
@@ -35,12 +37,22 @@ def refuse_own_disk(settings: DriverConfig, environment: Mapping[str, str]) -> N
             )
 
 
-def mount_point(path: Path) -> Path:
-    """The mount point of the file system on which this path is, or will be. Links are followed."""
+def mount_point(path: Path, mounts: str | None = None) -> Path:
+    """The mount point below which this path is, or will be. Links are followed.
+
+    `os.path.ismount` does not see a volume that is on the same disk as what it is mounted in.
+
+    :param mounts: as proc(5) describes `/proc/self/mountinfo`, which is read if this is None.
+    """
+    text = MOUNTS.read_text() if mounts is None else mounts
+    points = {Path(_unescaped(line.split(" ")[4])) for line in text.splitlines()}
     path = Path(os.path.realpath(path))
-    while not os.path.ismount(path) and path != path.parent:
-        path = path.parent
-    return path
+    return next((place for place in (path, *path.parents) if place in points), Path("/"))
+
+
+def _unescaped(field: str) -> str:
+    """Spaces, tabs, newlines and backslashes are written as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
 def _is_local(uri: str, settings: DriverConfig, environment: Mapping[str, str]) -> bool:
