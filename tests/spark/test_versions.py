@@ -47,9 +47,10 @@ def test_a_probe_finds_the_entry_that_fits(spark: SparkSession, monkeypatch: pyt
     internals = chooser.internals(spark)
     assert internals is not None
     own = table.BY_VERSION[table.line(spark.version)]
-    assert not internals.traits.drains_in_place, "nobody has read its code"
-    traits = replace(internals.traits, offset_log=own.offset_log, commit_log=own.commit_log)
-    assert replace(traits, drains_in_place=True) == own
+    traits = internals.traits
+    assert not any((traits.drains_in_place, traits.snapshots_at_rest)), "nobody has read its code"
+    traits = replace(traits, offset_log=own.offset_log, commit_log=own.commit_log, drains_in_place=True)
+    assert replace(traits, snapshots_at_rest=own.snapshots_at_rest) == own
     assert chooser.warning is None
 
 

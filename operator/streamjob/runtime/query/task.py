@@ -25,6 +25,7 @@ from ..spark.max_watermark.batch import DrainResult, fire_timers, state_rows
 from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
 from ..spark.sources.source_log import left_at
+from ..spark.state.snapshots import upload_snapshots
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
 from .deferred_start import DeferredStart
@@ -245,6 +246,11 @@ class Stage:
                 self._resting.stop_sources()
         except (Py4JError, PySparkException) as e:
             log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
+
+    def upload_snapshots(self) -> None:
+        """Let the next epoch load its state in less time. For a query that was stopped; never fails."""
+        if self.query is not None and not self.volatile:
+            upload_snapshots(self.query, self.directory, self.engine.internals)
 
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer. May be called again after a crash.

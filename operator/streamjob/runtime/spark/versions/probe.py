@@ -59,8 +59,9 @@ def probe(spark: SparkSession) -> Traits:
             log.info("probe of Spark %s: %s", spark.version, e)
             first = first or e
         else:
-            # A restart does what it has to or fails. A drain in place trusts code that has not been read.
-            return replace(traits, offset_log=ANY, commit_log=ANY, drains_in_place=False)
+            # A restart does what it has to or fails. These trust code that has not been read.
+            unread = replace(traits, drains_in_place=False, snapshots_at_rest=False)
+            return replace(unread, offset_log=ANY, commit_log=ANY)
     assert first is not None
     raise first
 

@@ -34,6 +34,7 @@ class Traits:
     :param has_contexts: MicroBatchExecution keeps what it knows of its next batch in an execution context.
     :param drains_in_place: a query may be drained without a restart: the code that this relies on has been
         read, and it is tested.
+    :param snapshots_at_rest: the same of a snapshot of the state outside of a batch.
     :param flush_settings: session settings, as pairs, for batches with a max watermark.
     :param offset_log: newest format of entries in `offsets/` that it reads.
     :param commit_log: newest format of entries in `commits/` that it reads.
@@ -49,13 +50,19 @@ class Traits:
     describes_operators: bool = True
     has_contexts: bool = True
     drains_in_place: bool = True
+    snapshots_at_rest: bool = True
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
     commit_log: int = 2
     java: int = 17
 
 
-_4_0 = Traits(execution=_STREAMING, checkpoint=_STREAMING, stateful=_STREAMING)
+_4_0 = Traits(
+    execution=_STREAMING,
+    checkpoint=_STREAMING,
+    stateful=_STREAMING,
+    snapshots_at_rest=False,  # a store forgets its version after each batch (`RocksDB.rollback`)
+)
 _3_5 = replace(
     _4_0,
     one_round="$anonfun$runActivatedStream$1",
@@ -74,6 +81,7 @@ _4_1 = replace(
     execution=f"{_STREAMING}.runtime",
     checkpoint=f"{_STREAMING}.checkpointing",
     stateful=f"{_STREAMING}.operators.stateful",
+    snapshots_at_rest=True,
 )
 _4_2 = replace(_4_1, offset_log=2, commit_log=3)
 
