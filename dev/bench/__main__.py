@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from dev.bench import (
     checkpoints,
+    cluster,
     endings,
     failover,
     handover,
     lag,
-    patches,
     protocol,
     savepoint,
     savepoint_s3,
@@ -43,7 +43,8 @@ examples:
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries
   python -m dev.bench --only lag                one measurement of the lag, by source
   python -m dev.bench --only protocol           the engine alone, events in a second
-  python -m dev.bench --only patch              on the local cluster, or on CLUSTER=context
+  python -m dev.bench --only cluster            stop, resume, hand-over and SIGKILL on the local cluster, or
+                                                on CLUSTER=context
   python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster
 """
 
@@ -101,8 +102,8 @@ def _protocol(_: argparse.Namespace, runs: int) -> Iterator[Table]:
     yield Table("the protocol engine (events/s)", protocol.measure(runs))
 
 
-def _patch(_: argparse.Namespace, runs: int) -> Iterator[Table]:
-    yield Table("kubectl patch to driver (real cluster)", patches.measure(runs))
+def _cluster(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    yield Table("on the real cluster", cluster.measure(runs))
 
 
 def _scale(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
@@ -131,7 +132,7 @@ PARTS = {
     "checkpoints": Part(_checkpoints, 1),
     "lag": Part(_lag, 2),
     "protocol": Part(_protocol, 5),
-    "patch": Part(_patch, 10),
+    "cluster": Part(_cluster, 9),
     "scale": Part(_scale, 1),
 }
 
