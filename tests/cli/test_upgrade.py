@@ -60,10 +60,41 @@ def test_a_job_that_runs_after_a_rollback_does_not_stand_still() -> None:
     assert error.what.startswith("The job runs with its previous specification: the upgrade failed with ")
 
 
+def preparing(**status: Any) -> dict[str, Any]:
+    obj = resource(observed(a_job(status=ran()), pods=[running()], reported=driver()))
+    upgrade = {"generation": 1, "step": "Preparing", "epoch": 2, "deadline": BACK}
+    return {
+        **obj,
+        "spec": {**obj["spec"], "upgrade": {"mode": "Handover"}},
+        "status": {**obj["status"], "upgrade": upgrade | status.pop("upgrade", {}), **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "mover", "says"),
+    [
+        (None, Mover.JOB, "the driver of epoch 2 is being prepared beside the running one"),
+        ("no node has room.", Mover.YOU, "the driver of epoch 2 waits: no node has room."),
+    ],
+)
+def test_an_upgrade_says_what_its_prepared_driver_waits_for(
+    waits_for: str | None, mover: Mover, says: str
+) -> None:
+    obj = preparing(upgrade={"waitsFor": waits_for})
+    found = look(1, job(obj), NOW)
+    assert (found.outcome, found.mover, found.waits_for) == (Outcome.GOING, mover, says)
+    assert [s.text for s in found.steps if s.mark is Mark.NOW] == [
+        "the new driver is prepared beside the running one"
+    ]
+    assert found.left is not None
+    shown = "\n".join(tree.tree(job(obj), Index(), NOW).lines())
+    assert "upgrade: Preparing" in shown
+    assert "given up in 4m55s; the running driver stays" in shown
+
+
 @pytest.mark.parametrize(
     ("standby", "says"),
     [
-        (None, "the pod of the next driver is about to be made"),
         ({"phase": "Pending"}, "orders-driver-2 is being prepared (Pending)"),
         (
             {"phase": "Running", "error": {"reason": "DriverNotPrepared"}},
@@ -76,28 +107,9 @@ def test_a_job_that_runs_after_a_rollback_does_not_stand_still() -> None:
         ({"phase": "Running", "prepared": True}, "orders-driver-2 waits at its first query"),
     ],
 )
-def test_a_driver_that_is_prepared_is_shown_beside_the_one_that_runs(
-    standby: dict[str, Any] | None, says: str
-) -> None:
-    obj = resource(observed(a_job(status=ran()), pods=[running()], reported=driver()))
-    status = {"upgrade": {"generation": 1, "step": "Preparing", "epoch": 2, "deadline": BACK}}
-    if standby is not None:
-        status["standby"] = {"pod": "orders-driver-2", "epoch": 2, **standby}
-    obj = {
-        **obj,
-        "spec": {**obj["spec"], "upgrade": {"mode": "Handover"}},
-        "status": {**obj["status"], **status},
-    }
-    found = look(1, job(obj), NOW)
-    assert (found.outcome, found.waits_for) == (Outcome.GOING, says)
-    assert [s.text for s in found.steps if s.mark is Mark.NOW] == [
-        "the new driver is prepared beside the running one"
-    ]
-    assert found.left is not None
-    shown = "\n".join(tree.tree(job(obj), Index(), NOW).lines())
-    assert "upgrade: Preparing" in shown
-    assert "given up in 4m55s; the running driver stays" in shown
-    assert (says in shown) == (standby is not None)
+def test_a_standby_is_shown_beside_the_one_that_runs(standby: dict[str, Any], says: str) -> None:
+    obj = preparing(standby={"pod": "orders-driver-2", "epoch": 2, **standby})
+    assert says in "\n".join(tree.tree(job(obj), Index(), NOW).lines())
 
 
 def test_no_driver_of_a_drained_job_begins_with_another_image() -> None:

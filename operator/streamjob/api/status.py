@@ -194,6 +194,11 @@ class UpgradeStatus(Model):
     savepoint: str | None = Field(
         default=None, description="Location of the savepoint that was taken before the new driver started."
     )
+    waits_for: str | None = Field(
+        default=None,
+        description="What keeps the prepared driver from starting beside the running one: an image, room, a "
+        "volume.",
+    )
     error: ErrorStatus | None = Field(default=None, description="Why the new specification did not come up.")
 
 

@@ -94,12 +94,10 @@ def _going(what: str, job: Job, step: str | None, at: datetime) -> Progress:
             text, mover, move = ending.waits_for, ending.mover or mover, ending.move
             batches = running_batches(job, at)
     elif step == "Preparing":
-        current, text, mover, move = (
-            1,
-            job.standby or "the pod of the next driver is about to be made",
-            Mover.JOB,
-            "",
-        )
+        waits = job.part("upgrade").get("waitsFor")
+        epoch = f"the driver of epoch {job.part('upgrade').get('epoch')}"
+        text = f"{epoch} waits: {waits}" if waits else f"{epoch} is being prepared beside the running one"
+        current, mover, move = 1, Mover.YOU if waits else Mover.JOB, ""
     elif job.phase == "Running" and step == "Starting":
         current, deadline = len(names) - 1, None
         text = "waits for its first checkpoint, or for the end of spec.upgrade.probation"

@@ -66,6 +66,7 @@ def how_it_went(u: UpgradeStatus) -> KubernetesEvent:
             return KubernetesEvent(True, "UpgradePending", text)
         case UpgradeStep.PREPARING:
             text = f"The driver of epoch {u.epoch} starts with the new specification beside the running one"
+            text += f", and waits: {u.waits_for}" if u.waits_for else ""
             return KubernetesEvent(False, "Upgrading", text)
         case UpgradeStep.STOPPING:
             text = f"The driver is stopping: the next one starts with generation {u.generation} of the spec"

@@ -144,6 +144,24 @@ class TestPreparing:
         assert (ready.status, reconciling.status, reconciling.reason) == ("True", "True", "Upgrading")
         assert "epoch 2" in reconciling.message
 
+    def test_it_says_what_the_prepared_driver_waits_for(self) -> None:
+        pulled = replace(waiting("ErrImagePull", 2), specification=made(NEW), prepared=True)
+        o = handing_over(standbys=(pulled,))
+        phase, _, do, d = look(o)
+        assert (phase, do, step(d)) == (Phase.RUNNING, [], UpgradeStep.PREPARING)
+        told = d.status.condition(ConditionType.UPGRADED)
+        assert told is not None
+        assert (told.status, told.reason) == ("Unknown", "Upgrading")
+        assert "and waits: the image 'orders:2' cannot be pulled. Correct spec.image" in told.message
+        there = replace(o, job=o.job.model_copy(update={"status": d.status}), standbys=(standby(),))
+        d = look(there)[3]
+        assert d.status.upgrade is not None
+        assert d.status.upgrade.waits_for is None
+        late = handing_over(status=ran() | preparing(**LATE, waitsFor="room"), standbys=(pulled,))
+        d = look(late)[3]
+        assert d.status.upgrade is not None
+        assert (step(d), d.status.upgrade.waits_for) == (UpgradeStep.ROLLED_BACK, None)
+
 
 class TestInVain:
     @pytest.mark.parametrize(

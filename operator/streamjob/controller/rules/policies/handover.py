@@ -32,6 +32,7 @@ from ....api import (
 from ....protocol.messages.driver_status import DriverPhase, Problem
 from ....protocol.times import moment
 from ...objects import names
+from ...reports.messages import sentence
 from .. import actions, diagnosis
 from ..context import Context, Decision, DesiredState
 from ..driver_config import fits_a_gate, gate, prepared_config
@@ -54,11 +55,22 @@ def resolve(c: Context) -> Context:
     c = _with_its_standby(c)
     if c.desired is not DesiredState.UPGRADE or c.observed.job.spec.upgrade.mode is not UpgradeMode.HANDOVER:
         return c
+    c = _with_what_it_waits_for(c)
     u = c.status.upgrade
     stops = u is not None and u.step is UpgradeStep.STOPPING  # there is no way back
     if stops or upgrade.rolled_back(c) or is_prepared(c):
         return c
     return replace(c, desired=DesiredState.RUN, prepares=True)
+
+
+def _with_what_it_waits_for(c: Context) -> Context:
+    """The context with what keeps the prepared driver of the upgrade from starting."""
+    u, pod = c.status.upgrade, candidate(c)
+    if u is None or u.step is not UpgradeStep.PREPARING or c.observed.newest_only:
+        return c
+    stuck = diagnosis.stuck(pod, c.observed.job, c.now) if pod is not None and not pod.terminated else None
+    u = u.model_copy(update={"waits_for": sentence(stuck) if stuck is not None else None})
+    return replace(c, status=c.status.model_copy(update={"upgrade": u}))
 
 
 def _with_its_standby(c: Context) -> Context:

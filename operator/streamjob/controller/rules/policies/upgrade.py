@@ -288,7 +288,12 @@ def _trying(c: Context) -> bool:
 def back(c: Context, s: Status, problem: Problem) -> Status:
     s = fail(s, problem, c.now)
     assert s.upgrade is not None
-    update = {"step": UpgradeStep.ROLLED_BACK, "deadline": None, "error": s.last_error}
+    update = {
+        "step": UpgradeStep.ROLLED_BACK,
+        "deadline": None,
+        "waits_for": None,
+        "error": s.last_error,
+    }
     return s.model_copy(update={"upgrade": s.upgrade.model_copy(update=update)})
 
 
