@@ -35,6 +35,7 @@ ROCKSDB = {
 }
 UNCOUNTED = {**ROCKSDB, TRACKING: "false"}
 LATER = "later"  # folder beside the rows: a file that waits for a resumed job
+WARM = 20  # batches after which the JVM has compiled what they run
 
 
 def measure(keys: int, runs: int) -> tuple[Figures, Comparison]:
@@ -49,7 +50,7 @@ def measure(keys: int, runs: int) -> tuple[Figures, Comparison]:
         with _flink(home / "flink") as flink:
             for run in range(runs):
                 print(f"  {keys:,} keys: run {run + 1} of {runs}", flush=True)
-                _life(home / str(run), rows, figures)
+                _life(home / str(run), keys, rows, figures)
                 if flink:
                     print(f"  {keys:,} keys: run {run + 1} of {runs}, Flink", flush=True)
                     flink.life(home / f"{run}-flink", keys, of_flink)
@@ -85,7 +86,7 @@ def rows_of(home: Path, keys: int) -> Path:
     return folder
 
 
-def _life(home: Path, rows: Path, figures: Figures) -> None:
+def _life(home: Path, keys: int, rows: Path, figures: Figures) -> None:
     home.mkdir()
     own = home / "rows"
     shutil.copytree(rows, own, copy_function=os.link)
@@ -98,10 +99,22 @@ def _life(home: Path, rows: Path, figures: Figures) -> None:
         second.finish(Mode.STOP)
     with second.next_epoch(APP, "files", str(own), spark_conf=ROCKSDB) as cold:
         _end(cold, Mode.DRAIN, figures, "drain (the first batch of its JVM)")
-    for name, settings in (("drain", ROCKSDB), ("drain, rows not counted", UNCOUNTED)):
-        with LocalDriver(home / name, APP, "files", str(rows), spark_conf=settings) as warm_driver:
-            warm_driver.running(1)
+    drains = [("drain", ROCKSDB, rows), ("drain, rows not counted", UNCOUNTED, rows)]
+    if keys <= FEW:
+        drains.append((f"drain, after {WARM} batches", ROCKSDB, _often(rows, home / "often")))
+    for name, settings, folder in drains:
+        with LocalDriver(home / name, APP, "files", str(folder), spark_conf=settings) as warm_driver:
+            warm_driver.running(len(list(folder.glob("*.parquet"))) - 1)
             _end(warm_driver, Mode.DRAIN, figures, name)
+
+
+def _often(rows: Path, folder: Path) -> Path:
+    """The same rows in many files: a query reads each in a batch of its own."""
+    folder.mkdir()
+    file = next(rows.glob("*.parquet"))
+    for number in range(WARM):
+        os.link(file, folder / f"{number}.parquet")
+    return folder
 
 
 @contextmanager

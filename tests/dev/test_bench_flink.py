@@ -158,7 +158,7 @@ def test_without_flink_its_recorded_figures_are_used_and_the_reason_is_told(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setattr(endings, "rows_of", lambda home, keys: home)
-    monkeypatch.setattr(endings, "_life", lambda home, rows, figures: figures.add("stop", 1.0))
+    monkeypatch.setattr(endings, "_life", lambda home, keys, rows, figures: figures.add("stop", 1.0))
     ours, beside = endings.measure(1_000, 2)
     assert ours.samples == {"stop": [1.0, 1.0]}
     assert beside == comparison.recorded(1_000)
