@@ -73,10 +73,19 @@ def test_a_request_that_a_later_epoch_has_done_again_is_there_once() -> None:
     second = replace(first, checkpoint=5, epoch=first.epoch + 1, stages=(stage,))
     both = filled([record(2, savepoint=None), first, second])
     assert [c.checkpoint for c in both.checkpoints] == [2, 5]
-    others = replace(second, request_id="another"), replace(second, savepoint="elsewhere")
-    for other in (*others, replace(second, epoch=first.epoch)):
+    for other in (replace(second, request_id="another"), replace(second, savepoint="elsewhere")):
         assert len(filled([first, other]).checkpoints) == 2
     assert len(filled([replace(first, stages=(stage,)), second]).checkpoints) == 2, "it had been committed"
+
+
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_a_final_checkpoint_with_one_more_query_replaces_that_without_it(order: tuple[int, ...]) -> None:
+    """A query started while the first one was being taken. Both are of one request and one savepoint."""
+    found = GOOD
+    for number in order:
+        final = record(number + 1, savepoint="s3a://b/sp/eviction-1")
+        found = index.add(found, replace(final, scenario=Scenario.STOP, request_id="eviction-1"))
+    assert [c.checkpoint for c in found.checkpoints] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -237,11 +246,12 @@ class TestDeletedSavepoints:
         retired.
         """
         nights = [record(n, savepoint=f"file:/sp/{n}") for n in (1, 150, 300)]
-        others = [record(n, savepoint=None) for n in range(1, 400) if n not in (1, 150, 300)]
+        periodic: dict[str, Any] = {"scenario": None, "request_id": None, "savepoint": None}
+        others = [record(n, **periodic) for n in range(1, 400) if n not in (1, 150, 300)]
         full = filled(sorted([*nights, *others], key=lambda r: r.checkpoint))
         assert len(full.checkpoints) == index.MAX_RECORDS
         assert [c.checkpoint for c in full.checkpoints if c.savepoint] == [1, 150, 300]
-        assert full.latest == record(399, savepoint=None)
+        assert full.latest == record(399, **periodic)
 
 
 def test_oversized() -> None:

@@ -85,7 +85,8 @@ def add(index: Index, record: CheckpointRecord) -> Index:
     the numbers, and starts from `next_id`. A final report may have had to omit the record's stages. It is
     still the same checkpoint, and the index keeps what it knows of the stages. It is also the same checkpoint
     if a later epoch completes it, because its own epoch died before the sinks had committed; under another
-    number it then replaces the first one, as both are of one savepoint.
+    number it then replaces the first one, as both are of one savepoint. And a request has one final
+    checkpoint: if a query has started while it was taken, another one with that query follows and replaces it.
 
     :raises ValueError: another checkpoint has this number.
     :raises FormatError: the record alone is larger than an index.
@@ -99,6 +100,8 @@ def add(index: Index, record: CheckpointRecord) -> Index:
         same = _without_epoch(known) == _without_epoch(record)
         if known != replace(record, stages=()) and not (same and _is_left_to(record, known)):
             raise ValueError(f"checkpoint {record.checkpoint} is in the index with other contents")
+    if any(_is_done_again(record, c) for c in index.checkpoints):
+        return index
     others = [
         c for c in index.checkpoints if c.checkpoint != record.checkpoint and not _is_done_again(c, record)
     ]
@@ -118,12 +121,15 @@ def add(index: Index, record: CheckpointRecord) -> Index:
 
 
 def _is_done_again(known: CheckpointRecord, record: CheckpointRecord) -> bool:
-    """Whether a later epoch has done the same request again, to commit what was left of it."""
+    """Whether the same request has been done again: by a later epoch, to commit what was left of it, or by
+    its own, with one more query.
+    """
     same = known.request_id is not None and (known.request_id, known.savepoint) == (
         record.request_id,
         record.savepoint,
     )
-    return same and _is_left_to(record, known)
+    final = known.scenario is not None and (known.epoch, known.scenario) == (record.epoch, record.scenario)
+    return same and (_is_left_to(record, known) or (final and known.checkpoint < record.checkpoint))
 
 
 def _is_left_to(record: CheckpointRecord, known: CheckpointRecord) -> bool:
