@@ -172,6 +172,15 @@ REFUSED = [
                 "",
                 "on a volume of the pod's own",
             ),
+            (
+                {
+                    "checkpoints": "file:/data/c",
+                    "volumes": [{"name": "a", "emptyDir": {}}],
+                    "volumeMounts": [{"name": "a", "mountPath": "/data/"}],
+                },
+                "",
+                "on a volume of the pod's own",
+            ),
             ({"checkpoints": "file:///tmp"}, "", "must not be in /tmp"),
             ({"checkpoints": "file:/tmp/state"}, "", "must not be in /tmp"),
             ({"savepoints": "file:///tmp/state"}, "", "must not be in /tmp"),
@@ -488,6 +497,18 @@ async def test_credentials_from_a_secret_are_taken(api: Api) -> None:
         "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:id",
     }
     await api.create(job(application={"file": "/app/a.py", "env": env}, sparkConf=conf))
+
+
+@pytest.mark.parametrize("mount", ["/tmp/orders", "/tmp/orders/"])
+@pytest.mark.parametrize("uri", ["file:/tmp/orders/c", "file:///tmp/orders/c", "/tmp/orders/c"])
+async def test_a_volume_below_tmp_may_hold_the_state(api: Api, uri: str, mount: str) -> None:
+    storage = {
+        "checkpoints": uri,
+        "savepoints": "s3a://b/s",
+        "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}],
+        "volumeMounts": [{"name": "a", "mountPath": mount}],
+    }
+    await api.create(job(storage=storage))
 
 
 async def test_volumes_and_variables_are_those_of_a_pod(api: Api) -> None:

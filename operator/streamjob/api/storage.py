@@ -11,6 +11,11 @@ from pydantic import ConfigDict, Field
 
 from .types import ANYTHING, Cron, Duration, Location, Model, Named, TimeZone, cel, merged_by
 
+# Whether the location `p` is in the mounted volume `m`: a path, or file: with one slash or three.
+BELOW = (
+    "(p.replace('file:///', '/').replace('file:/', '/') + '/')"
+    ".startsWith(m.mountPath.endsWith('/') ? m.mountPath : m.mountPath + '/')"
+)
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
@@ -158,7 +163,7 @@ class VolumeMount(Model):
         json_schema_extra=cel(
             (
                 "self.mountPath.startsWith('/') && "
-                "!(self.mountPath in ['/', '/tmp', '/opt/streamjob', '/var/run/streamjob', "
+                "!(self.mountPath in ['/', '/tmp', '/tmp/', '/opt/streamjob', '/var/run/streamjob', "
                 "'/var/run/streamjob-index'])",
                 "mountPath must be absolute, and none of /, /tmp, /opt/streamjob, /var/run/streamjob and "
                 "/var/run/streamjob-index",
@@ -212,16 +217,13 @@ class Storage(Model):
             (
                 "!has(self.volumes) || !has(self.volumeMounts) || !self.volumeMounts.exists(m, "
                 "self.volumes.exists(v, v.name == m.name && (has(v.emptyDir) || has(v.ephemeral))) && "
-                "[self.checkpoints, self.savepoints].exists(p, "
-                "(p + '/').startsWith('file://' + m.mountPath + '/') || "
-                "(p + '/').startsWith(m.mountPath + '/')))",
+                f"[self.checkpoints, self.savepoints].exists(p, {BELOW}))",
                 "storage.checkpoints and storage.savepoints must not be on a volume of the pod's own "
                 "(emptyDir, ephemeral): the next driver has another one",
             ),
             (
                 "![self.checkpoints, self.savepoints].exists(p, p.matches('^file:(//)?/tmp(/.*)?$') && "
-                "!(has(self.volumeMounts) && self.volumeMounts.exists(m, "
-                "(p + '/').startsWith('file://' + m.mountPath + '/'))))",
+                f"!(has(self.volumeMounts) && self.volumeMounts.exists(m, {BELOW})))",
                 "storage.checkpoints and storage.savepoints must not be in /tmp, which is lost with the pod",
             ),
         ),

@@ -86,7 +86,7 @@ def add(index: Index, record: CheckpointRecord) -> Index:
     still the same checkpoint, and the index keeps what it knows of the stages. It is also the same checkpoint
     if a later epoch completes it, because its own epoch died before the sinks had committed; under another
     number it then replaces the first one, as both are of one savepoint. And a request has one final
-    checkpoint: if a query has started while it was taken, another one with that query follows and replaces it.
+    checkpoint: if a query has started while it was taken, another one with that query replaces it.
 
     :raises ValueError: another checkpoint has this number.
     :raises FormatError: the record alone is larger than an index.

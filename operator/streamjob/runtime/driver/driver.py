@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from ... import job
 from ...jvm import process as jvm_process
+from ...jvm import signals
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
+from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
 from ..startup import naming
@@ -66,6 +68,7 @@ class Driver:
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
         self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
+        self.on_engine: Callable[[Engine], None] = lambda _: None  # may refuse it
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
         with self._loop.lock:  # a termination of an earlier epoch is an event
@@ -173,7 +176,13 @@ class Driver:
         """As `ScriptSide.script_is_called_back`."""
         self.script.script_is_called_back()
 
-    def watch_jvm(self) -> None:
+    def first_engine(self, engine: Engine) -> None:
+        """The script's first session starts a query."""
+        self.on_engine(engine)
+        signals.ignore_sigterm(engine.jvm)
+        threads.start(self._watch_jvm, "streamjob-jvm")
+
+    def _watch_jvm(self) -> None:
         """Wait for the end of the JVM. If it dies, fail the job: no query can run in this process any more.
 
         Runs in a thread of its own.

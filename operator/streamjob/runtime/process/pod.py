@@ -54,6 +54,7 @@ def run(application: Application | None, jvm: JvmAhead) -> int:
         return 1
     board = StatusBoard(status)
     driver = Driver(settings, board)
+    driver.on_engine = lambda engine: refuse_own_disk(settings, os.environ, engine.files.qualify)
     ours = Signals()
     exits = Exit(board, driver, ours, lambda status: termination_log.write(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()

@@ -6,6 +6,7 @@ Everything that can be refused is refused here, before Spark writes an offset.
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
+from .own_disk import warn_of_own_disk
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
 from .sharding.split_assignment import ShardedStage
@@ -144,7 +146,10 @@ def enter(
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     directory = CheckpointDir(engine.files, engine.files.qualify(location))
     restored = _restored(point, plan) if before is None else None
-    warnings = refuse_newer(restored or directory, engine)
+    warnings = [
+        *refuse_newer(restored or directory, engine),
+        *warn_of_own_disk(task.name, directory.uri, os.environ),
+    ]
     folder = sink_log.folder_of(engine.files, written)
     refuse_unfit(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])

@@ -52,10 +52,9 @@ class Next(NamedTuple):
 
 def resolve(c: Context) -> Context:
     """A job whose driver has to be replaced keeps running until the next one is prepared."""
-    c = _with_its_standby(c)
+    c = _with_what_it_waits_for(_with_its_standby(c))
     if c.desired is not DesiredState.UPGRADE or c.observed.job.spec.upgrade.mode is not UpgradeMode.HANDOVER:
         return c
-    c = _with_what_it_waits_for(c)
     u = c.status.upgrade
     stops = u is not None and u.step is UpgradeStep.STOPPING  # there is no way back
     if stops or upgrade.rolled_back(c) or is_prepared(c):
@@ -69,8 +68,8 @@ def _with_what_it_waits_for(c: Context) -> Context:
     if u is None or u.step is not UpgradeStep.PREPARING or c.observed.newest_only:
         return c
     stuck = diagnosis.stuck(pod, c.observed.job, c.now) if pod is not None and not pod.terminated else None
-    u = u.model_copy(update={"waits_for": sentence(stuck) if stuck is not None else None})
-    return replace(c, status=c.status.model_copy(update={"upgrade": u}))
+    waits = {"waits_for": sentence(stuck) if stuck is not None else None}
+    return replace(c, status=c.status.model_copy(update={"upgrade": u.model_copy(update=waits)}))
 
 
 def _with_its_standby(c: Context) -> Context:

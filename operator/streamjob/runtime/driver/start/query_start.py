@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ....jvm import signals
 from ....protocol.engine import events as ev
 from ....protocol.graph import TaskName
 from ....protocol.messages.driver_config import DriverConfig
@@ -70,7 +69,7 @@ class Job(Protocol):
 
     def begins(self) -> None: ...
 
-    def watch_jvm(self) -> None: ...
+    def first_engine(self, engine: Engine) -> None: ...
 
     def script_is_called_back(self) -> None: ...
 
@@ -89,9 +88,7 @@ class Starter:
         self._coordinator = loop.coordinator
         self._stages = loop.stages
         self._points = loop.work.restore_points
-        self.engines = Engines(
-            self._first_engine, job.warn, allow_unknown_spark=job.config.allow_unknown_spark
-        )
+        self.engines = Engines(job.first_engine, job.warn, allow_unknown_spark=job.config.allow_unknown_spark)
         self.connections = Connections(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
@@ -315,10 +312,6 @@ class Starter:
         return tuple(sorted({s.uid for s in list(self._stages.values()) if not s.over.is_set()}))
 
     # --- which stage it is ----------------------------------------------------------------------------------
-
-    def _first_engine(self, engine: Engine) -> None:
-        signals.ignore_sigterm(engine.jvm)
-        threads.start(self._job.watch_jvm, "streamjob-jvm")
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:
         """As `Connections.edge_declared`."""
