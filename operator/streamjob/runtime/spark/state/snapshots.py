@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -48,7 +47,9 @@ def upload_snapshots(
     thread = _start(lambda: _upload(query, directory, until), directory)
     thread.join(seconds)
     if thread.is_alive():
-        log.warning("%s: the snapshot of the state is not waited for any longer", directory.uri)
+        log.warning(
+            "%s: the snapshot of the state takes too long, the next start takes longer", directory.uri
+        )
 
 
 def _upload(query: StreamingQuery, directory: CheckpointDir, until: float) -> None:
@@ -68,17 +69,25 @@ def _upload(query: StreamingQuery, directory: CheckpointDir, until: float) -> No
     done: list[Store] = []
 
     def upload() -> None:
-        with suppress(IndexError):  # another thread has the last one
-            while time.monotonic() < until:
+        while time.monotonic() < until:
+            try:
                 store = due.popleft()
-                store.upload_snapshot()
-                done.append(store)
+            except IndexError:
+                return
+            store.upload_snapshot()
+            done.append(store)
 
     for thread in [_start(upload, directory) for _ in range(min(THREADS, len(due)))]:
         thread.join()
     took = time.monotonic() - begun
+    closed = sum(key not in loaded for key in long)
     log.info(
-        "%s: %d of %d long changelogs end in a snapshot, %.2f s", directory.uri, len(done), len(long), took
+        "%s: %d of %d long changelogs end in a snapshot, %.2f s%s",
+        directory.uri,
+        len(done),
+        len(long),
+        took,
+        f"; Spark has closed {closed} of the stores already" if closed else "",
     )
 
 

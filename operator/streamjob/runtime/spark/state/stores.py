@@ -6,6 +6,7 @@ Only this module uses them. `RocksDB.createSnapshot` is private; its code is the
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 _STORES = "org.apache.spark.sql.execution.streaming.state.StateStore$"
 _ROCKSDB = "RocksDBStateStoreProvider"
 DEFAULT = "default"  # the name of an operator's only store, which has no folder of its own
+
+_ENDING = threading.Lock()  # two tasks may be closed at the same time
 
 
 class StoreKey(NamedTuple):
@@ -79,8 +82,12 @@ class Stores:
         return bool(self._loaded.isEmpty())
 
     def end_maintenance(self) -> None:
-        """Wait for the running maintenance, and let no other one begin before the next batch of a query."""
-        self._all.stopMaintenanceTask()
+        """Wait for the running maintenance, and let no other one begin before the next batch of a query.
+
+        Not by `stopMaintenanceTask`: it waits under the lock that running maintenance needs to end.
+        """
+        with _ENDING:
+            self._all.stopMaintenanceTaskWithoutLock()
 
     def of_run(self, run: str) -> dict[StoreKey, Store]:
         """The RocksDB stores that one run of a query has loaded.
