@@ -16,7 +16,7 @@ quick=' and not slow' few=' and not default_spark'
 by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
     tests/spark/test_drain_in_place.py tests/spark/test_executor_numbers.py
     tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py
-    tests/spark/test_versions.py'
+    tests/spark/test_state_snapshots.py tests/spark/test_versions.py'
 # The oldest and the newest Spark, beside the default one. With `all`, every Spark.
 others='spark35 spark43'
 if [ "${1:-}" = all ]; then

@@ -55,7 +55,14 @@ def state(job: Job, ending: str) -> list[Path]:
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize("query", [window, left_join, chained, session, deduplicated])
+@pytest.mark.parametrize(
+    "query",
+    [
+        window,
+        left_join,
+        *(pytest.param(q, marks=pytest.mark.default_spark) for q in (chained, session, deduplicated)),
+    ],
+)
 def test_a_query_goes_on_from_its_snapshots_alone(
     spark: SparkSession,
     files: HadoopFiles,
@@ -83,6 +90,7 @@ def test_a_query_goes_on_from_its_snapshots_alone(
     assert job.output() == job.expected()
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_it_is_in_no_way_of_a_query_that_goes_on(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
@@ -99,6 +107,7 @@ def test_it_is_in_no_way_of_a_query_that_goes_on(
     assert job.output() == job.expected()
 
 
+@pytest.mark.default_spark
 def test_other_stores_are_left_alone(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
 ) -> None:
@@ -109,6 +118,7 @@ def test_other_stores_are_left_alone(
     assert sorted(job.home.rglob("*")) == before
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_a_run_that_did_not_commit_the_last_batch_gives_none(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
@@ -123,6 +133,7 @@ def test_a_run_that_did_not_commit_the_last_batch_gives_none(
     assert bool(state(job, "zip")) is internals.traits.snapshots_at_rest
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_a_short_changelog_needs_none(
     spark: SparkSession,
@@ -137,6 +148,7 @@ def test_a_short_changelog_needs_none(
     assert not state(job, "zip")
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_a_failure_is_told_and_costs_nothing_else(
     spark: SparkSession,
@@ -162,6 +174,7 @@ def test_a_failure_is_told_and_costs_nothing_else(
     assert job.output() == job.expected()
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_maintenance_that_runs_is_waited_for(
     spark: SparkSession,
@@ -191,6 +204,7 @@ def test_maintenance_that_runs_is_waited_for(
     assert "takes too long" not in caplog.text
 
 
+@pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_storage_that_hangs_is_not_waited_for(
     spark: SparkSession,
