@@ -33,6 +33,16 @@ def test_the_quick_help_is_clicks_help() -> None:
         assert words(group.get_help(context)) == words(table.usage("streamjob"))
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [("statsu", "No such command 'statsu'. Did you mean 'status'?"), ("xyzzy", "No such command 'xyzzy'.")],
+)
+def test_a_mistyped_command(typed: str, says: str) -> None:
+    with pytest.raises(click.UsageError) as e:
+        group.main([typed, "orders"], prog_name="streamjob", standalone_mode=False)
+    assert e.value.format_message() == says
+
+
 def test_nobody_has_to_read_all_of_it() -> None:
     """As with `| head -0`: the reader has gone before anything is written."""
     read, write = os.pipe()

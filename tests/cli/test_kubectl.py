@@ -58,9 +58,17 @@ def test_errors_keep_kubectls_words_and_say_what_to_do(
 ) -> None:
     found = error(text)
     assert type(found) is kind
-    assert found.message == text
+    assert found.message == text.removeprefix("error: "), "the command says that it is one"
     assert remedy in found.remedy
     assert bool(found.remedy) == bool(remedy)
+
+
+def test_the_log_of_kubectls_library_is_not_what_it_says() -> None:
+    log = 'E1127 07:52:30.277219   10458 memcache.go:265] "Unhandled Error" err="connection refused"'
+    said = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
+    assert error(f"{log}\n{log}\n{said}").message == said
+    assert str(error(said)).startswith(f"{said} See whether")
+    assert error(log).message == log, "if it says nothing else"
 
 
 def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

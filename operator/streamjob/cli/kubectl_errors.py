@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .errors import CommandError, ExitCode
@@ -40,12 +41,21 @@ class Conflict(KubectlError):
 
 def error(text: str) -> KubectlError:
     """The error that kubectl's words mean, with a remedy."""
+    text = _told(text)
     lowered = text.lower()
     for words, kind, remedy in _KNOWN:
         if any(word in lowered for word in words):
             return kind(text, remedy=remedy)
     return KubectlError(text or "kubectl has failed and does not say why")
 
+
+def _told(text: str) -> str:
+    """What kubectl says to its user: without its library's log, which says the same once for each attempt."""
+    lines = [line for line in text.splitlines() if not _LOGGED.match(line)]
+    return "\n".join(lines).strip().removeprefix("error: ") or text
+
+
+_LOGGED = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")
 
 # Most particular first: what kubectl says, in lower case.
 _KNOWN: Sequence[tuple[tuple[str, ...], type[KubectlError], str]] = (

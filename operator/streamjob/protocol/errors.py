@@ -21,7 +21,10 @@ class StreamJobError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.remedy}".rstrip(". ") + "." if self.remedy else self.message
+        if not self.remedy:
+            return self.message
+        ended = self.message.endswith((".", "?", "!"))
+        return f"{self.message}{'' if ended else '.'} {self.remedy.rstrip('. ')}."
 
 
 class FormatError(StreamJobError):
