@@ -36,6 +36,8 @@ examples:
   python -m dev.bench --only endings --runs 5   stop, drain and resume at 1,000 and 1,000,000 keys; Flink too
   python -m dev.bench --only handover           one local process takes a job over from another one, which
                                                 hands over or is killed
+  python -m dev.bench --only cluster            stop, resume, hand-over and SIGKILL on the local cluster, or
+                                                on CLUSTER=context
   python -m dev.bench --only versions           start, stop and drain with each Spark that is installed
   python -m dev.bench --only savepoint --size 1 savepoints beside cp -r and sync, GB of state
   python -m dev.bench --only savepoint-s3       the same on S3, copied by the server and through the driver
@@ -43,8 +45,6 @@ examples:
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries
   python -m dev.bench --only lag                one measurement of the lag, by source
   python -m dev.bench --only protocol           the engine alone, events in a second
-  python -m dev.bench --only cluster            stop, resume, hand-over and SIGKILL on the local cluster, or
-                                                on CLUSTER=context
   python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster
 """
 
@@ -125,6 +125,7 @@ class Part(NamedTuple):
 PARTS = {
     "endings": Part(_endings, 3),
     "handover": Part(_handover, 3),
+    "cluster": Part(_cluster, 9),
     "versions": Part(_versions, 3),
     "savepoint": Part(_savepoints(savepoint, ""), 2),
     "savepoint-s3": Part(_savepoints(savepoint_s3, " on S3"), 1),
@@ -132,7 +133,6 @@ PARTS = {
     "checkpoints": Part(_checkpoints, 1),
     "lag": Part(_lag, 2),
     "protocol": Part(_protocol, 5),
-    "cluster": Part(_cluster, 9),
     "scale": Part(_scale, 1),
 }
 
