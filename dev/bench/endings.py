@@ -99,13 +99,16 @@ def _life(home: Path, keys: int, rows: Path, figures: Figures) -> None:
         second.finish(Mode.STOP)
     with second.next_epoch(APP, "files", str(own), spark_conf=ROCKSDB) as cold:
         _end(cold, Mode.DRAIN, figures, "drain (the first batch of its JVM)")
-    drains = [("drain", ROCKSDB, rows), ("drain, rows not counted", UNCOUNTED, rows)]
+    ends = [("drain", Mode.DRAIN, ROCKSDB, rows), ("drain, rows not counted", Mode.DRAIN, UNCOUNTED, rows)]
     if keys <= FEW:
-        drains.append((f"drain, after {WARM} batches", ROCKSDB, _often(rows, home / "often")))
-    for name, settings, folder in drains:
+        often = _often(rows, home / "often")
+        ends += [
+            (f"{m.value.lower()}, after {WARM} batches", m, ROCKSDB, often) for m in (Mode.STOP, Mode.DRAIN)
+        ]
+    for name, mode, settings, folder in ends:
         with LocalDriver(home / name, APP, "files", str(folder), spark_conf=settings) as warm_driver:
             warm_driver.running(len(list(folder.glob("*.parquet"))) - 1)
-            _end(warm_driver, Mode.DRAIN, figures, name)
+            _end(warm_driver, mode, figures, name)
 
 
 def _often(rows: Path, folder: Path) -> Path:

@@ -54,10 +54,12 @@ def upload_snapshots(
 
 def _upload(query: StreamingQuery, directory: CheckpointDir, until: float) -> None:
     stores = Stores(directory.files.spark)
+    if stores.are_none():
+        return
     batch = directory.latest_commit()
     progress: Any = query.lastProgress
     # Another run has committed the last batch? What this one has loaded may be what it had before it failed.
-    if stores.are_none() or batch is None or progress is None or int(progress["batchId"]) != batch:
+    if batch is None or progress is None or int(progress["batchId"]) != batch:
         return
     long = long_changelogs(directory)
     if not long:
