@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from streamjob.api.types import duration
+from streamjob.controller.drivers.connection import SILENT_AFTER
 from streamjob.protocol.times import moment
 
 from .apiserver import Change, Obj
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 KILLED = 1  # seconds of grace
-HEARD = 20.0  # seconds that it may take from what a driver reports to the deletion of its pod
+# Seconds from what a driver reports to the deletion of its pod: it is not silent yet, and a call times out.
+HEARD = SILENT_AFTER + 15.0
 
 
 class Pods(Ledger):
