@@ -6,8 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjob.protocol.messages.commands import Mode
 from streamjob.runtime.spark.boundary import stop_at_boundary
 from streamjob.runtime.spark.internals import Internals
+from streamjob.runtime.spark.session_conf import Settings
 from streamjob.runtime.spark.state import snapshots
 from streamjob.runtime.spark.state.snapshots import long_changelogs, upload_snapshots
 from streamjob.runtime.spark.state.stores import Stores
@@ -41,6 +40,11 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
     yield
     spark.conf.unset(PROVIDER)
     spark.conf.unset(CHANGELOG)
+
+
+@pytest.fixture
+def job(spark: SparkSession, files: HadoopFiles, tmp_path: Path) -> Job:
+    return Job(spark, files, tmp_path, window)
 
 
 def stopped(job: Job, internals: Internals) -> StreamingQuery:
@@ -92,11 +96,8 @@ def test_a_query_goes_on_from_its_snapshots_alone(
 
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
-def test_it_is_in_no_way_of_a_query_that_goes_on(
-    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
-) -> None:
+def test_it_is_in_no_way_of_a_query_that_goes_on(job: Job, internals: Internals) -> None:
     """Maintenance begins again with the next batch; it deletes what nobody needs any more."""
-    job = Job(spark, files, tmp_path, window)
     for last in range(60, 72, 3):
         upload_snapshots(stopped(job, internals), job.directory, internals)
         job.inputs["a"].minutes(last, last + 3)
@@ -108,10 +109,7 @@ def test_it_is_in_no_way_of_a_query_that_goes_on(
 
 
 @pytest.mark.default_spark
-def test_other_stores_are_left_alone(
-    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
-) -> None:
-    job = Job(spark, files, tmp_path, window)
+def test_other_stores_are_left_alone(job: Job, internals: Internals) -> None:
     query = stopped(job, internals)
     before = sorted(job.home.rglob("*"))
     upload_snapshots(query, job.directory, internals)
@@ -120,10 +118,7 @@ def test_other_stores_are_left_alone(
 
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
-def test_a_run_that_did_not_commit_the_last_batch_gives_none(
-    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path
-) -> None:
-    job = Job(spark, files, tmp_path, window)
+def test_a_run_that_did_not_commit_the_last_batch_gives_none(job: Job, internals: Internals) -> None:
     first = stopped(job, internals)
     job.inputs["a"].minutes(60, 62)
     second = stopped(job, internals)
@@ -136,14 +131,11 @@ def test_a_run_that_did_not_commit_the_last_batch_gives_none(
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_a_short_changelog_needs_none(
-    spark: SparkSession,
-    files: HadoopFiles,
+    job: Job,
     internals: Internals,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()
-    job = Job(spark, files, tmp_path, window)
     upload_snapshots(stopped(job, internals), job.directory, internals)
     assert not state(job, "zip")
 
@@ -151,15 +143,12 @@ def test_a_short_changelog_needs_none(
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_a_failure_is_told_and_costs_nothing_else(
-    spark: SparkSession,
-    files: HadoopFiles,
+    job: Job,
     internals: Internals,
-    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if not internals.traits.snapshots_at_rest:
         pytest.skip("this Spark has no snapshots at rest")
-    job = Job(spark, files, tmp_path, window)
     query = stopped(job, internals)
     for folder in {file.parent for file in state(job, "changelog")}:
         (folder / "SSTs").write_text("no folder")
@@ -184,39 +173,31 @@ def test_maintenance_that_runs_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is not ended under the lock that it needs to end: both would then wait for minutes."""
-    with ExitStack() as ends:
-        for key, value in {
-            "spark.sql.streaming.stateStore.maintenanceInterval": "20ms",
-            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
-            "spark.sql.shuffle.partitions": "4",
-        }.items():
-            before = spark.conf.get(key, None)
-            back = spark.conf.unset if before is None else partial(spark.conf.set, value=before)
-            ends.callback(back, key)
-            spark.conf.set(key, value)
-        with caplog.at_level(logging.WARNING, "streamjob"):
-            for number in range(3):
-                job = Job(spark, files, tmp_path / str(number), window)
-                ran = stopped(job, internals)
-                for file in state(job, "zip"):
-                    file.unlink()
-                upload_snapshots(ran, job.directory, internals)
+    often = (
+        ("spark.sql.streaming.stateStore.maintenanceInterval", "20ms"),
+        ("spark.sql.streaming.stateStore.minDeltasForSnapshot", "1"),
+        ("spark.sql.shuffle.partitions", "4"),
+    )
+    with Settings(spark).in_force(*often), caplog.at_level(logging.WARNING, "streamjob"):
+        for number in range(3):
+            job = Job(spark, files, tmp_path / str(number), window)
+            ran = stopped(job, internals)
+            for file in state(job, "zip"):
+                file.unlink()
+            upload_snapshots(ran, job.directory, internals)
     assert "takes too long" not in caplog.text
 
 
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
 def test_storage_that_hangs_is_not_waited_for(
-    spark: SparkSession,
-    files: HadoopFiles,
+    job: Job,
     internals: Internals,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if not internals.traits.snapshots_at_rest:
         pytest.skip("this Spark has no snapshots at rest")
-    job = Job(spark, files, tmp_path, window)
     query = stopped(job, internals)
     released = threading.Event()
     monkeypatch.setattr(Stores, "end_maintenance", lambda _: released.wait(60))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..lifecycle import TaskState
-from ..messages.commands import TerminationRequest
+from ..messages.commands import Mode, TerminationRequest
 from .checkpoints.trigger import CheckpointTrigger
 from .task import Task
 from .termination import TaskTermination
@@ -24,6 +24,11 @@ class Answers:
     def request(self) -> TerminationRequest | None:
         """The termination request that is pending or completed, None if there is none."""
         return self._checkpoints.termination
+
+    @property
+    def stops(self) -> bool:
+        """Whether a stop of the job is in progress or done."""
+        return self.request is not None and self.request.mode is Mode.STOP
 
     @property
     def canceled(self) -> bool:

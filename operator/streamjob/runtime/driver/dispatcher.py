@@ -32,7 +32,6 @@ from ...protocol.engine.effects import (
 )
 from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
-from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
 from ..startup.restore_point import unfinished_tasks
 from .live_savepoints import LiveSavepoints
@@ -138,7 +137,7 @@ class Dispatcher(Generic[R]):
     @property
     def stops(self) -> bool:
         """Whether a stop of the job is in progress or done."""
-        return self.coordinator.request is not None and self.coordinator.request.mode is Mode.STOP
+        return self.coordinator.stops
 
     # --- events ---------------------------------------------------------------------------------------------
 

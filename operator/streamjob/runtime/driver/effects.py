@@ -17,7 +17,6 @@ from ...protocol.engine.coordinator import Coordinator
 from ...protocol.engine.effects import Effect
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
-from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
@@ -137,8 +136,7 @@ class Work:
 
     def _close(self, effect: fx.Close, run: Stage) -> Event:
         self._call(run, Moment.CLOSE)
-        request = self._coordinator.request
-        if request is not None and request.mode is Mode.STOP:
+        if self._coordinator.stops:
             run.upload_snapshots()  # before `Closed`: after it, a prepared driver may write where this would
         return ev.Closed(effect.task)
 

@@ -1,9 +1,9 @@
 """The private classes of Spark's streaming execution. Where they live in each version: `versions.table`.
 
-Only this module uses them. From StreamExecution, MicroBatchExecution, IncrementalExecution and
-CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not known, and that
-the user allows all the same, there are no `Internals`; `boundary` and `max_watermark.batch` then work without
-them.
+Only this module and `state.stores` use them. From StreamExecution, MicroBatchExecution, IncrementalExecution
+and CheckpointFileManager of org.apache.spark.sql.execution.streaming. For a version that is not known, and
+that the user allows all the same, there are no `Internals`; `boundary` and `max_watermark.batch` then work
+without them.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ class Internals:
     def __init__(self, spark: SparkSession, traits: Traits) -> None:
         self._spark = spark
         jvm: Any = spark._jvm
-        self._jvm = jvm
+        self.jvm = jvm
+        context: Any = spark.sparkContext
+        self.gateway = context._gateway
         self.traits = traits
         self._loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        self._active = self._module(f"{traits.execution}.ACTIVE")
-        self._terminated = self._module(f"{traits.execution}.TERMINATED")
-        self._file_manager = self._module(f"{traits.checkpoint}.CheckpointFileManager")
+        self._active = self.module(f"{traits.execution}.ACTIVE")
+        self._terminated = self.module(f"{traits.execution}.TERMINATED")
+        self._file_manager = self.module(f"{traits.checkpoint}.CheckpointFileManager")
 
     def execution(self, query: StreamingQuery) -> Execution:
-        return Execution(self._jvm, query._jsq.streamingQuery(), self._active, self._terminated, self.traits)
+        return Execution(self.jvm, query._jsq.streamingQuery(), self._active, self._terminated, self.traits)
 
     def batch_metadata(self, text: str) -> Any:
         """The OffsetSeqMetadata in the second line of an entry of the offset log."""
-        return self._module(f"{self.traits.checkpoint}.OffsetSeqMetadata").apply(text)
+        return self.module(f"{self.traits.checkpoint}.OffsetSeqMetadata").apply(text)
 
-    def _module(self, name: str) -> Any:
+    def module(self, name: str) -> Any:
         """The instance of a Scala object."""
         return self._loader.loadClass(f"{name}$").getField("MODULE$").get(None)
 
@@ -70,7 +72,7 @@ class Internals:
         :raises Py4JError: as PySparkException, if pyspark does not convert the error.
         """
         traits = self.traits
-        log_metadata = self._module(f"{traits.checkpoint}.OffsetSeqMetadata")
+        log_metadata = self.module(f"{traits.checkpoint}.OffsetSeqMetadata")
         settings = self.batch_metadata(metadata)
         session = (
             self._spark._jsparkSession.cloneSession()
@@ -80,19 +82,19 @@ class Internals:
         for key in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):
             conf.setConfString(key, "false")
         conf.setConfString(FILE_MANAGER, f"{traits.checkpoint}.FileContextBasedCheckpointFileManager")
-        ids = [self._jvm.java.util.UUID.randomUUID() for _ in range(2)]
-        modes = self._jvm.org.apache.spark.sql.streaming.OutputMode
-        noop = self._module(f"{traits.execution}.WatermarkPropagator").noop()
+        ids = [self.jvm.java.util.UUID.randomUUID() for _ in range(2)]
+        modes = self.jvm.org.apache.spark.sql.streaming.OutputMode
+        noop = self.module(f"{traits.execution}.WatermarkPropagator").noop()
         arguments = [session, plan, getattr(modes, mode.capitalize())(), state, *ids, batch]
-        arguments += [self._jvm.scala.Option.apply(settings), settings, noop]
+        arguments += [self.jvm.scala.Option.apply(settings), settings, noop]
         if traits.takes_first_batch:
             arguments.append(True)
-            incremental = self._module(f"{traits.execution}.IncrementalExecution")
+            incremental = self.module(f"{traits.execution}.IncrementalExecution")
             # Further parameters of some versions have default values.
             methods = {str(method.getName()) for method in incremental.getClass().getMethods()}
             while (default := f"$lessinit$greater$default${len(arguments) + 1}") in methods:
                 arguments.append(getattr(incremental, default)())
-        of_package: Any = reduce(getattr, traits.execution.split("."), self._jvm)
+        of_package: Any = reduce(getattr, traits.execution.split("."), self.jvm)
         planned = of_package.IncrementalExecution(*arguments).executedPlan()
         return None if traits.describes_operators else self._stateful_operators(planned)
 
@@ -109,9 +111,9 @@ class Internals:
         """
         java: Any = frame._jdf
         session = self._spark._jsparkSession.cloneSession()
-        datasets = self._module(str(java.getClass().getName()))
+        datasets = self.module(str(java.getClass().getName()))
         writer = datasets.ofRows(session, java.queryExecution().analyzed()).writeStream()
-        trigger = self._jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime("1 day")
+        trigger = self.jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime("1 day")
         writer = writer.format("noop").outputMode(mode).trigger(trigger)
         return writer.option("checkpointLocation", location).start()
 
@@ -133,14 +135,14 @@ class Internals:
         :raises Py4JJavaError: the class does not exist, or does not support this storage.
         """
         conf = self._spark._jsparkSession.sessionState().newHadoopConf()
-        return self._file_manager.create(self._jvm.org.apache.hadoop.fs.Path(folder), conf)
+        return self._file_manager.create(self.jvm.org.apache.hadoop.fs.Path(folder), conf)
 
     def create_atomic(self, uri: str, data: bytes) -> None:
         """Write a new file of a metadata log as Spark does, with `CheckpointFileManager.createAtomic`.
 
         :raises Py4JJavaError: FileAlreadyExistsException, or an error of the file system.
         """
-        path = self._jvm.org.apache.hadoop.fs.Path(uri)
+        path = self.jvm.org.apache.hadoop.fs.Path(uri)
         stream = self.file_manager(str(path.getParent())).createAtomic(path, False)
         try:
             stream.write(data)
@@ -263,7 +265,7 @@ class Execution:
             start, end = context.startOffsets(), context.endOffsets()
         else:
             start, end = query.committedOffsets(), query.availableOffsets()
-        constructed = _field(context, "isCurrentBatchConstructed").get(context)
+        constructed = field(context, "isCurrentBatchConstructed").get(context)
         # Of another class is the metadata of entries of format 2.
         plain = str(context.offsetSeqMetadata().getClass().getSimpleName()) == "OffsetSeqMetadata"
         return self.next_batch() == batch + 1 and not constructed and plain and bool(start.equals(end))
@@ -276,10 +278,10 @@ class Execution:
         :param metadata: `Internals.batch_metadata` of the entry.
         """
         query, context = self._execution, self._context()
-        is_planned = _field(context, "isCurrentBatchConstructed")
+        is_planned = field(context, "isCurrentBatchConstructed")
         # When the query last looked for input, it noted another watermark for this batch, and Spark asserts
         # that this does not change.
-        _field(query, "watermarkPropagator").get(query).purge(batch)
+        field(query, "watermarkPropagator").get(query).purge(batch)
         query.watermarkTracker().setWatermark(watermark)
         getattr(context, "offsetSeqMetadata_$eq")(metadata)
         is_planned.set(context, True)  # last: the thread may look at it without the lock
@@ -301,7 +303,7 @@ class Execution:
         return [ROUND if f.endswith(self._one_round) else f for f in frames]
 
 
-def _field(owner: Any, name: str) -> Any:
+def field(owner: Any, name: str) -> Any:
     """The java.lang.reflect.Field that the object's own class declares."""
     field = owner.getClass().getDeclaredField(name)
     field.setAccessible(True)

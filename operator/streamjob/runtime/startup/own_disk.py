@@ -72,7 +72,7 @@ def _path_on_own_disk(uri: str) -> Path | None:
 
 
 def mount_point(path: Path, mounts: str | None = None) -> Path | None:
-    """The mount point below which this path is, or will be. Links are followed.
+    """The mount point below which this path, which has no links, is or will be.
 
     `os.path.ismount` does not see a volume that is on the same disk as what it is mounted in.
 
@@ -86,7 +86,6 @@ def mount_point(path: Path, mounts: str | None = None) -> Path | None:
     # Not `splitlines`: a name may have other characters that it takes for the end of a line.
     lines = (line.split(" ") for line in text.split("\n"))
     points = {Path(_unescaped(fields[4])) for fields in lines if len(fields) > 4}
-    path = Path(os.path.realpath(path))
     return next((place for place in (path, *path.parents) if place in points), None)
 
 

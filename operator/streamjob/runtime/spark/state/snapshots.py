@@ -43,8 +43,7 @@ def upload_snapshots(
     if internals is None or not internals.traits.snapshots_at_rest:
         return
     until = time.monotonic() + seconds
-
-    thread = _start(lambda: _upload(query, directory, until), directory)
+    thread = _start(lambda: _upload(query, directory, internals, until), directory)
     thread.join(seconds)
     if thread.is_alive():
         log.warning(
@@ -52,8 +51,8 @@ def upload_snapshots(
         )
 
 
-def _upload(query: StreamingQuery, directory: CheckpointDir, until: float) -> None:
-    stores = Stores(directory.files.spark)
+def _upload(query: StreamingQuery, directory: CheckpointDir, internals: Internals, until: float) -> None:
+    stores = Stores(internals)
     if stores.are_none():
         return
     batch = directory.latest_commit()

@@ -1,7 +1,7 @@
 """RocksDB state stores in the driver's JVM, and a snapshot of one outside of a batch.
 
 From StateStore$, RocksDBStateStoreProvider and RocksDB of org.apache.spark.sql.execution.streaming.state.
-Only this module uses them. `RocksDB.createSnapshot` is private; its code is the same in Spark 4.1 to 4.3.
+`RocksDB.createSnapshot` is private; its code is the same in Spark 4.1 to 4.3.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import threading
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
 
-_STORES = "org.apache.spark.sql.execution.streaming.state.StateStore$"
+from ..internals import Internals, field
+
+_STORES = "org.apache.spark.sql.execution.streaming.state.StateStore"
 _ROCKSDB = "RocksDBStateStoreProvider"
 DEFAULT = "default"  # the name of an operator's only store, which has no folder of its own
 
@@ -67,15 +68,10 @@ class Stores:
     :raises Py4JError: this Spark has no such class.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        context: Any = spark.sparkContext
-        self._jvm, self._gateway = context._jvm, context._gateway
-        loader = self._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        kind = loader.loadClass(_STORES)
-        self._all = kind.getField("MODULE$").get(None)
-        field = kind.getDeclaredField("loadedProviders")
-        field.setAccessible(True)
-        self._loaded = field.get(self._all)
+    def __init__(self, internals: Internals) -> None:
+        self._jvm, self._gateway = internals.jvm, internals.gateway
+        self._all = internals.module(_STORES)
+        self._loaded = field(self._all, "loadedProviders").get(self._all)
 
     def are_none(self) -> bool:
         """Whether this JVM holds no state. With executors they do."""

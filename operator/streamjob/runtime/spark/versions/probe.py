@@ -60,8 +60,9 @@ def probe(spark: SparkSession) -> Traits:
             first = first or e
         else:
             # A restart does what it has to or fails. These trust code that has not been read.
-            unread = replace(traits, drains_in_place=False, snapshots_at_rest=False)
-            return replace(unread, offset_log=ANY, commit_log=ANY)
+            return replace(
+                traits, offset_log=ANY, commit_log=ANY, drains_in_place=False, snapshots_at_rest=False
+            )
     assert first is not None
     raise first
 

@@ -50,19 +50,14 @@ class Traits:
     describes_operators: bool = True
     has_contexts: bool = True
     drains_in_place: bool = True
-    snapshots_at_rest: bool = True
+    snapshots_at_rest: bool = False
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
     commit_log: int = 2
     java: int = 17
 
 
-_4_0 = Traits(
-    execution=_STREAMING,
-    checkpoint=_STREAMING,
-    stateful=_STREAMING,
-    snapshots_at_rest=False,  # a store forgets its version after each batch (`RocksDB.rollback`)
-)
+_4_0 = Traits(execution=_STREAMING, checkpoint=_STREAMING, stateful=_STREAMING)
 _3_5 = replace(
     _4_0,
     one_round="$anonfun$runActivatedStream$1",
@@ -81,7 +76,7 @@ _4_1 = replace(
     execution=f"{_STREAMING}.runtime",
     checkpoint=f"{_STREAMING}.checkpointing",
     stateful=f"{_STREAMING}.operators.stateful",
-    snapshots_at_rest=True,
+    snapshots_at_rest=True,  # before, a store forgets its version after each batch (`RocksDB.rollback`)
 )
 _4_2 = replace(_4_1, offset_log=2, commit_log=3)
 
