@@ -7,6 +7,7 @@ without times, durations and identities, which differ from run to run.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import re
 import signal
@@ -122,7 +123,8 @@ def keep(name: str, text: str, *, numbers: bool = True) -> None:
     assert there is not None, f"{PAGE.name} has no transcript {name}"
     if not os.environ.get("STREAMJOB_WRITE"):
         found, expected = steady(text, numbers=numbers), steady(there[1], numbers=numbers)
-        assert found == expected, f"{name}: STREAMJOB_WRITE=1 writes it again"
+        difference = "\n".join(difflib.unified_diff(expected, found, "the page", "this run", lineterm=""))
+        assert found == expected, f"{name}: STREAMJOB_WRITE=1 writes it again:\n{difference}"
         return
     block = BLOCK.format(name=name, text=text)
     PAGE.write_text(page[: there.start()] + block + page[there.end() :])

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dev.broker import CONNECTORS, Kafka
 from dev.localdriver import LocalDriver
 from streamjob.protocol.formats.records import CheckpointRecord
-from streamjob.protocol.lifecycle import TaskState
+from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import CheckpointSettings
 from streamjob.protocol.messages.driver_status import DriverStatus
@@ -102,3 +102,58 @@ def test_row1_a_topic_up_to_declared_offsets_and_not_a_row_more(
     rows = spark.read.parquet(str(tmp_path / "topic")).collect()
     assert sorted(int(r.value) for r in rows) == sorted([*range(0, 30, 2), *range(1, 24, 2)])
     assert {s.uid for s in record.stages} == {*STAGES, "topic"}
+
+
+ONE_AFTER_THE_OTHER = """
+import time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from streamjob import job
+
+def start(name):
+    writer = rows.writeStream.queryName(name).trigger(processingTime="100 milliseconds")
+    return writer.format("parquet").start(name)
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+job.bounded(lambda offsets: offsets[0]["offset"] >= 30, "first")
+start("first").awaitTermination()
+while not Path("second may start").exists():
+    time.sleep(0.05)
+start("second").awaitTermination()
+"""
+
+
+@pytest.mark.any_spark
+def test_row14_a_stop_before_the_script_has_started_its_last_query_is_no_end(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """All that has started has finished, and that is not the job: the script has another query, which the
+    checkpoint does not know yet, or knows and carries.
+    """
+    (tmp_path / "app.py").write_text(ONE_AFTER_THE_OTHER)
+    may_start = tmp_path / "second may start"
+
+    def stopped(driver: LocalDriver) -> CheckpointRecord:
+        record = driver.finish(Mode.STOP)
+        assert (record.scenario, record.over, finished(record)) == (Scenario.STOP, False, {"first"})
+        return record
+
+    with LocalDriver(tmp_path, tmp_path / "app.py") as unknown:
+        unknown.wait_for(lambda s: closed(s) == {"first"})
+        stopped(unknown)
+    may_start.touch()
+    with unknown.next_epoch(tmp_path / "app.py") as running:
+        running.wait_for(lambda s: any(g.uid == "second" and g.tasks[0].batch for g in s.stages))
+        stopped(running)
+    may_start.unlink()
+    with running.next_epoch(tmp_path / "app.py") as carries:
+        carries.wait_for(lambda s: bool(s.stages))
+        assert {s.uid for s in stopped(carries).stages} == {"first", "second"}
+    may_start.touch()
+    with carries.next_epoch(tmp_path / "app.py") as last:
+        assert last.finish(Mode.DRAIN).over
+    for name in ("first", "second"):  # no row twice, none left out
+        values = sorted(row.value for row in spark.read.parquet(str(tmp_path / name)).collect())
+        assert values == list(range(len(values)))
+    assert unknown.boundary("first") == last.boundary("first"), "it has run again"

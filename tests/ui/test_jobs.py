@@ -73,6 +73,17 @@ def test_the_same_state_again_is_no_change(jobs: Jobs) -> None:
     assert page.next(0) is None
 
 
+def test_an_answer_does_not_undo_what_the_watch_has_reported_meanwhile(jobs: Jobs) -> None:
+    jobs.put(job("a", phase="Running"))
+    asked = jobs.find("streams", "a")
+    assert asked is not None
+    jobs.answered(job("a", phase="Stopping"), before=asked)
+    assert jobs.find("streams", "a") == job("a", phase="Stopping")
+    jobs.put(job("a", phase="Stopped"))
+    jobs.answered(job("a", phase="Stopping"), before=asked)
+    assert jobs.find("streams", "a") == job("a", phase="Stopped")
+
+
 def test_what_was_deleted_while_nobody_watched(jobs: Jobs) -> None:
     jobs.put(job("a"))
     jobs.put(job("b"))

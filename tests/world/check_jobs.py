@@ -135,10 +135,9 @@ class Jobs(Ledger):
         directories = self.world.storage.of(truth.root)
         for stage in newest["stages"]:
             batch, directory = stage["tasks"][0]["batch"], directories[stage["uid"]]
-            if (-1 if batch is None else batch) != directory.batch:
-                self.fail(
-                    "V2", f"phase {phase}: {stage['uid']} is at {directory.batch}, the index says {batch}"
-                )
+            if (-1 if batch is None else batch) != directory.committed:
+                at = directory.committed
+                self.fail("V2", f"phase {phase}: {stage['uid']} is at {at}, the index says {batch}")
             if phase != "Stopped" and not directory.flushed:
                 self.fail("V6", f"phase {phase} and {stage['uid']} has not been flushed")
         for (root, task), sink in self.world.storage.sinks.items():

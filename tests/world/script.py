@@ -45,7 +45,7 @@ class Script:
     def _first_query(self) -> None:
         driver = self.driver
         latest, again = driver.config.restore.latest, driver.config.restore.again
-        if latest is not None and latest.drained and not again and not latest.uncommitted:
+        if latest is not None and latest.over and not again and not latest.uncommitted:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
             return driver.leave(1, problem)
         self._start_next()

@@ -50,6 +50,19 @@ _SPECIAL: dict[str, Plan] = {
     "held-deleted": _held(64, Step("delete", 2.0, "Stopped")),
     "held-cancelled": _held(65, Step("Cancelled", 2.0, "Stopped"), Step("Running", 9.0)),
     "held-suspended": _held(66, Step("suspend", 2.0, "Stopped"), Step("Running", 3.0)),
+    # A drain fails, and the next driver is stopped when all that its script has started has finished; the
+    # script has not started its second query.
+    "stopped-between-queries": Plan(
+        9702381,
+        Shape(stages=TWO, transactional=True, bounded=10, script=Scripted.IN_TURN),
+        (
+            APPLY,
+            Step("Running", 0.0, "Running"),
+            Step("Running", 5.0, "Starting"),
+            Step("Stopped", 2.0),
+        ),
+        mishaps=(("Flushed", 1, Mishap.THROWS),),
+    ),
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
         8,

@@ -22,6 +22,11 @@ class Directory:
     drained: bool = False
     flushed: bool = False
 
+    @property
+    def committed(self) -> int:
+        """`batch`, but the one of the max watermark counts when it is committed."""
+        return self.batch - (self.drained and not self.flushed)
+
 
 @dataclass
 class Sink:

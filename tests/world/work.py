@@ -13,10 +13,12 @@ from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.effects import Effect
 from streamjob.protocol.engine.events import Event
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.protocol.times import timestamp
 from streamjob.runtime.driver.dispatcher import QueuedEffect
 from streamjob.runtime.driver.live_savepoints import LiveSavepoints, SavepointAborted
+from streamjob.runtime.startup.carried_stages import ended_by
 
 from .query import BATCH, Query
 
@@ -125,14 +127,15 @@ class Work:
                 return None
         for task, number in effect.pre_commit.items():
             self._pre_commit(driver.queries[task], number)
+        stages = self._stages(effect)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=driver.config.epoch,
-            scenario=effect.scenario,
+            scenario=ended_by(effect.scenario, stages),
             request_id=effect.request_id,
             savepoint=target,
             completed_at=timestamp(driver.world.now()),
-            stages=tuple(self._stage_record(q, effect) for q in reversed(driver.queries.values())),
+            stages=stages,
         )
         if target is not None and driver.world.storage.full:
             problem = Problem("StorageFull", f"cannot write {target}", "Make room")
@@ -153,6 +156,21 @@ class Work:
             driver.world.storage.savepoints[target] = record
         self._records[effect.number] = record
         return ev.CheckpointDurable(effect.number)
+
+    def _stages(self, effect: fx.StoreCheckpoint) -> tuple[StageRecord, ...]:
+        """As `Checkpoints._stages_of`."""
+        driver, latest = self.driver, self.driver.config.restore.latest
+        started = tuple(self._stage_record(q, effect) for q in reversed(driver.queries.values()))
+        carried = tuple(
+            self._as_of_now(s) for s in (latest.stages if latest else ()) if s.uid not in driver.queries
+        )
+        assert effect.scenario is not Scenario.DRAIN or all(s.finished for s in carried)
+        return started + carried
+
+    def _as_of_now(self, stage: StageRecord) -> StageRecord:
+        (task,) = stage.tasks
+        directory = self.driver.world.storage.directory(self.driver.config.checkpoints, stage.uid)
+        return stage if task.finished else replace(stage, tasks=(replace(task, batch=directory.committed),))
 
     def _stage_record(self, query: Query, effect: fx.StoreCheckpoint) -> StageRecord:
         done = query.task in effect.finished

@@ -121,6 +121,21 @@ class TestDrain:
         assert (phase, do) == (Phase.FINISHED, [])
         assert is_ready(d)
 
+    def test_a_stop_is_none_where_all_had_finished_and_the_script_had_not_ended(self) -> None:
+        """Its next driver runs the script again, and has nothing to checkpoint if that starts no query."""
+        finished = replace(OUT_OF_INPUT, scenario=Scenario.STOP, request_id="stop-1-1")
+        end = {"epoch": 1, "code": 0, "phase": "Terminated"}
+        stopped = observed(job(state="Stopped", status=ran(lastExit=end)), index=index(finished))
+        assert look(stopped)[:3] == (Phase.STOPPED, "Stopped", [])
+        resumed = observed(job(status=ran(phase="Stopped", lastExit=end)), index=index(finished))
+        assert look(resumed)[2] == [EnsureSecret, CreateDriver]
+        again = ran(epoch=2, lastExit=end | {"epoch": 2})
+        assert look(observed(job(status=again), index=index(finished)))[:3] == (
+            Phase.FINISHED,
+            "Finished",
+            [],
+        )
+
     def test_a_script_that_stops_its_query_is_not_run_again_and_again(self) -> None:
         o = observed(job(status=ran()), index=index(record(request=None)))
         assert look(o)[:3] == (Phase.FINISHED, "ScriptEnded", [])

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamjob.protocol.lifecycle import Scenario
+
 
 @dataclass(eq=False)
 class Run:
@@ -104,7 +106,7 @@ class Watcher:
         self.seen: dict[int, Seen] = {}
         self.flags: set[str] = set()
         self.blocked_at = -1  # when the script was last said to wait for what it has started
-        self.fresh = False
+        self.fresh = self.cut_short = False
         self.ended = False  # a final checkpoint has completed, and nothing has started since
 
     def watch(self, event: str, args: tuple[Any, ...], wanted: list[Any], **options: Any) -> None:
@@ -195,7 +197,8 @@ class Watcher:
         self.announced = False
         if self.request is None and not self.ended:
             self.request, self.requested_at = request.mode.value.lower(), self.now
-            self.fresh = self.fresh or (self.request == "stop" and not self.script_ended)
+            self.cut_short = self.request == "stop" and not self.script_ended
+            self.fresh = self.fresh or self.cut_short
             self._disown()
 
     def _take_savepoint_requested(self, request_id: str, savepoint: str) -> None:
@@ -520,6 +523,7 @@ class Watcher:
         seen.stored, seen.request_id, seen.final = True, effect.request_id, effect.scenario is not None
         self._flags(seen, effect)
         if seen.final:
+            assert (effect.scenario is Scenario.STOP) == (self.cut_short or not self._all_finished(seen))
             assert not seen.taken, "the job ends when a task runs"
             assert self.request == "stop" or (self.script_ended and not seen.failed), "the script continues"
             assert effect.request_id == ("r1" if self.request else None)
@@ -527,11 +531,14 @@ class Watcher:
             assert self.request == "drain", "a stop has one checkpoint"
             assert effect.request_id is None
 
+    def _all_finished(self, seen: Seen) -> bool:
+        return self.request == "drain" or seen.finished == set(self.runs)
+
     def _flags(self, seen: Seen, effect: Any) -> None:
         """V6, and row 10: an epoch can begin with it."""
         assert effect.finished <= seen.finished, "V6: flagged and not finished"
         assert effect.finished >= self.flags & set(self.runs), "V6: back to false"
-        if effect.scenario is not None and effect.scenario.is_drain:
+        if effect.scenario is Scenario.DRAIN:
             assert effect.finished == seen.finished
             return
         for task in effect.finished - self.flags:

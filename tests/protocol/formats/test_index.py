@@ -78,13 +78,17 @@ def test_a_request_that_a_later_epoch_has_done_again_is_there_once() -> None:
     assert len(filled([replace(first, stages=(stage,)), second]).checkpoints) == 2, "it had been committed"
 
 
+@pytest.mark.parametrize("first", [Scenario.STOP, Scenario.END_OF_INPUT])
 @pytest.mark.parametrize("order", [(2, 3), (3, 2)])
-def test_a_final_checkpoint_with_one_more_query_replaces_that_without_it(order: tuple[int, ...]) -> None:
+def test_a_final_checkpoint_with_one_more_query_replaces_that_without_it(
+    order: tuple[int, ...], first: Scenario
+) -> None:
     """A query started while the first one was being taken. Both are of one request and one savepoint."""
     found = GOOD
     for number in order:
         final = record(number + 1, savepoint="s3a://b/sp/eviction-1")
-        found = index.add(found, replace(final, scenario=Scenario.STOP, request_id="eviction-1"))
+        scenario = first if number == 2 else Scenario.STOP
+        found = index.add(found, replace(final, scenario=scenario, request_id="eviction-1"))
     assert [c.checkpoint for c in found.checkpoints] == [1, 2, 4]
 
 

@@ -18,7 +18,7 @@ from streamjob.protocol.formats.records import (
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.protocol.restore.recovery import AlreadyDrained
-from streamjob.runtime.startup.carried_stages import CarriedStages, at_the_end
+from streamjob.runtime.startup.carried_stages import CarriedStages, at_the_end, ended_by
 from streamjob.runtime.startup.missing_stages import Missing, sort_out
 from streamjob.runtime.startup.restore_point import RestorePoints
 
@@ -103,6 +103,17 @@ def test_a_backfill_that_is_done_has_finished_when_all_else_has(job: Job) -> Non
     assert ended.finished
     assert ended.tasks[0].finished
     assert at_the_end((done, windows)) == (done, windows), "there is something to resume"
+
+
+@pytest.mark.parametrize("scenario", [None, *Scenario])
+def test_the_end_of_all_input_is_a_stop_if_a_stage_that_has_not_started_is_left(
+    job: Job, scenario: Scenario | None
+) -> None:
+    (finished,), left = at_the_end((job.stage("history", exhausted=True),)), job.stage("windows", WINDOWS)
+    assert ended_by(scenario, (finished,)) is scenario
+    assert ended_by(scenario, (finished, left)) is (
+        Scenario.STOP if scenario is Scenario.END_OF_INPUT else scenario
+    )
 
 
 @pytest.mark.parametrize("exact", [False, True])

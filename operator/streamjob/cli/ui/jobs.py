@@ -134,6 +134,15 @@ class Jobs:
                 self._history.add(job, self._clock())
                 self._tell([uid])
 
+    def answered(self, job: Obj, before: Obj) -> None:
+        """The source's answer to a request that was made of `before`.
+
+        If the watch has reported a change meanwhile, it has this state or a later one, or is about to.
+        """
+        with self.changed:
+            if self.by_uid.get(job["metadata"]["uid"]) is before:
+                self.put(job)
+
     def remove(self, uid: str) -> None:
         with self.changed:
             if self.by_uid.pop(uid, None) is not None:

@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError):
             wanted = None
         job = self._job(namespace, name)
-        self.server.jobs.put(self.server.details.request(job, named(wanted)))
+        self.server.jobs.answered(self.server.details.request(job, named(wanted)), before=job)
         return {}
 
     def _stream(self) -> None:

@@ -186,15 +186,11 @@ class Context:
         The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
         nobody requested counts only if the script did not fail.
         """
-        latest = self.observed.latest
+        latest, started = self.observed.latest, self.status.started_epoch
         if latest is None or self.uncommitted:
-            return self.status.started_epoch == 0
-        ended = (
-            final(latest)
-            and latest.epoch >= self.status.started_epoch
-            and not end_failed(latest, self.status)
-        )
-        return self.status.started_epoch == 0 or ended or ended_with_nothing_left(latest, self.status)
+            return started == 0
+        ended = final(latest) and latest.epoch >= started and not end_failed(latest, self.status)
+        return started == 0 or ended or ended_with_nothing_left(latest, self.status)
 
     @property
     def leaving(self) -> bool:
@@ -209,8 +205,11 @@ class Context:
 
     @property
     def ended(self) -> bool:
-        """The newest checkpoint leaves nothing to resume: drained, or out of input."""
-        return drained(self.observed.latest)
+        """Nothing is left to resume: drained, or out of input. After a stop, the script has to end, too."""
+        latest = self.observed.latest
+        if latest is not None and latest.drained and not latest.over:
+            return ended_with_nothing_left(latest, self.status)
+        return drained(latest)
 
     @property
     def has_begun(self) -> bool:

@@ -118,15 +118,14 @@ def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
     That driver had nothing to checkpoint.
     """
     end = s.last_exit
-    if end is None or end.epoch < s.started_epoch or not latest.drained:
+    first = s.started_epoch if latest.over else max(s.started_epoch, latest.epoch + 1)  # not the stopped one
+    if end is None or end.epoch < first or not latest.drained:
         return False
     return end.phase == TERMINATED and end.code == 0
 
 
 def drained(record: CheckpointRecord | None) -> bool:
-    """Whether nothing is left to resume. A record cut to fit a final report has no stages, but its scenario
-    shows it.
-    """
+    """Whether no query is left to resume. A record cut to fit a final report has only its scenario."""
     return record is not None and (
         record.drained or (record.scenario is not None and record.scenario.is_drain)
     )

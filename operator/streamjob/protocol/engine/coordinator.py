@@ -313,7 +313,7 @@ class Coordinator(CheckpointEvents):
         self._job.requested = SCENARIO[request.mode]
         self._job.termination_announced = False
         if request.mode is Mode.STOP and not self._job.script_ended:
-            self._job.fresh = True
+            self._job.fresh = self._job.cut_short = True
         effects: list[Effect] = self._checkpoints.requested(request)
         if request.mode is Mode.DRAIN:
             effects += self._job.flush_exhausted()

@@ -40,6 +40,8 @@ class Roster:
     :param declared: the declared ones among them, by stage.
     :param requested: how the job is asked to end, None if it is not.
     :param script_ended: the script starts no other run.
+    :param cut_short: a stop was requested before the script had ended, so the job goes on when it is resumed,
+        whatever has finished by then.
     :param named: uids of stages that have not started and that another stage reads from. That stage waits for
         them as for expected tasks.
     :param fresh: the restored checkpoint no longer describes the whole job: a task has run in this epoch, or
@@ -52,6 +54,7 @@ class Roster:
     declared: dict[str, set[str]] = field(default_factory=dict)
     requested: Scenario | None = None
     script_ended: bool = False
+    cut_short: bool = False
     named: dict[str, None] = field(default_factory=dict)
     fresh: bool = False
     graph: Graph = field(default_factory=Graph)

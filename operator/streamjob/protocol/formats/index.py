@@ -128,7 +128,7 @@ def _is_done_again(known: CheckpointRecord, record: CheckpointRecord) -> bool:
         record.request_id,
         record.savepoint,
     )
-    final = known.scenario is not None and (known.epoch, known.scenario) == (record.epoch, record.scenario)
+    final = None not in (known.scenario, record.scenario) and known.epoch == record.epoch
     return same and (_is_left_to(record, known) or (final and known.checkpoint < record.checkpoint))
 
 

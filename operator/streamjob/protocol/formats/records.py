@@ -167,5 +167,10 @@ class CheckpointRecord:
 
     @property
     def drained(self) -> bool:
-        """Whether every operator has finished, so that nothing is left to resume."""
+        """Whether every operator has finished, so that no query is left to resume."""
         return bool(self.stages) and all(s.finished for s in self.stages)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to resume. After a stop, the script may still have queries to start."""
+        return self.drained and self.scenario is not Scenario.STOP

@@ -108,7 +108,7 @@ def refuse_if_over(restore: Restore) -> None:
     :raises AlreadyDrained: nothing is left to resume (row 14).
     """
     latest = restore.latest
-    over = latest is not None and latest.drained and not latest.uncommitted and not restore.again
+    over = latest is not None and latest.over and not latest.uncommitted and not restore.again
     if latest is not None and over and not restore.allow_drained:
         raise AlreadyDrained(
             f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would "

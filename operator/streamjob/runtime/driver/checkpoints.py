@@ -31,7 +31,7 @@ from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
-from ..startup.carried_stages import CarriedStages, at_the_end
+from ..startup.carried_stages import CarriedStages, at_the_end, ended_by
 from ..startup.missing_stages import not_drained
 from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
@@ -207,14 +207,15 @@ class Checkpoints:
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
+        stages = self._stages_of(effect)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
-            scenario=effect.scenario,
+            scenario=ended_by(effect.scenario, stages),
             request_id=effect.request_id,
             savepoint=target,
             completed_at=now(),
-            stages=self._stages_of(effect),
+            stages=stages,
         )
         if target is None:
             return record

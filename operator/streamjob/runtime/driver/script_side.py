@@ -212,7 +212,7 @@ class ScriptSide:
                 lambda: self._is_over_for_a_batch(stage) and not stage.stopped_by_request, milliseconds
             )
         if milliseconds is None:
-            self._script_waits([stage], not stage.exhausts)
+            self._script_waits([stage], not _ends_by_itself(stage))
         self._begin_deferred()
         return self._waits.until(stage.over.is_set, milliseconds)
 
@@ -238,7 +238,8 @@ class ScriptSide:
         """
         if milliseconds is None:
             active = [s for s in self.runs() if not s.over.is_set()]
-            self._script_waits([s for s in active if mine(s)], not any(s.exhausts for s in active))
+            goes_on = any(map(_ends_by_itself, active)) or self._waits.terminated(mine) is not None
+            self._script_waits([s for s in active if mine(s)], not goes_on)
         self._begin_deferred()
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
@@ -281,6 +282,11 @@ class ScriptSide:
         """The script waits: begin the deferred queries, if it has no thread that could start others."""
         if threading.current_thread() is threading.main_thread() and self._waits.only_main_thread():
             self._starter.deferred.release()
+
+
+def _ends_by_itself(run: Stage) -> bool:
+    """Whether a wait for the run ends without a request: its input has an end, or it has finished."""
+    return run.exhausts or run.finished or run.input_end.declared or run.over.is_set()
 
 
 def _batch_ended() -> BatchEndedByStop:

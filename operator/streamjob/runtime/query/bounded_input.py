@@ -24,6 +24,11 @@ class InputEnd:
         self._reached = False
 
     @property
+    def declared(self) -> bool:
+        """Whether the script has declared one by now."""
+        return bounds.of(self._query) is not None
+
+    @property
     def leaves_rest(self) -> bool:
         """Whether the sources may still hold unread input when the end is reached."""
         bound = bounds.of(self._query)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ...protocol.formats.records import StageRecord, TaskRecord
+from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
 from ...storage.hadoop import HadoopFiles
 from ..spark.checkpoint_dir import CheckpointDir
@@ -63,6 +64,19 @@ def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
     if not all(s.finished or (s.exhausted and not s.has_state) for s in stages):
         return stages
     return tuple(finished.flagged(s, [t.index for t in s.tasks]) for s in stages)
+
+
+def ended_by(scenario: Scenario | None, stages: Collection[StageRecord]) -> Scenario | None:
+    """How the job ends with a checkpoint that has these stages, None if it goes on.
+
+    The engine knows only the stages that have started. If another one has to be resumed, the end of all input
+    is a stop.
+
+    :param scenario: how everything that has started ends.
+    """
+    if scenario is Scenario.END_OF_INPUT and not all(s.finished for s in stages):
+        return Scenario.STOP
+    return scenario
 
 
 def _own(point: RestorePoint, task: TaskRecord) -> TaskRecord:

@@ -104,13 +104,18 @@ class Checkpoint:
         graph: Graph,
         tasks: Mapping[str, Task],
         requested: Scenario | None = None,
+        *,
+        cut_short: bool = False,
     ) -> Checkpoint:
         """Create the checkpoint. Sets `flagged` and `last_transaction` of the tasks that stand at their end.
 
         :param requested: how the job is asked to end, None if it is not.
+        :param cut_short: a stop was requested before the script had ended.
         """
         running = [n for n, t in tasks.items() if t.state is TaskState.RUNNING]
-        scenario = _ended_by(tasks.values(), requested) if request.kind is Kind.FINAL else None
+        scenario: Scenario | None = None
+        if request.kind is Kind.FINAL:
+            scenario = Scenario.STOP if cut_short else _ended_by(tasks.values(), requested)
         stand = {n: t for n, t in tasks.items() if t.at_its_end}
         pre_commit: dict[str, int] = {}
         for name, task in stand.items():
@@ -118,7 +123,7 @@ class Checkpoint:
                 pre_commit[name] = task.last_transaction = task.last_transaction or number
         failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
         pre_commit = dict.fromkeys(failed, number) | pre_commit
-        over = scenario is not None and scenario.is_drain  # no epoch resumes from it
+        over = scenario is Scenario.DRAIN  # no epoch resumes from it
         finished = [
             n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
         ]

@@ -143,7 +143,10 @@ class CheckpointTrigger(PendingCheckpoints):
     def _start(self, request: CheckpointRequest) -> list[Effect]:
         number = self.next_number
         self.next_number += 1
-        c = Checkpoint.triggered(number, request, self._job.graph, self._job.tasks, self._job.requested)
+        job = self._job
+        c = Checkpoint.triggered(
+            number, request, job.graph, job.tasks, job.requested, cut_short=job.cut_short
+        )
         self.pending[number] = c
         self._closing_due = False
         if c.kind is Kind.FINAL:

@@ -192,7 +192,7 @@ def complete(board: StatusBoard, driver: Driver, place: JobFolder, index: Index)
         if record.scenario is None:
             driver.complete(record.checkpoint)
             continue
-        ended = "drained, nothing is left to resume" if record.drained else "the next start resumes from it"
+        ended = "drained, nothing is left to resume" if record.over else "the next start resumes from it"
         where = f", savepoint {record.savepoint}" if record.savepoint else ""
         tell(f"streamjob: checkpoint {record.checkpoint}{where}: {ended}")
         driver.complete(record.checkpoint)
