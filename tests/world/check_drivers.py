@@ -81,7 +81,7 @@ class Drivers(Ledger):
         if config.restore.exact and record is not None:
             directories = self.world.storage.of(truth.root)
             for stage in record.stages:
-                batch, at = stage.tasks[0].batch, directories[stage.uid].batch
+                batch, at = stage.tasks[0].batch, directories[stage.uid].committed
                 if (-1 if batch is None else batch) != at:
                     self.fail(
                         "V1", f"epoch {config.epoch} is told that {stage.uid} is at {batch}; it is at {at}"

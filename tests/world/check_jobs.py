@@ -143,7 +143,7 @@ class Jobs(Ledger):
         for (root, task), sink in self.world.storage.sinks.items():
             # What a stage has prepared that its script did not come to, the next start commits.
             carried = phase == "Stopped" and truth.began.get(task, 0) < newest["epoch"]
-            if root == truth.root and sink.visible < directories[task].batch and not carried:
+            if root == truth.root and sink.visible < directories[task].committed and not carried:
                 self.fail("V1", f"phase {phase}: {task}'s sink shows batches up to {sink.visible} only")
 
 

@@ -212,7 +212,7 @@ class Driver:
             query.directory.batch += done
             if bounded is not None:
                 query.directory.batch = min(query.directory.batch, bounded - 1)
-        batch = query.directory.batch if query.directory.batch >= 0 else None
+        batch = query.directory.committed if query.directory.committed >= 0 else None
         query.figures = replace(query.figures, batch=batch)
         return batch
 

@@ -114,8 +114,9 @@ class Work:
         return ev.SnapshotTaken(effect.task, effect.number, batch)
 
     def _pre_commit(self, query: Query, number: int) -> None:
-        if query.sink is not None and query.directory.batch > query.sink.visible:
-            query.sink.pre_commit(f"{number}-{self.driver.config.epoch}", number, query.directory.batch)
+        batch = query.directory.committed
+        if query.sink is not None and batch > query.sink.visible:
+            query.sink.pre_commit(f"{number}-{self.driver.config.epoch}", number, batch)
 
     def _store(self, effect: fx.StoreCheckpoint) -> Event | None:
         driver, target = self.driver, effect.savepoint
