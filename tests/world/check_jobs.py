@@ -62,6 +62,8 @@ class Jobs(Ledger):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
             self.world.note(change.by, f"phase {was.get('phase')} → {is_.get('phase')}")
+            if was.get("phase") == "Failed" and is_.get("termination"):  # what waits for a person has time
+                truth.asked[is_["termination"]["requestId"]] = self.world.now()
             ended = max((r["epoch"] for r in truth.index.values()), default=0)  # a later run may have ended
             # A cancel may kill a driver before it has said how its script ended.
             heard = was.get("phase") != "Cancelling"

@@ -256,3 +256,19 @@ class TestCancel:
         d = decide(observed(wanted, index=index()), NOW)
         assert d.status.escalation is None
         assert any(isinstance(a, CreateDriver) for a in d.actions)
+
+
+def test_what_waited_for_a_person_has_its_time_again() -> None:
+    """A drain has failed for good, and somebody starts it again when its timeout has long passed."""
+    waited = job(
+        state="Drained",
+        generation=2,
+        status=ran(phase="Failed", pod=False, termination=requested("Drain", ago=LATE), restarts=failed()),
+        termination={"escalation": ["Stop"], "drainTimeout": "10m"},
+    )
+    *_, d = look(observed(waited, index=index(record(scenario=None))))
+    (made,) = [a for a in d.actions if isinstance(a, CreateDriver)]
+    assert made.config.termination is not None
+    assert (made.config.termination.request_id, made.config.termination.mode) == ("drain-1-1", Mode.DRAIN)
+    assert d.status.termination is not None
+    assert d.status.termination.deadline == at(10 * MINUTE)
