@@ -163,6 +163,33 @@ def test_a_failed_effect_takes_those_behind_it_along(job: Job) -> None:
     assert not queue.busy
 
 
+def test_a_task_that_owes_a_commit_is_not_closed_by_the_end_of_its_upstream(job: Job) -> None:
+    """The driver was Terminated then: the controller took the commit for done."""
+    job.start("a")
+    job.start("b", "a")
+    job.dispatcher.take(ev.AllStarted())
+    job.dispatcher.take(STOP)
+    for task in ("a", "b"):
+        queue, step = job.next(task)
+        assert isinstance(step.effect, fx.StopAtBoundary)
+        job.dispatcher.done(queue, step, ev.BoundaryReached(task, 3))
+        assert job.dispatcher.next(queue) is None
+    store, storing = job.next()
+    job.dispatcher.done(store, storing, ev.CheckpointDurable(1))
+    job.dispatcher.take(ev.CheckpointCompleted(1))
+    queue, step = job.next("b")
+    assert isinstance(step.effect, fx.NotifyComplete)
+    job.dispatcher.failed(queue, step, RuntimeError("boom"))
+    assert job.dispatcher.next(queue) is None
+    queue, step = job.next("a")
+    while step is not None:
+        job.dispatcher.done(queue, step, ev.Closed("a") if isinstance(step.effect, fx.Close) else None)
+        step = job.dispatcher.next(queue)  # type: ignore[assignment]
+    assert all(job.dispatcher.next(queue) is None for queue in job.queues if queue.task == "b")
+    assert job.board.status.phase is not DriverPhase.TERMINATED
+    assert not job.terminated
+
+
 def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
     first, reader, other = job.start("a"), job.start("b", "a"), job.start("c")
     job.dispatcher.fail(first, RuntimeError("boom"))

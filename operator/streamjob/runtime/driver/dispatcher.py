@@ -84,11 +84,13 @@ class EffectQueue(Generic[R]):
 
     :param task: id of the task, "" for the job.
     :param busy: somebody carries its effects out.
+    :param owes: a commit has failed that has to be done: the task is not closed in this epoch.
     """
 
     task: str = ""
     waiting: deque[QueuedEffect[R]] = field(default_factory=deque)
     busy: bool = False
+    owes: bool = False
 
 
 class Shell(Protocol[R]):
@@ -144,8 +146,7 @@ class Dispatcher(Generic[R]):
     def take(self, event: Event) -> None:
         """Give the coordinator an event and have the resulting effects carried out.
 
-        The effects of one task are carried out in order, whichever events they come from. Different tasks,
-        and the effects of the job, do not wait for each other.
+        The effects of one task are carried out in order. Different tasks, and the job, wait for no other.
         """
         effects = self.coordinator.handle(event)
         log.debug("%s: %s", event, effects)
@@ -240,6 +241,7 @@ class Dispatcher(Generic[R]):
             self.board.warn(problem_of(error, effect.task))
             self.take(ev.Closed(effect.task))
         elif step.run is None or self._is_owed(effect):
+            queue.owes = True
             self.fail_job(error)
         else:
             self.fail(step.run, step.run.cause_of(error))
@@ -261,13 +263,14 @@ class Dispatcher(Generic[R]):
         return isinstance(effect, OF_SINK) and not self.coordinator.tasks[effect.task].can_fail
 
     def is_stale(self, step: QueuedEffect[R]) -> bool:
-        """Whether the effect ends a run that another one has followed, or writes an aborted checkpoint."""
+        """Whether it ends a run that has a follower or owes a commit, or writes an aborted checkpoint."""
         if isinstance(step.effect, StoreCheckpoint) and step.effect.scenario is not None:
             return not self.coordinator.is_pending(step.effect.number)
         if not isinstance(step.effect, OF_RUN):
             return False
-        run = self.runs.get(step.effect.task)
-        return run is None or step.run is None or not run.continues(step.run)
+        task = step.effect.task
+        run, owes = self.runs.get(task), isinstance(step.effect, Close) and self._queues[task].owes
+        return owes or run is None or step.run is None or not run.continues(step.run)
 
     # --- failures -------------------------------------------------------------------------------------------
 
