@@ -157,3 +157,39 @@ def test_row14_a_stop_before_the_script_has_started_its_last_query_is_no_end(
         values = sorted(row.value for row in spark.read.parquet(str(tmp_path / name)).collect())
         assert values == list(range(len(values)))
     assert unknown.boundary("first") == last.boundary("first"), "it has run again"
+
+
+BESIDE = """
+import sys
+from pyspark.sql import SparkSession
+from streamjob import job
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+
+def start(name, rows):
+    writer = rows.writeStream.queryName(name).trigger(processingTime="100 milliseconds")
+    return writer.format("noop").outputMode("update").start()
+
+for name in sys.argv[1:]:
+    start(name, rows.groupBy("value").count())
+job.bounded(lambda offsets: False, "first")
+start("first", rows).awaitTermination()
+"""
+
+
+@pytest.mark.any_spark
+def test_a_query_with_state_that_is_gone_is_refused_where_the_script_waits_for_a_declared_end(
+    tmp_path: Path,
+) -> None:
+    """The wait may end, but the script had started the query before it: it will not start it later."""
+    (tmp_path / "app.py").write_text(BESIDE)
+    with LocalDriver(tmp_path, tmp_path / "app.py", "counts") as both:
+        both.wait_for(lambda s: len(s.stages) == 2 and all(g.tasks[0].batch for g in s.stages))
+        both.finish(Mode.STOP)
+    with both.next_epoch(tmp_path / "app.py") as one:
+        assert one.wait() == 1
+    problem = one.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("StateWithoutStage", False)
+    assert "'counts'" in problem.message

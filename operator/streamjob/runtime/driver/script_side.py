@@ -212,7 +212,7 @@ class ScriptSide:
                 lambda: self._is_over_for_a_batch(stage) and not stage.stopped_by_request, milliseconds
             )
         if milliseconds is None:
-            self._script_waits([stage], not _ends_by_itself(stage))
+            self._script_waits([stage], [stage])
         self._begin_deferred()
         return self._waits.until(stage.over.is_set, milliseconds)
 
@@ -238,8 +238,8 @@ class ScriptSide:
         """
         if milliseconds is None:
             active = [s for s in self.runs() if not s.over.is_set()]
-            goes_on = any(map(_ends_by_itself, active)) or self._waits.terminated(mine) is not None
-            self._script_waits([s for s in active if mine(s)], not goes_on)
+            over = self._waits.terminated(mine)
+            self._script_waits([s for s in active if mine(s)], [*active, *([over] if over else [])])
         self._begin_deferred()
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
@@ -262,11 +262,11 @@ class ScriptSide:
                 self._job.end_main_thread()  # first: it may wait for what this thread does on its way out
             raise JobStopped(0)
 
-    def _script_waits(self, waited: list[Stage], for_good: bool) -> None:
+    def _script_waits(self, waited: list[Stage], runs: list[Stage]) -> None:
         """The script waits without a timeout: from now on it counts as having started all its queries.
 
         :param waited: the runs of which the script awaits one.
-        :param for_good: the script waits for queries that do not end by themselves.
+        :param runs: those whose end may let the script start others.
         :raises QueryNotStarted: the script has declared something for a query that it has not started.
         :raises StateNotKept: a state was declared after its query had started.
         :raises ShardMissing: a declared shard has not started.
@@ -274,8 +274,8 @@ class ScriptSide:
         """
         if not self._job.ending and self._job.failure is None:
             self._unstarted.refuse_unknown()
-            if for_good:
-                self._unstarted.refuse_missing(waited)
+            if not any(run.exhausts for run in runs):
+                self._unstarted.refuse_missing(waited, for_good=not any(map(_has_an_end, runs)))
         self._job.settle()
 
     def _begin_deferred(self) -> None:
@@ -284,9 +284,9 @@ class ScriptSide:
             self._starter.deferred.release()
 
 
-def _ends_by_itself(run: Stage) -> bool:
-    """Whether a wait for the run ends without a request: its input has an end, or it has finished."""
-    return run.exhausts or run.finished or run.input_end.declared or run.over.is_set()
+def _has_an_end(run: Stage) -> bool:
+    """Whether a wait for the run ends without a request: its input has a declared end, or it has finished."""
+    return run.finished or run.input_end.declared or run.over.is_set()
 
 
 def _batch_ended() -> BatchEndedByStop:

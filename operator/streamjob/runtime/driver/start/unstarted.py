@@ -60,14 +60,15 @@ class Unstarted:
         started = list(self._stages.values())
         declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
-    def refuse_missing(self, waited: Collection[Stage]) -> None:
+    def refuse_missing(self, waited: Collection[Stage], *, for_good: bool) -> None:
         """Check that the script can still start every stage of the restored checkpoint that has input left.
 
-        :param waited: the runs of which the script awaits one, without end.
+        :param waited: the runs of which the script awaits one, without a timeout.
+        :param for_good: this wait does not end by itself.
         :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
         """
         missing = self._left()
-        nothing_else_starts = self._only_main_thread() and not self.calls_back
+        nothing_else_starts = for_good and self._only_main_thread() and not self.calls_back
         if never := missing.live if nothing_else_starts else self._left_out(missing.live, waited):
             started = [s.name.name for s in list(self._stages.values())]
             raise missing_stages.not_started(never, started)
