@@ -28,7 +28,6 @@ from ...api import DriverInfo, Phase, Spec, Status, TerminationInfo
 from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
-from ...protocol.times import timestamp
 from ..objects import names
 from ..reports.messages import how_far, next_start, sentence
 from . import actions, diagnosis
@@ -43,7 +42,6 @@ from .context import (
     release,
     request,
     resolve,
-    timeout,
 )
 from .driver_config import driver_config
 from .observed import BEFORE_GATE, Observed
@@ -188,10 +186,11 @@ def begin_an_epoch(c: Context) -> Decision:
     epoch = c.status.epoch if again else handover.free_epoch(c)
     open_one = c.open_termination
     carried = open_one if open_one is not None and c.fits(open_one) else None
-    if carried is not None and c.phase is Phase.FAILED:
+    new_one = c.new_termination(epoch)
+    if carried is not None and new_one is not None and c.phase is Phase.FAILED:
         # It has waited for a person: its timeout begins again, or the driver is escalated at once.
-        carried = carried.model_copy(update={"deadline": timestamp(c.now + timeout(c.observed, c.desired))})
-    termination = carried or c.new_termination(epoch)
+        carried = carried.model_copy(update={"deadline": new_one.deadline})
+    termination = carried or new_one
     pod = names.driver_pod(c.observed.job.metadata.name, epoch)
     s, made_from = upgrade.begun(c, epoch)
     s = s.model_copy(update={"epoch": epoch, "driver": DriverInfo(pod=pod), "termination": termination})

@@ -146,7 +146,7 @@ class Dispatcher(Generic[R]):
     def take(self, event: Event) -> None:
         """Give the coordinator an event and have the resulting effects carried out.
 
-        The effects of one task are carried out in order. Different tasks, and the job, wait for no other.
+        Those of one task are carried out in order, whichever events they come from. Others do not wait.
         """
         effects = self.coordinator.handle(event)
         log.debug("%s: %s", event, effects)
@@ -241,7 +241,7 @@ class Dispatcher(Generic[R]):
             self.board.warn(problem_of(error, effect.task))
             self.take(ev.Closed(effect.task))
         elif step.run is None or self._is_owed(effect):
-            queue.owes = True
+            queue.owes = self._is_owed(effect)
             self.fail_job(error)
         else:
             self.fail(step.run, step.run.cause_of(error))
