@@ -5,6 +5,7 @@ others run on.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_config import CheckpointSettings
-from streamjob.protocol.messages.driver_status import DriverStatus
+from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 
 from .apps.bounded import TICKS
 from .apps.windows import SCHEMA, windows
@@ -139,24 +140,101 @@ def test_row14_a_stop_before_the_script_has_started_its_last_query_is_no_end(
         assert (record.scenario, record.over, finished(record)) == (Scenario.STOP, False, {"first"})
         return record
 
-    with LocalDriver(tmp_path, tmp_path / "app.py") as unknown:
+    with LocalDriver(tmp_path, tmp_path / "app.py", grace=2) as unknown:
         unknown.wait_for(lambda s: closed(s) == {"first"})
         stopped(unknown)
     may_start.touch()
-    with unknown.next_epoch(tmp_path / "app.py") as running:
+    with unknown.next_epoch(tmp_path / "app.py", grace=2) as running:
         running.wait_for(lambda s: any(g.uid == "second" and g.tasks[0].batch for g in s.stages))
         stopped(running)
     may_start.unlink()
-    with running.next_epoch(tmp_path / "app.py") as carries:
+    with running.next_epoch(tmp_path / "app.py", grace=2) as carries:
         carries.wait_for(lambda s: bool(s.stages))
         assert {s.uid for s in stopped(carries).stages} == {"first", "second"}
     may_start.touch()
-    with carries.next_epoch(tmp_path / "app.py") as last:
+    with carries.next_epoch(tmp_path / "app.py", grace=2) as last:
         assert last.finish(Mode.DRAIN).over
     for name in ("first", "second"):  # no row twice, none left out
         values = sorted(row.value for row in spark.read.parquet(str(tmp_path / name)).collect())
         assert values == list(range(len(values)))
     assert unknown.boundary("first") == last.boundary("first"), "it has run again"
+
+
+DONE_ONCE = """
+import sys
+import time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from streamjob import job
+
+spark = SparkSession.builder.getOrCreate()
+
+def start(name):
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    job.bounded(lambda offsets: offsets[0]["offset"] >= 30, name)
+    writer = rows.writeStream.queryName(name).trigger(processingTime="100 milliseconds")
+    return writer.format("parquet").start(name)
+
+for name in sys.argv[1:]:
+    if not Path(f"{name} is done").exists():
+        start(name).awaitTermination()
+        Path(f"{name} is done").touch()
+print("waits", flush=True)
+while not Path("may end").exists():
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def stopped_when_done(tmp_path: Path) -> Iterator[LocalDriver]:
+    """A script that has run its query, notes that, and is stopped before its end."""
+    (tmp_path / "app.py").write_text(DONE_ONCE)
+    with LocalDriver(tmp_path, tmp_path / "app.py", "first") as driver:
+        eventually(lambda: "waits" in driver.log.read_text(), "its query is over")
+        driver.terminate(Mode.STOP)
+        driver.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
+        (tmp_path / "may end").touch()
+        record = driver.finish()
+        (tmp_path / "may end").unlink()
+        assert (record.scenario, record.over, finished(record)) == (Scenario.STOP, False, {"first"})
+        yield driver
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("mode", [None, Mode.DRAIN])
+def test_row14_a_script_that_starts_nothing_more_after_such_a_stop_ends_the_job(
+    stopped_when_done: LocalDriver, tmp_path: Path, mode: Mode | None
+) -> None:
+    before = stopped_when_done.record
+    assert before is not None
+    with stopped_when_done.next_epoch(tmp_path / "app.py", "first") as last:
+        eventually(lambda: "waits" in last.log.read_text(), "the script runs again")
+        if mode is not None:
+            last.terminate(mode)
+        (tmp_path / "may end").touch()
+        record = last.finish()
+    assert (record.scenario, record.over, record.stages) == (Scenario.END_OF_INPUT, True, before.stages)
+    assert (record.checkpoint, record.epoch) == (before.checkpoint + 1, 2)
+    assert record.savepoint == (before.savepoint if mode else None)
+    assert (last.report().phase, last.report().problem) == (DriverPhase.TERMINATED, None)
+
+
+@pytest.mark.any_spark
+def test_row14_another_job_goes_on_from_the_savepoint_of_such_a_stop(
+    spark: SparkSession, stopped_when_done: LocalDriver, tmp_path: Path
+) -> None:
+    """What has finished stays so, and the rest of the script runs."""
+    before = stopped_when_done.record
+    assert before is not None
+    home = tmp_path / "other"
+    home.mkdir()
+    restore = Restore(savepoint=before.savepoint, allow_non_restored_state=True)
+    (home / "may end").touch()
+    with LocalDriver(home, tmp_path / "app.py", "first", "second", restore=restore) as other:
+        record = other.finish()
+    assert (record.scenario, finished(record)) == (Scenario.END_OF_INPUT, {"first", "second"})
+    assert not list((home / "first").glob("*.parquet")), "it has run again"
+    assert spark.read.parquet(str(home / "second")).count() > 0
 
 
 BESIDE = """

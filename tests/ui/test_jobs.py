@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timezone
 from typing import Any
 
@@ -94,6 +95,14 @@ def test_what_was_deleted_while_nobody_watched(jobs: Jobs) -> None:
     assert found is not None
     assert (found.deleted, found.jobs) == (("u-a",), ())
     assert jobs.find("streams", "a") is None
+
+
+def test_a_job_that_is_asked_for_before_the_first_list_has_come_is_waited_for(jobs: Jobs) -> None:
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(jobs.find, "streams", "a")
+        assert not wait([asked], 0.2).done
+        jobs.replace([job("a")])
+        assert asked.result() == job("a")
 
 
 def test_what_the_page_never_shows_is_not_sent(jobs: Jobs) -> None:

@@ -28,7 +28,7 @@ from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
 from streamjob.runtime.spark.executors.numbers import Executors
-from streamjob.runtime.startup.restore_point import unfinished_tasks
+from streamjob.runtime.startup.restore_point import is_fresh, unfinished_tasks
 
 from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
@@ -179,7 +179,7 @@ class Driver:
         self.config = replace(self.config, restore=restore, next_checkpoint=following)
         self.world.oracle.gate_opens(self, self._pod)
         self.may_write = True
-        self.take(ev.Restored(following, tuple(unfinished_tasks(self.config))))
+        self.take(ev.Restored(following, tuple(unfinished_tasks(self.config)), is_fresh(self.config)))
         self._gate.open(gate.token)
         go_on, self._behind_gate = self._behind_gate, None
         if go_on is not None:

@@ -122,19 +122,25 @@ class TestDrain:
         assert is_ready(d)
 
     def test_a_stop_is_none_where_all_had_finished_and_the_script_had_not_ended(self) -> None:
-        """Its next driver runs the script again, and has nothing to checkpoint if that starts no query."""
+        """Its next driver runs the script again; the end of that is in a checkpoint of its own."""
         finished = replace(OUT_OF_INPUT, scenario=Scenario.STOP, request_id="stop-1-1")
         end = {"epoch": 1, "code": 0, "phase": "Terminated"}
         stopped = observed(job(state="Stopped", status=ran(lastExit=end)), index=index(finished))
         assert look(stopped)[:3] == (Phase.STOPPED, "Stopped", [])
         resumed = observed(job(status=ran(phase="Stopped", lastExit=end)), index=index(finished))
         assert look(resumed)[2] == [EnsureSecret, CreateDriver]
-        again = ran(epoch=2, lastExit=end | {"epoch": 2})
-        assert look(observed(job(status=again), index=index(finished)))[:3] == (
-            Phase.FINISHED,
-            "Finished",
-            [],
+        again = observed(
+            job(status=ran(epoch=2, lastExit=end | {"epoch": 2})),
+            index=index(finished, replace(OUT_OF_INPUT, checkpoint=OUT_OF_INPUT.checkpoint + 1, epoch=2)),
         )
+        assert look(again)[:3] == (Phase.FINISHED, "Finished", [])
+
+    def test_what_such_a_stop_has_left_can_go_on_without_the_index(self) -> None:
+        """Its savepoint has the record, and is no drained one (see `rebuild`)."""
+        finished = replace(OUT_OF_INPUT, scenario=Scenario.STOP, savepoint="file:/sp/stop-1-1")
+        *_, d = look(observed(job(state="Stopped", status=ran()), index=index(finished)))
+        assert d.status.savepoint is not None
+        assert not d.status.savepoint.drained
 
     def test_a_script_that_stops_its_query_is_not_run_again_and_again(self) -> None:
         o = observed(job(status=ran()), index=index(record(request=None)))

@@ -130,6 +130,10 @@ class Script:
     def do_expect(self, *tasks: str) -> None:
         self.fields["expected"] = tasks
 
+    def do_fresh(self) -> None:
+        """What it resumes from is not the end of the job."""
+        self.fields["fresh"] = True
+
     def do_script_runs(self) -> None:
         """It may start queries, also again, until `script-ends`."""
         self.fields["script_runs"] = True

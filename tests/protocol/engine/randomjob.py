@@ -66,7 +66,10 @@ class RandomJob:
     def attempt(self, plan: Plan | None, request: Any = None) -> None:
         """A new driver: all that the one before had in memory is gone."""
         expected = plan.expected if plan else ()
-        self.c = self.module.Coordinator(max(self.world.index, default=0) + 1, self.settings, expected)
+        first = max(self.world.index, default=0) + 1
+        self.c = self.module.Coordinator(
+            first, self.settings, expected, fresh=True
+        )  # what is over is not resumed
         self.watcher = Watcher(expected)
         self.restored = {t.task: t for t in plan.finished} if plan else {}
         self.watcher.flags = set(self.restored)

@@ -106,7 +106,7 @@ class Watcher:
         self.seen: dict[int, Seen] = {}
         self.flags: set[str] = set()
         self.blocked_at = -1  # when the script was last said to wait for what it has started
-        self.fresh = self.cut_short = False
+        self.cut_short = False
         self.ended = False  # a final checkpoint has completed, and nothing has started since
 
     def watch(self, event: str, args: tuple[Any, ...], wanted: list[Any], **options: Any) -> None:
@@ -150,7 +150,7 @@ class Watcher:
             for reader in self._flushed_readers(stage):
                 reader.late.add(task)
         self._disown()
-        self.fresh, self.ended = True, False
+        self.ended = False
 
     def _take_task_restored_finished(
         self, task: str, upstream: tuple[str, ...] = (), batch: int | None = None
@@ -198,7 +198,6 @@ class Watcher:
         if self.request is None and not self.ended:
             self.request, self.requested_at = request.mode.value.lower(), self.now
             self.cut_short = self.request == "stop" and not self.script_ended
-            self.fresh = self.fresh or self.cut_short
             self._disown()
 
     def _take_savepoint_requested(self, request_id: str, savepoint: str) -> None:
@@ -602,7 +601,7 @@ class Watcher:
         runs = self.runs.values()
         if not all(r.closed or (r.failed and self.request == "stop") for r in runs):
             return False
-        return self.ended if self.fresh else self.script_ended
+        return self.ended
 
     def nobody_waits_in_vain(self, terminated: bool) -> None:
         """Everything that was asked for has been carried out, and every answer and every notification has

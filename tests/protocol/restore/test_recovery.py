@@ -18,6 +18,7 @@ from streamjob.protocol.formats.records import (
     TaskRecord,
 )
 from streamjob.protocol.graph import Graph
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.restore import finished, recovery
 from tests.protocol.formats.documents import record as some_record
 
@@ -55,8 +56,8 @@ def stage(text: str) -> StageRecord:
     )
 
 
-def _record(text: str) -> CheckpointRecord:
-    return replace(some_record(3), stages=tuple(stage(word) for word in text.split()))
+def _record(text: str, scenario: Scenario = Scenario.DRAIN) -> CheckpointRecord:
+    return replace(some_record(3), scenario=scenario, stages=tuple(stage(word) for word in text.split()))
 
 
 def starts(plan: recovery.Plan) -> dict[str, str]:
@@ -236,6 +237,11 @@ def test_row10_state_is_left_behind_only_if_that_is_allowed() -> None:
     plan = recovery.plan(graph("A"), _record("A::. B::."), allow_non_restored_state=True)
     assert starts(plan) == {"A": "Resume"}
     assert plan.dropped == ("B",)
+
+
+def test_row14_after_a_stop_what_has_finished_stays_so_and_what_is_new_starts() -> None:
+    plan = recovery.plan(graph("A B"), _record("A::F", Scenario.STOP))
+    assert starts(plan) == {"A": "Finished", "B": "New"}
 
 
 def test_row14_a_drained_checkpoint_resumes_as_a_whole_if_that_is_allowed() -> None:

@@ -40,6 +40,7 @@ class Engine:
 
 class Carried:
     stages: tuple[StageRecord, ...] = ()
+    restored = None
 
     def records(self, files: Any, started: Any) -> tuple[StageRecord, ...]:
         return self.stages

@@ -14,6 +14,7 @@ from .sources import JobSource
 
 Obj = dict[str, Any]
 RETRY_SECONDS = 2.0
+FIRST_SECONDS = 10.0  # for the source to tell of every job once
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -67,6 +68,7 @@ class Jobs:
         self.changed = threading.Condition()
         self.by_uid: dict[str, Obj] = {}
         self.problem: Obj | None = None
+        self._read = False  # the source has told of every job, or cannot
         self._history = History()
         self._subscribers: list[Subscriber] = []
         self._source, self._clock = source, clock
@@ -79,8 +81,14 @@ class Jobs:
     # --- for the answers ------------------------------------------------------------------------------------
 
     def find(self, namespace: str, name: str) -> Obj | None:
-        with self.changed:
+        """As soon as the server runs, it may be asked for a job of which its source has not told yet."""
+
+        def known() -> Obj | None:
             return next((job for job in self.by_uid.values() if _key(job) == (namespace, name)), None)
+
+        with self.changed:
+            self.changed.wait_for(lambda: self._read or known() is not None, FIRST_SECONDS)
+            return known()
 
     def history(self, uid: str, after: float = 0.0) -> dict[str, list[tuple[float, Obj]]]:
         with self.changed:
@@ -122,6 +130,8 @@ class Jobs:
                 self.remove(uid)
             for job in found:
                 self.put(job)
+            self._read = True
+            self.changed.notify_all()
 
     def put(self, job: Obj) -> None:
         """A job is new or has changed."""
@@ -152,6 +162,7 @@ class Jobs:
     def _failed(self, error: CommandError) -> None:
         with self.changed:
             self.problem = {"message": error.message, "remedy": error.remedy}
+            self._read = True
             self._tell([""])
 
     def _tell(self, uids: Iterable[str]) -> None:

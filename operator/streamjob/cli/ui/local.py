@@ -37,6 +37,7 @@ class LocalJobs:
         return f"No job has run in {self._folder}. Jobs have folders in `.streamjob` where they were started."
 
     def follow(self, listener: Listener) -> None:
+        listener.replace([found for path in local.jobs(self._folder) if (found := resource(path))])
         while not self._closed.is_set():
             self.look(listener)
             self._closed.wait(LOOK_SECONDS)

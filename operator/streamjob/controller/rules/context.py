@@ -30,7 +30,7 @@ from ..objects import names
 from ..reports.messages import sentence
 from .actions import Action, DeletePod
 from .observed import Observed, Pod
-from .status import drained, end_failed, ended_with_nothing_left, fail, final, settle
+from .status import end_failed, ended_with_nothing_left, fail, final, over, settle
 
 CANCEL_GRACE = 1  # second
 SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
@@ -205,11 +205,8 @@ class Context:
 
     @property
     def ended(self) -> bool:
-        """Nothing is left to resume: drained, or out of input. After a stop, the script has to end, too."""
-        latest = self.observed.latest
-        if latest is not None and latest.drained and not latest.over:
-            return ended_with_nothing_left(latest, self.status)
-        return drained(latest)
+        """The newest checkpoint leaves nothing to resume: drained, or out of input."""
+        return over(self.observed.latest)
 
     @property
     def has_begun(self) -> bool:

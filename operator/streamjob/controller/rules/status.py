@@ -114,21 +114,20 @@ def end_failed(latest: CheckpointRecord, s: Status) -> bool:
 
 
 def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
-    """Whether everything had finished before the last driver started and its script then ended successfully.
-    That driver had nothing to checkpoint.
+    """Whether the job was over before the last driver started and its script then ended successfully. That
+    driver had nothing to checkpoint.
     """
     end = s.last_exit
-    first = s.started_epoch if latest.over else max(s.started_epoch, latest.epoch + 1)  # not the stopped one
-    if end is None or end.epoch < first or not latest.drained:
+    if end is None or end.epoch < s.started_epoch or not latest.over:
         return False
     return end.phase == TERMINATED and end.code == 0
 
 
-def drained(record: CheckpointRecord | None) -> bool:
-    """Whether no query is left to resume. A record cut to fit a final report has only its scenario."""
-    return record is not None and (
-        record.drained or (record.scenario is not None and record.scenario.is_drain)
-    )
+def over(record: CheckpointRecord | None) -> bool:
+    """Whether nothing is left to resume. A record cut to fit a final report has no stages, but its scenario
+    shows it.
+    """
+    return record is not None and (record.over or (record.scenario is not None and record.scenario.is_drain))
 
 
 def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
@@ -217,7 +216,7 @@ def _savepoint(record: CheckpointRecord) -> SavepointStatus:
         latest=record.savepoint or "",
         checkpoint=record.checkpoint,
         completed_at=record.completed_at,
-        drained=drained(record),
+        drained=over(record),
     )
 
 

@@ -89,7 +89,7 @@ class Answers:
         """Whether every task is closed and the final checkpoint has completed. No savepoint request may be
         pending.
 
-        If no task has run in this epoch, because the restored checkpoint was final, the end of the script is
+        If the restored checkpoint was the end of the job and no task has run since, the end of the script is
         enough.
         """
         if not self.tasks or self._job.counters.total.unclosed or self._checkpoints.has_pending_savepoints:

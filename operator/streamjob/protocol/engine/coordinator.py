@@ -55,6 +55,8 @@ class Coordinator(CheckpointEvents):
 
     :param expected: the tasks of the restored checkpoint. Until each has started or is reported as finished,
         nothing downstream of it ends. The driver's records have these tasks as they were restored.
+    :param fresh: the restored checkpoint is not the end of the job, so the job ends with another one, even if
+        no task runs.
     """
 
     def __init__(
@@ -62,11 +64,12 @@ class Coordinator(CheckpointEvents):
         next_checkpoint: int = 1,
         settings: Checkpointing | None = None,
         expected: Iterable[str] = (),
+        fresh: bool = False,
     ) -> None:
         tasks: dict[str, Task] = {}
         job = TaskTermination(tasks)
         super().__init__(tasks, job, CheckpointTrigger(job, settings or Checkpointing(), next_checkpoint))
-        job.restore(expected)
+        job.restore(expected, fresh=fresh)
 
     def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
         """Handle one event.
@@ -79,8 +82,8 @@ class Coordinator(CheckpointEvents):
             after a cancel; or a savepoint is requested while the job is ending with a checkpoint of its own.
         """
         match event:
-            case ev.Restored(next_checkpoint, expected):
-                self._job.restore(expected)
+            case ev.Restored(next_checkpoint, expected, fresh):
+                self._job.restore(expected, fresh=fresh)
                 self._checkpoints.next_number = next_checkpoint
                 return []
             case ev.TaskStarted(task, upstream, commits, own_sources, drained):

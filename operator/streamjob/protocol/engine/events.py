@@ -19,10 +19,12 @@ class Restored:
     """What the job resumes from is known only now. Comes before the first task, and at most once.
 
     :param expected: as `coordinator.Coordinator`.
+    :param fresh: as `coordinator.Coordinator`.
     """
 
     next_checkpoint: int
     expected: tuple[str, ...] = ()
+    fresh: bool = False
 
 
 # --- tasks --------------------------------------------------------------------------------------------------

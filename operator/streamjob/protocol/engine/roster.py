@@ -44,8 +44,8 @@ class Roster:
         whatever has finished by then.
     :param named: uids of stages that have not started and that another stage reads from. That stage waits for
         them as for expected tasks.
-    :param fresh: the restored checkpoint no longer describes the whole job: a task has run in this epoch, or
-        a stop needs a checkpoint of its own.
+    :param fresh: the job ends with a checkpoint of this epoch: the restored one was not its end, or a task
+        has run since.
     """
 
     tasks: dict[str, Task]
@@ -63,9 +63,10 @@ class Roster:
     def __post_init__(self) -> None:
         self.counters = JobCounters(self.graph)
 
-    def restore(self, names: Iterable[str]) -> None:
+    def restore(self, names: Iterable[str], *, fresh: bool) -> None:
         """The restored checkpoint has these tasks. Comes before any task."""
         assert not self.tasks
+        self.fresh = fresh
         for name in names:
             uid = parse_task_id(name)[0]
             self.expected[name] = None

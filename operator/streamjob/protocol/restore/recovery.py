@@ -131,7 +131,7 @@ def plan(
     :raises UnfinishedBeforeFinished: see there.
     :raises StateCannotMove: see there.
     """
-    if record.drained:
+    if record.over:
         if not allow_drained:
             raise AlreadyDrained(
                 f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it "

@@ -207,7 +207,8 @@ class Checkpoints:
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
-        stages = self._stages_of(effect)
+        unchanged = None if self._stages else self._carried.restored  # the script has started no query
+        stages = self._stages_of(effect) if unchanged is None else unchanged.stages
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
@@ -219,6 +220,8 @@ class Checkpoints:
         )
         if target is None:
             return record
+        if unchanged is not None:  # and there may be no session that files could be copied with
+            return replace(record, savepoint=unchanged.savepoint)
         directories = {
             (stage.uid, task.index): CheckpointDir(self.files, task.location)
             for stage in record.stages

@@ -33,7 +33,7 @@ from ...protocol.engine.effects import (
 from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages.driver_config import DriverConfig
-from ..startup.restore_point import unfinished_tasks
+from ..startup.restore_point import is_fresh, unfinished_tasks
 from .live_savepoints import LiveSavepoints
 from .script.job_stopped import BatchEndedByStop
 from .status import Notes, Reported, phase, problem_of, stage_statuses, termination_status
@@ -123,11 +123,9 @@ class Dispatcher(Generic[R]):
 
     def __init__(self, config: DriverConfig, board: StatusBoard, shell: Shell[R]) -> None:
         every = config.checkpointing
-        self.coordinator = Coordinator(
-            config.next_checkpoint,
-            Checkpointing(every.max_concurrent, every.timeout, every.min_pause),
-            unfinished_tasks(config),
-        )
+        settings = Checkpointing(every.max_concurrent, every.timeout, every.min_pause)
+        first, expected = config.next_checkpoint, unfinished_tasks(config)
+        self.coordinator = Coordinator(first, settings, expected, is_fresh(config))
         self.runs: dict[str, R] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.board = board

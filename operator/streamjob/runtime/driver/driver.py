@@ -24,6 +24,7 @@ from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
 from ..startup import naming
+from ..startup.restore_point import finished_tasks
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
@@ -259,6 +260,21 @@ class Driver:
         )
 
     # --- the end --------------------------------------------------------------------------------------------
+
+    def has_nothing_left(self) -> bool:
+        """The script has ended and has started no query: say whether every query had finished before, so that
+        this is the end of the job.
+
+        The job then has the tasks of the restored checkpoint, and `await_queries` ends it.
+        """
+        with self._loop.lock:
+            tasks = finished_tasks(self.config)
+            if tasks:
+                self.begins()
+            for plan in tasks:
+                batch = plan.record.batch if plan.record else None
+                self._loop.take(ev.TaskRestoredFinished(plan.task, (), batch))
+        return bool(tasks)
 
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""

@@ -19,7 +19,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import StorageError
 from ..query.task import Stage
-from ..startup.restore_point import unfinished_tasks
+from ..startup.restore_point import is_fresh, unfinished_tasks
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
 from .effects import Work
@@ -114,7 +114,8 @@ class Loop:
         """What the job resumes from is known only now, see `GateKeeper`. Comes before the first query."""
         with self.lock:
             self.work.restore_points.restore(config)
-            self.dispatcher.take(ev.Restored(config.next_checkpoint, tuple(unfinished_tasks(config))))
+            expected, fresh = tuple(unfinished_tasks(config)), is_fresh(config)
+            self.dispatcher.take(ev.Restored(config.next_checkpoint, expected, fresh))
 
     # --- what the dispatcher asks for: called under the lock ------------------------------------------------
 

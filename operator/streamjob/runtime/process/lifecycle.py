@@ -69,9 +69,12 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
     exits.script_is_over()
     if exits.reason is not None:
         return exits.leave(outcome.code, None)
+    nothing_left = False
     if outcome.code == 0 and not driver.has_begun:
-        # A thread of the script may have met with the refusal.
-        outcome = Outcome(1, driver.script.refused or script.NoQuery(NO_QUERY, remedy=START_ONE))
+        # A thread of the script may have met with a refusal.
+        nothing_left = driver.script.refused is None and driver.has_nothing_left()
+        if not nothing_left:
+            outcome = Outcome(1, driver.script.refused or script.NoQuery(NO_QUERY, remedy=START_ONE))
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
         problem = driver.dead_query() or problem  # the query's failure is the cause
@@ -79,7 +82,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         problem = driver.failure or problem
     code = outcome.code
     refused = outcome.error is not None and not isinstance(outcome.error, script.ScriptFailed)
-    if driver.stages and (code == 0 or (driver.ending and not refused)):
+    if nothing_left or (driver.stages and (code == 0 or (driver.ending and not refused))):
         # The script ended and left its queries running: they are the job. If the job was asked to end, even a
         # script that fails does not cut the termination short.
         if problem is not None:

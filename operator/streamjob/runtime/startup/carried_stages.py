@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...protocol.formats.records import StageRecord, TaskRecord
+from ...protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
 from ...storage.hadoop import HadoopFiles
@@ -45,6 +45,11 @@ class CarriedStages:
             return ()
         with self.lock:
             return tuple(self._of(files, uid) for uid in self._points.uids(files) if uid not in started)
+
+    @property
+    def restored(self) -> CheckpointRecord | None:
+        """The job's latest checkpoint when this epoch began, None if there was none."""
+        return self._points.config.restore.latest
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

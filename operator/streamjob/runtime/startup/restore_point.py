@@ -12,7 +12,7 @@ from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
-from ...protocol.restore.recovery import AlreadyDrained, refuse_if_over
+from ...protocol.restore.recovery import AlreadyDrained, TaskPlan, refuse_if_over, stage_plan
 from ...storage.hadoop import HadoopFiles
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
@@ -136,7 +136,8 @@ class RestorePoints:
             raise StageNotInSavepoint(
                 f"the script's query {uid!r} is not in {self.savepoint}, which holds "
                 f"{', '.join(s.uid for s in point.checkpoint.stages)}",
-                remedy="Give the query the name it had, or start without restoreFrom",
+                remedy="Give the query the name it had or, if it is new, "
+                "set restoreFrom.allowNonRestoredState to true",
             )
         return replace(point, record=record)
 
@@ -216,7 +217,7 @@ class RestorePoints:
 
     def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
         record = read_manifest(files, savepoint).checkpoint
-        if not record.drained:
+        if not record.over:
             return record
         if not self.config.restore.allow_drained:
             raise AlreadyDrained(
@@ -291,6 +292,22 @@ def unfinished_tasks(config: DriverConfig) -> list[str]:
         for task in stage.tasks
         if not task.finished
     ]
+
+
+def is_fresh(config: DriverConfig) -> bool:
+    """Whether the job's latest checkpoint is not its end, see `coordinator.Coordinator`."""
+    latest = config.restore.latest
+    return latest is None or not latest.over
+
+
+def finished_tasks(config: DriverConfig) -> list[TaskPlan]:
+    """The tasks of the job's latest checkpoint, if all have finished and none has anything to commit. Empty
+    otherwise.
+    """
+    latest = config.restore.latest
+    if latest is None or not latest.drained or latest.uncommitted:
+        return []
+    return [task for s in latest.stages for task in stage_plan(s.uid, len(s.tasks), s).tasks]
 
 
 def root_of(config: DriverConfig, uid: str) -> str:

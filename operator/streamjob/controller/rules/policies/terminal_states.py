@@ -33,16 +33,17 @@ def rest(c: Context) -> Decision | None:
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
     if c.desired in (DesiredState.RUN, DesiredState.SUSPEND) and ended_by_script(c):
+        left = ", ".join(s.uid for s in latest.stages if not s.finished) if latest else ""
         text = (
-            "The script has stopped its queries itself. Set spec.state to Stopped and then to Running to "
-            "continue"
+            f"The script has ended and has left {left or 'queries'} unfinished. "
+            "Set spec.state to Stopped and then to Running to continue"
         )
         return c.decide(Phase.FINISHED, "ScriptEnded", text, status=s)
     return None
 
 
 def ended_by_script(c: Context) -> bool:
-    """Whether the script has stopped its queries itself, and the job has not been asked to continue since.
+    """Whether the script has ended and left queries unfinished, and the job was not asked to continue since.
 
     Only the phase tells. A job without a status is Pending, too, and has not been asked.
     """
