@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,25 @@ def test_the_end_of_all_input_is_a_stop_if_a_stage_that_has_not_started_is_left(
     assert ended_by(scenario, (finished, left)) is (
         Scenario.STOP if scenario is Scenario.END_OF_INPUT else scenario
     )
+
+
+def test_a_script_need_not_start_what_has_finished(job: Job) -> None:
+    def left(*stages: StageRecord, exact: bool = True) -> bool:
+        job.stages = list(stages)
+        found = CarriedStages(RestorePoints(job.config(Scenario.STOP, exact=exact))).finished
+        assert found is None or found.drained
+        return found is None
+
+    exhausted, windows = job.stage("history", exhausted=True), job.stage("windows", WINDOWS, exhausted=True)
+    (finished,) = at_the_end((exhausted,))
+    owes = replace(finished, tasks=(replace(finished.tasks[0], transactions=("t",)),))
+    assert not left(finished)
+    assert not left(finished, exact=False)
+    assert not left(exhausted)
+    assert left(exhausted, exact=False), "another run may have read on"
+    assert left(finished, windows)
+    assert left(owes)
+    assert left()
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -207,7 +207,7 @@ class Checkpoints:
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
-        unchanged = None if self._stages else self._carried.restored  # the script has started no query
+        unchanged = None if self._stages else self._carried.finished  # the script has started no query
         stages = self._stages_of(effect) if unchanged is None else unchanged.stages
         record = CheckpointRecord(
             checkpoint=effect.number,

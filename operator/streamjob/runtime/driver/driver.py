@@ -16,6 +16,7 @@ from ...jvm import process as jvm_process
 from ...jvm import signals
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
+from ...protocol.graph import task_id
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
@@ -24,7 +25,6 @@ from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
 from ..startup import naming
-from ..startup.restore_point import finished_tasks
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
@@ -267,14 +267,16 @@ class Driver:
 
         The job then has the tasks of the restored checkpoint, and `await_queries` ends it.
         """
+        finished = self._loop.work.carried.finished
+        if finished is None:
+            return False
         with self._loop.lock:
-            tasks = finished_tasks(self.config)
-            if tasks:
-                self.begins()
-            for plan in tasks:
-                batch = plan.record.batch if plan.record else None
-                self._loop.take(ev.TaskRestoredFinished(plan.task, (), batch))
-        return bool(tasks)
+            self.begins()
+            for stage in finished.stages:
+                for task in stage.tasks:
+                    name = task_id(stage.uid, task.index, len(stage.tasks))
+                    self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))
+        return True
 
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""

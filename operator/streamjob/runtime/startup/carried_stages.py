@@ -47,9 +47,17 @@ class CarriedStages:
             return tuple(self._of(files, uid) for uid in self._points.uids(files) if uid not in started)
 
     @property
-    def restored(self) -> CheckpointRecord | None:
-        """The job's latest checkpoint when this epoch began, None if there was none."""
-        return self._points.config.restore.latest
+    def finished(self) -> CheckpointRecord | None:
+        """The job's latest checkpoint, if the script need not start any of its queries again: all have
+        finished, in the sense of `at_the_end`, and none has anything to commit. None otherwise.
+        """
+        restore = self._points.config.restore
+        latest = restore.latest
+        if latest is None or latest.uncommitted:
+            return None
+        if restore.exact:  # else another run may have read on since
+            latest = replace(latest, stages=at_the_end(latest.stages))
+        return latest if latest.drained else None
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

@@ -12,7 +12,7 @@ from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
-from ...protocol.restore.recovery import AlreadyDrained, TaskPlan, refuse_if_over, stage_plan
+from ...protocol.restore.recovery import AlreadyDrained, refuse_if_over
 from ...storage.hadoop import HadoopFiles
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
@@ -298,16 +298,6 @@ def is_fresh(config: DriverConfig) -> bool:
     """Whether the job's latest checkpoint is not its end, see `coordinator.Coordinator`."""
     latest = config.restore.latest
     return latest is None or not latest.over
-
-
-def finished_tasks(config: DriverConfig) -> list[TaskPlan]:
-    """The tasks of the job's latest checkpoint, if all have finished and none has anything to commit. Empty
-    otherwise.
-    """
-    latest = config.restore.latest
-    if latest is None or not latest.drained or latest.uncommitted:
-        return []
-    return [task for s in latest.stages for task in stage_plan(s.uid, len(s.tasks), s).tasks]
 
 
 def root_of(config: DriverConfig, uid: str) -> str:
