@@ -19,6 +19,8 @@ from streamjob.protocol.lifecycle import Scenario, TaskState
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
+from streamjob.runtime.savepoints.layout import verify_savepoint
+from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.bounded import TICKS
 from .apps.windows import SCHEMA, windows
@@ -201,13 +203,17 @@ def stopped_when_done(tmp_path: Path) -> Iterator[LocalDriver]:
 
 
 @pytest.mark.any_spark
+@pytest.mark.parametrize("session", ["", "SparkSession.builder.getOrCreate()", "spark.stop()"])
 @pytest.mark.parametrize("mode", [None, Mode.DRAIN])
 def test_row14_a_script_that_starts_nothing_more_after_such_a_stop_ends_the_job(
-    stopped_when_done: LocalDriver, tmp_path: Path, mode: Mode | None
+    spark: SparkSession, stopped_when_done: LocalDriver, tmp_path: Path, mode: Mode | None, session: str
 ) -> None:
     before = stopped_when_done.record
     assert before is not None
-    with stopped_when_done.next_epoch(tmp_path / "app.py", "first") as last:
+    begin = "spark = SparkSession.builder.getOrCreate()"
+    text = DONE_ONCE.replace(begin, begin if session == "spark.stop()" else "") + session
+    (tmp_path / "again.py").write_text(text)
+    with stopped_when_done.next_epoch(tmp_path / "again.py", "first") as last:
         eventually(lambda: "waits" in last.log.read_text(), "the script runs again")
         if mode is not None:
             last.terminate(mode)
@@ -215,7 +221,9 @@ def test_row14_a_script_that_starts_nothing_more_after_such_a_stop_ends_the_job(
         record = last.finish()
     assert (record.scenario, record.over, record.stages) == (Scenario.END_OF_INPUT, True, before.stages)
     assert (record.checkpoint, record.epoch) == (before.checkpoint + 1, 2)
-    assert record.savepoint == (before.savepoint if mode else None)
+    if mode is not None:
+        assert record.savepoint is not None
+        assert verify_savepoint(HadoopFiles(spark), record.savepoint) == []
     assert (last.report().phase, last.report().problem) == (DriverPhase.TERMINATED, None)
 
 

@@ -144,18 +144,14 @@ def test_a_drain_that_leaves_state_of_a_query_behind_fails(
 def test_the_end_of_a_script_that_starts_no_query_has_what_was_restored(
     taken: Checkpoints, engine: Engine, carried: Carried
 ) -> None:
-    """Its savepoint is the one before: there may be no session to write another one with."""
     stages = (StageRecord("first", (TaskRecord(0, "file:/checkpoints/first/0", 4, finished=True),), ()),)
     carried.finished = CheckpointRecord(
         1, 1, Scenario.STOP, "stop-1", "file:/savepoints/stop-1", "2026-01-01T00:00:00Z", stages
     )
     engine.pending = {2}
-    effect = fx.StoreCheckpoint(
-        2, frozenset(), scenario=Scenario.DRAIN, request_id="drain-2", savepoint="file:/savepoints/drain-2"
-    )
+    effect = fx.StoreCheckpoint(2, frozenset(), scenario=Scenario.END_OF_INPUT)
     assert taken.store(effect) == ev.CheckpointDurable(2)
     taken.announce(fx.AnnounceCheckpoint(2))
     record = taken._board.status.completed
     assert record is not None
-    assert (record.checkpoint, record.scenario, record.request_id) == (2, Scenario.DRAIN, "drain-2")
-    assert (record.stages, record.savepoint) == (stages, "file:/savepoints/stop-1")
+    assert (record.checkpoint, record.scenario, record.stages) == (2, Scenario.END_OF_INPUT, stages)

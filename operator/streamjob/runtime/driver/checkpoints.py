@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from pyspark.sql import SparkSession
+
 from ...protocol.engine import effects as fx
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import Coordinator
@@ -220,17 +222,17 @@ class Checkpoints:
         )
         if target is None:
             return record
-        if unchanged is not None:  # and there may be no session that files could be copied with
-            return replace(record, savepoint=unchanged.savepoint)
+        # A script that has started no query may have no session, or none any more.
+        files = self.files if unchanged is None else HadoopFiles(SparkSession.builder.getOrCreate())
         directories = {
-            (stage.uid, task.index): CheckpointDir(self.files, task.location)
+            (stage.uid, task.index): CheckpointDir(files, task.location)
             for stage in record.stages
             for task in stage.tasks
         }
         ended = {(s.uid, s.name.index) for s in list(self._stages.values()) if s.failure is None}
         live, number = effect.scenario is None, effect.number
         manifest = write_savepoint(
-            self.files,
+            files,
             self._config.job,
             record,
             directories,
