@@ -38,6 +38,7 @@ class Scripted(str, Enum):
 
     TOGETHER = "together"  # starts them all, and falls off its end
     IN_TURN = "in turn"  # each when the one before is over: their triggers take what there is
+    NOTES = "notes"  # in turn, up to declared ends; it notes which are over, and does not start those again
     REFRESH = "refresh"  # stops the last one again and again, and starts it again
     RETRY = "retry"  # starts again what has failed
     CARELESS = "careless"  # what has failed stays dead
@@ -239,8 +240,9 @@ def _scaling(rng: Random, times: int) -> list[Step]:
 def _scripted(shape: Shape, rng: Random) -> Shape:
     """One half of the scripts only start their queries. What takes its queries in turn needs them to end."""
     script = rng.choice((Scripted.TOGETHER, rng.choice(list(Scripted))))
-    stages = ("events", "sums") if script is Scripted.IN_TURN or rng.random() < 0.3 else shape.stages
-    bounded = shape.bounded or (10 if script is Scripted.IN_TURN else None)
+    in_turn = script in (Scripted.IN_TURN, Scripted.NOTES)
+    stages = ("events", "sums") if in_turn or rng.random() < 0.3 else shape.stages
+    bounded = shape.bounded or (10 if in_turn else None)
     return replace(shape, script=script, stages=stages, bounded=bounded, chained=rng.random() < 0.7)
 
 

@@ -34,6 +34,10 @@ class Script:
         self._busy = False  # between two of its lines: it waits for nothing
         self._dead: set[Query] = set()  # failed runs that it has heard of
 
+    @property
+    def _in_turn(self) -> bool:
+        return self.kind in (Scripted.IN_TURN, Scripted.NOTES)
+
     # --- its lines ------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -66,7 +70,7 @@ class Script:
         self.driver.began = self.driver.began or self.driver.world.loop.time()
         while self._to_start:
             runs = self.start(self._to_start.pop(0))
-            if runs and self.kind is Scripted.IN_TURN:
+            if runs and self._in_turn:
                 return
 
     def _wait(self) -> None:
@@ -100,10 +104,11 @@ class Script:
             if driver.requests.drains and not runs:
                 self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].failure or Exception()))
             return None
-        if self.kind is Scripted.IN_TURN and self._to_start and not runs:
+        if self._in_turn and self._to_start and not runs:
             return self._next_line(0.1, 3.0, self._start_next)
         if not runs and not self._to_start:
-            return self._next_line(0.05, 0.5, self._end)
+            # One that notes what is over has something else to do.
+            return self._next_line(0.05, 30.0 if self.kind is Scripted.NOTES else 0.5, self._end)
         return None
 
     def _next_line(self, low: float, high: float, line: Callable[[], object]) -> None:
@@ -118,7 +123,9 @@ class Script:
 
     def _end(self) -> None:
         self.ended = True
-        self.driver.take(ev.ScriptEnded())
+        if not self.driver.queries and not self.driver.has_nothing_left():
+            return self.driver.leave(1, Problem("NoQueryStarted", "no query", "Start one"))
+        return self.driver.take(ev.ScriptEnded())
 
     def _refresh_later(self) -> None:
         """`query.stop(); query = ….start()`, again and again, of its last query."""
@@ -170,6 +177,8 @@ class Script:
         if sink is not None and before is None:
             sink.recover(plan.record.transactions if plan.record else ())
         if plan.start is Start.FINISHED and before is None:
+            if self.kind is Scripted.NOTES and plan.record is not None and not plan.record.transactions:
+                return False
             query.finished = True
             batch = directory.batch if directory.batch >= 0 else None
             driver.enter(query, ev.TaskRestoredFinished(query.task, upstream, batch))
@@ -181,10 +190,10 @@ class Script:
         if not reads or driver.coordinator.tasks[query.task].step is not None:
             return True
         query.since = world.loop.time()
-        in_turn = self.kind is Scripted.IN_TURN
-        if shape.bounded is not None and (in_turn or not upstream):
+        if shape.bounded is not None and (self._in_turn or not upstream):
             left = max(shape.bounded - 1 - directory.batch, 0) * BATCH
-            driver.later(left, lambda: self._input_ends(query, exhausted=in_turn))
+            exhausted = self.kind is Scripted.IN_TURN
+            driver.later(left, lambda: self._input_ends(query, exhausted=exhausted))
         return True
 
     def _input_ends(self, query: Query, *, exhausted: bool) -> None:

@@ -63,6 +63,12 @@ _SPECIAL: dict[str, Plan] = {
         ),
         mishaps=(("Flushed", 1, Mishap.THROWS),),
     ),
+    # It notes what is over: the driver after the stop starts nothing.
+    "stopped-when-all-is-noted": Plan(
+        9,
+        Shape(stages=TWO, transactional=True, bounded=3, script=Scripted.NOTES, chained=False),
+        (APPLY, Step("Stopped", 28.0, "Running"), Step("Running", 3.0, "Stopped")),
+    ),
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
         8,
@@ -503,7 +509,7 @@ _SPECIAL: dict[str, Plan] = {
     "careless-stopped": Plan(
         41,
         Shape(TWO, transactional=True, interval="5s", script=Scripted.CARELESS, chained=False),
-        (APPLY, Step("Stopped", 60.0, "Running"), Step("Running", 3.0, "Stopped")),
+        (APPLY, Step("Stopped", 28.0, "Running"), Step("Running", 3.0, "Stopped")),
         mishaps=(DIES,),
     ),
     # What is dead cannot be drained: the next driver does it.
@@ -525,7 +531,7 @@ _SPECIAL: dict[str, Plan] = {
     "in-turn-stopped": Plan(
         45,
         Shape(TWO, bounded=10, script=Scripted.IN_TURN),
-        (APPLY, Step("Stopped", 6.0, "Running"), Step("Running", 3.0, "Stopped")),
+        (APPLY, Step("Stopped", 28.0, "Running"), Step("Running", 3.0, "Stopped")),
     ),
     # A query is stopped and started again until the job stops, in the middle of it or between.
     "refresh": Plan(

@@ -128,7 +128,8 @@ class Work:
                 return None
         for task, number in effect.pre_commit.items():
             self._pre_commit(driver.queries[task], number)
-        stages = self._stages(effect)
+        unchanged = None if driver.queries else driver.finished
+        stages = self._stages(effect) if unchanged is None else unchanged.stages
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=driver.config.epoch,

@@ -170,8 +170,8 @@ class Driver:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has started, or is about to."""
-        return bool(self.stages) or self._starter.busy
+        """Whether a query has started, or is about to; or the script has ended with `has_nothing_left`."""
+        return bool(self._coordinator.tasks) or self._starter.busy
 
     def script_is_called_back(self) -> None:
         """As `ScriptSide.script_is_called_back`."""
