@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from streamjob.protocol.formats import codec
 from streamjob.protocol.formats.index import MAX_RECORDS
 from streamjob.protocol.formats.records import CheckpointRecord
 
@@ -38,11 +39,18 @@ class Index(Ledger):
                 continue
             if truth.numbers.get(number) == record:
                 continue  # of an index that was made anew
+            if change.old is None and number not in truth.numbers and self._is_whole(record):
+                truth.numbers[number] = record
+                continue  # a savepoint whose driver died before the index had it (`recover_records.known`)
             was = truth.numbers.get(number)
             if change.old is None and was and _committed(was) == _committed(record):
                 continue  # so is this: that its sinks have committed was lost, or is known only now
             if before.get(number) != record:
                 self._completed(record, truth, before.get(number))
+
+    def _is_whole(self, record: Obj) -> bool:
+        manifest = self.world.storage.savepoints.get(record["savepoint"] or "")
+        return manifest is not None and codec.to_plain(manifest) == record
 
     def _made_anew(self, truth: Truth) -> None:
         """After the user has deleted it: it goes as far as it did, or further, and has every savepoint that

@@ -53,6 +53,8 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
         def look() -> None:
             looks.set()
             seen.append(driver.asked_to_end and driver.stops)
+            with driver._loop.changed:
+                driver._loop.changed.notify_all()
 
         script = threading.Thread(target=look)
         script.start()

@@ -11,7 +11,7 @@ import pytest
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.savepoints import recover_records
-from streamjob.runtime.savepoints.recover_records import known_records
+from streamjob.runtime.savepoints.recover_records import known, known_records
 
 from ..localfiles import LocalFiles
 from ..queries import JOB, Query
@@ -69,6 +69,13 @@ def test_a_savepoint_that_its_epoch_died_with_never_was_in_the_index(query: Quer
     assert known_records(query.files, config(query, first), 1, ()).records == (first,)
     own = replace(orphan, epoch=3)
     assert known_records(query.files, config(query, first), 1, [own]).records == (first, own)
+
+
+def test_of_two_savepoints_with_one_number_the_later_epochs_was_in_the_index(query: Query) -> None:
+    orphan = query.save("eviction-1").checkpoint
+    again = replace(orphan, epoch=orphan.epoch + 1, request_id="stop-2")
+    for savepoints in ([orphan, again], [again, orphan]):
+        assert known(config(query, periodic(5)), savepoints, ())[orphan.checkpoint] == again
 
 
 def test_without_any_savepoint(query: Query) -> None:

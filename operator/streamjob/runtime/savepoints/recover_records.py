@@ -26,7 +26,8 @@ def known(
 
     A savepoint of an earlier epoch is left out if it is newer than the checkpoint that this epoch started
     from. It was never committed to the index: its driver died first, and the job resumed from an earlier
-    checkpoint.
+    checkpoint. A later epoch may have used its number again, and counts then. Otherwise nothing shows, one
+    more epoch later, that the index never had it; it is whole, and does no harm there.
 
     :param savepoints: the records of the job's savepoints.
     :param own: the driver's own records.
@@ -34,7 +35,8 @@ def known(
     """
     latest = config.restore.latest
     before = latest.checkpoint if latest is not None else 0
-    found = {r.checkpoint: r for r in savepoints if r.checkpoint <= before or r.epoch == config.epoch}
+    by_epoch = sorted(savepoints, key=lambda r: r.epoch)
+    found = {r.checkpoint: r for r in by_epoch if r.checkpoint <= before or r.epoch == config.epoch}
     if latest is not None:
         found[latest.checkpoint] = latest
     return found | {r.checkpoint: r for r in own}
