@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
+from streamjob.cli.errors import ExitCode
 from streamjob.cli.kubectl import Kubectl
 from streamjob.cli.kubectl_errors import Forbidden, KubectlError, NotFound, Refused, error
 from streamjob.cli.kubectl_output import documents
@@ -78,6 +80,35 @@ def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "variable KUBECTL" in e.value.remedy
     with pytest.raises(KubectlError):
         Kubectl().watch("pods")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "shown"),
+    [
+        ("echo out; echo it says >&2", 0, "it says\n"),
+        ("echo out; echo 'command terminated with exit code 1' >&2; exit 1", 1, ""),
+        (
+            "echo 'error: of its own' >&2; echo 'command terminated with exit code 2' >&2; exit 2",
+            2,
+            "error: of its own\n",
+        ),
+    ],
+)
+def test_what_runs_in_a_container_has_our_output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], script: str, code: int, shown: str
+) -> None:
+    monkeypatch.setenv("KUBECTL", f"sh -c {shlex.quote(script)}")
+    assert Kubectl().execute("p", "driver", ["verify"]) == code
+    assert capfd.readouterr().err == shown
+
+
+def test_a_command_that_kubectl_has_lost_has_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit code is that of a finding."""
+    script = "echo half >&2; echo 'error: Internal error occurred: stream lost' >&2; exit 1"
+    monkeypatch.setenv("KUBECTL", f"sh -c {shlex.quote(script)}")
+    with pytest.raises(KubectlError, match="stream lost") as e:
+        Kubectl().execute("p", "driver", ["verify"])
+    assert e.value.exit_code is ExitCode.CLUSTER
 
 
 def test_documents_come_one_by_one() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ Objects = list[Obj]
 JOBS = "streamjobs.streamjob.dev"
 REVIEW = "SelfSubjectAccessReview"
 UNCHECKED = "--validate=false"  # kubectl would fetch the schema of the whole API first
+ENDED = re.compile(r"command terminated with exit code \d+\n?")  # kubectl's last word on what it has executed
+OF_KUBECTL = re.compile("error: |Error from server|Unable to connect|The connection to the server")
 
 
 @dataclass(frozen=True)
@@ -204,13 +208,36 @@ class Kubectl:
             raise error(done.stderr.strip() or done.stdout.strip())
         return done.stdout
 
-    def call(self, *words: str) -> int:
-        """Run a command that has our terminal.
+    def execute(self, pod: str, container: str, command: Sequence[str]) -> int:
+        """Run a command in a container. What it writes goes to our output.
 
         :returns: its exit code.
+        :raises KubectlError: kubectl cannot run it, or has lost it. Its own exit code is then 1, too.
         """
+        words = self.command("exec", pod, "-c", container, "--", *command)
         with _started():
-            return subprocess.run(self.command(*words), check=False).returncode
+            process = subprocess.Popen(
+                words, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+            )
+        assert process.stderr is not None
+        by_itself, ended = [], False
+        try:
+            for line in process.stderr:
+                if ENDED.fullmatch(line):
+                    ended = True
+                elif OF_KUBECTL.match(line):
+                    by_itself.append(line)
+                else:
+                    sys.stderr.write(line)
+                    sys.stderr.flush()
+            code = process.wait()
+        finally:
+            end(process)
+        said = "".join(by_itself)
+        if code and not ended:
+            raise error(said)
+        sys.stderr.write(said)
+        return code
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command whose output is read while it runs."""

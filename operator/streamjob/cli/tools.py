@@ -42,13 +42,14 @@ def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_p
     :param memory: what it needs, if it gets a pod of its own.
     :returns: its exit code.
     :raises ToolPodFailed: the pod does not start.
+    :raises KubectlError: kubectl has lost the command.
     """
     words = [*words, *(["--json"] if chosen.json else [])]
     if chosen.local:
         runtime.become(words)
     with _place(chosen, job, memory) as pod:
         command = tool_pod.command(job, words)
-        return chosen.kubectl.call("exec", pod, "-c", tool_pod.CONTAINER, "--", *command)
+        return chosen.kubectl.execute(pod, tool_pod.CONTAINER, command)
 
 
 def output(chosen: Options, job: Job, words: Sequence[str]) -> str:

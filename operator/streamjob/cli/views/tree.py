@@ -217,7 +217,7 @@ def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
     for stage in job.stages:
         node.children.append(stage_node(stage, at, runs=job.runs, drained=job.phase == "Drained"))
     if job.epoch and not job.stages:
-        node.add(Span("no query yet", DIM))
+        node.add(Span("no query yet" if driver.get("pod") else "no query", DIM))
 
 
 def stage_node(stage: Stage, at: datetime, *, runs: bool = True, drained: bool = False) -> Node:
