@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from .errors import ExitCode
-from .kubectl import JOBS, Event
+from .kubectl import JOBS, Event, KubectlError
 from .options import Options
 from .printing import screen
 from .printing.live import Live, without_times
@@ -16,6 +17,8 @@ from .views.job import Job, job
 from .views.progress import Outcome, Progress, picture, sentence, time_left
 
 TICK = 1.0  # seconds between two pictures without a change: the time that is left
+# Seconds without a change until the job is read: an API server may hold back what the watch waits for.
+SILENCE = 30.0
 PATIENCE = 60.0  # seconds for which nothing moves without a person, until nobody waits any longer
 
 Look = Callable[[Job | None, datetime], Progress]
@@ -79,6 +82,7 @@ class _States:
         self._kubectl, self._name = chosen.kubectl, name
         self._last: Job | None = job(self._kubectl.get(JOBS, name))
         self._watch = self._kubectl.watch(JOBS, name)
+        self._read_at = time.monotonic()
 
     def next(self, timeout: float) -> Job | None:
         """The job after its next change, or after so many seconds; None: it is gone."""
@@ -86,17 +90,25 @@ class _States:
             event = self._watch.next(timeout)
         except EOFError:
             self._watch.close()
-            obj = self._kubectl.find(JOBS, self._name)
-            self._last = None if obj is None else job(obj)
-            if obj is not None:
+            self._read()
+            if self._last is not None:
                 self._watch = self._kubectl.watch(JOBS, self._name)
             return self._last
         if event is not None:
             self._take(event)
+        elif time.monotonic() - self._read_at > SILENCE:
+            with suppress(KubectlError):  # the watch goes on, or ends as well
+                self._read()
         return self._last
+
+    def _read(self) -> None:
+        self._read_at = time.monotonic()
+        obj = self._kubectl.find(JOBS, self._name)
+        self._last = None if obj is None else job(obj)
 
     def _take(self, event: Event) -> None:
         """A state that is older than the one that is known says nothing."""
+        self._read_at = time.monotonic()
         new = job(event.object)
         if self._last is None or _version(new) >= _version(self._last):
             self._last = None if event.kind == "DELETED" else new

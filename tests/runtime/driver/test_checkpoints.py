@@ -144,7 +144,9 @@ def test_a_drain_that_leaves_state_of_a_query_behind_fails(
 def test_the_end_of_a_script_that_starts_no_query_has_what_was_restored(
     taken: Checkpoints, engine: Engine, carried: Carried
 ) -> None:
-    stages = (StageRecord("first", (TaskRecord(0, "file:/checkpoints/first/0", 4, finished=True),), ()),)
+    source = OperatorRecord("first/source-0", OperatorKind.SOURCE, "rate", True)
+    task = TaskRecord(0, "file:/checkpoints/first/0", 4, finished=True)
+    stages = (StageRecord("first", (task,), (source,)),)
     carried.finished = CheckpointRecord(
         1, 1, Scenario.STOP, "stop-1", "file:/savepoints/stop-1", "2026-01-01T00:00:00Z", stages
     )
