@@ -16,7 +16,7 @@ from dev.broker import CONNECTORS, Kafka
 from dev.localdriver import LocalDriver
 from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario, TaskState
-from streamjob.protocol.messages.commands import Mode
+from streamjob.protocol.messages.commands import Mode, RecordsRequest
 from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.savepoints.layout import verify_savepoint
@@ -219,7 +219,8 @@ def test_row14_a_script_that_starts_nothing_more_after_such_a_stop_ends_the_job(
             last.terminate(mode)
         (tmp_path / "may end").touch()
         record = last.finish()
-    assert (record.scenario, record.over, record.stages) == (Scenario.END_OF_INPUT, True, before.stages)
+    assert record.scenario is (Scenario.DRAIN if mode else Scenario.END_OF_INPUT)
+    assert (record.over, record.stages) == (True, before.stages)
     assert (record.checkpoint, record.epoch) == (before.checkpoint + 1, 2)
     if mode is not None:
         assert record.savepoint is not None
@@ -243,6 +244,108 @@ def test_row14_another_job_goes_on_from_the_savepoint_of_such_a_stop(
     assert (record.scenario, finished(record)) == (Scenario.END_OF_INPUT, {"first", "second"})
     assert not list((home / "first").glob("*.parquet")), "it has run again"
     assert spark.read.parquet(str(home / "second")).count() > 0
+
+
+ROUNDS = """
+import time
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+if Path("due").exists():
+    Path("due").unlink()
+    rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
+    rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
+print("waits", flush=True)
+while not Path("may end").exists():
+    time.sleep(0.05)
+"""
+
+
+def stopped_while_it_waits(driver: LocalDriver) -> None:
+    """Its script ends itself once it has been asked to stop."""
+    eventually(lambda: "waits" in driver.log.read_text(), "its script waits")
+    driver.terminate(Mode.STOP)
+    (driver.home / "may end").touch()
+    record = driver.finish()
+    (driver.home / "may end").unlink()
+    assert (record.scenario, record.over) == (Scenario.STOP, False)
+
+
+@pytest.mark.any_spark
+def test_row14_a_round_that_is_over_is_not_the_last_until_the_script_has_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two stops with nothing between them leave it as it is; then there is new input."""
+    (tmp_path / "app.py").write_text(ROUNDS)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("1\n2\n")
+    (tmp_path / "due").touch()
+    with LocalDriver(tmp_path, tmp_path / "app.py") as first:
+        stopped_while_it_waits(first)
+    with first.next_epoch(tmp_path / "app.py") as idle:
+        stopped_while_it_waits(idle)
+        assert idle.record is not None
+        assert finished(idle.record) == set()
+    (tmp_path / "in" / "b").write_text("3\n4\n")
+    (tmp_path / "due").touch()
+    with idle.next_epoch(tmp_path / "app.py") as reads:
+        stopped_while_it_waits(reads)
+    assert sorted(r.value for r in spark.read.parquet(str(tmp_path / "out")).collect()) == [
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
+    (tmp_path / "may end").touch()
+    with reads.next_epoch(tmp_path / "app.py", exact=False) as last:  # after one that was killed
+        assert last.finish().over
+
+
+@pytest.mark.any_spark
+def test_row14_the_rest_of_such_a_script_takes_savepoints_and_knows_its_records(
+    stopped_when_done: LocalDriver, tmp_path: Path
+) -> None:
+    """Nothing runs that files could be reached through."""
+    before = stopped_when_done.record
+    assert before is not None
+    restore = Restore(recorded=before.savepoint, exact=True)  # the index is lost
+    with stopped_when_done.next_epoch(tmp_path / "app.py", "first", restore=restore, answers=False) as last:
+        eventually(lambda: "waits" in last.log.read_text(), "the script runs again")
+        assert last.savepoint("live") == 202
+        (tmp_path / "may end").touch()
+        assert last.saved("live").savepoint is not None
+        last.wait_for(lambda s: s.completed is not None and s.completed.scenario is not None)
+        last.call("PUT", "/v1/records", RecordsRequest(2, before.checkpoint))
+        known = last.wait_for(lambda s: s.known is not None).known
+        assert known is not None
+        assert before.checkpoint in {r.checkpoint for r in known.records}
+        last.finish()
+
+
+@pytest.mark.any_spark
+@pytest.mark.parametrize("live", [False, True])
+def test_row14_another_job_has_nothing_to_do_either(
+    stopped_when_done: LocalDriver, tmp_path: Path, live: bool
+) -> None:
+    """Also from a savepoint that was taken while the script ran on."""
+    savepoint = stopped_when_done.record.savepoint if stopped_when_done.record else None
+    if live:
+        with stopped_when_done.next_epoch(tmp_path / "app.py", "first", "second") as driver:
+            eventually(lambda: "waits" in driver.log.read_text(), "its query is over")
+            driver.savepoint("live")
+            record = driver.saved("live")
+            assert (record.drained, record.over) == (True, False)
+            savepoint = record.savepoint
+    home = tmp_path / "other"
+    home.mkdir()
+    for name in ("first is done", "second is done", "may end"):
+        (home / name).touch()
+    names = ("first", "second") if live else ("first",)
+    with LocalDriver(home, tmp_path / "app.py", *names, restore=Restore(savepoint=savepoint)) as other:
+        record = other.finish()
+    assert (record.scenario, record.over, finished(record)) == (Scenario.END_OF_INPUT, True, set(names))
+    assert all(str(home) in t.location for s in record.stages for t in s.tasks)
 
 
 BESIDE = """

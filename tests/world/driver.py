@@ -16,7 +16,6 @@ from streamjob.controller.objects import names
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.formats import codec
-from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.graph import task_id
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
@@ -30,8 +29,7 @@ from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
 from streamjob.runtime.spark.executors.numbers import Executors
-from streamjob.runtime.startup.carried_stages import CarriedStages
-from streamjob.runtime.startup.restore_point import RestorePoints, is_fresh, unfinished_tasks
+from streamjob.runtime.startup.restore_point import is_fresh, unfinished_tasks
 
 from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
@@ -201,17 +199,15 @@ class Driver:
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
             self.later(self.some(2.0, 5.0), lambda: self.fail_job(Boom()))
 
-    @property
-    def finished(self) -> CheckpointRecord | None:
-        """What `Driver.has_nothing_left` ends with."""
-        return CarriedStages(RestorePoints(self.config)).finished
-
     def has_nothing_left(self) -> bool:
         """As `driver.Driver.has_nothing_left`."""
-        for stage in self.finished.stages if self.finished else ():
+        latest = self.config.restore.latest
+        if latest is None or latest.uncommitted or not latest.drained:
+            return False
+        for stage in latest.stages:
             (task,) = stage.tasks
             self.take(ev.TaskRestoredFinished(task_id(stage.uid, 0, 1), (), task.batch))
-        return self.finished is not None
+        return True
 
     def checkpoint_due(self) -> None:
         if not self._terminated:

@@ -128,8 +128,7 @@ class Work:
                 return None
         for task, number in effect.pre_commit.items():
             self._pre_commit(driver.queries[task], number)
-        unchanged = None if driver.queries else driver.finished
-        stages = self._stages(effect) if unchanged is None else unchanged.stages
+        stages = self._stages(effect)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=driver.config.epoch,

@@ -11,7 +11,6 @@ import pytest
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.formats.records import (
-    CheckpointRecord,
     JobRef,
     OperatorKind,
     OperatorRecord,
@@ -47,7 +46,6 @@ class Engine:
 
 class Carried:
     stages: tuple[StageRecord, ...] = ()
-    finished: CheckpointRecord | None = None
 
     def records(self, files: Any, started: Any) -> tuple[StageRecord, ...]:
         return self.stages
@@ -139,21 +137,3 @@ def test_a_drain_that_leaves_state_of_a_query_behind_fails(
     carried.stages = (StageRecord("load", (task,), (position,)),)
     taken._refuse_unwanted(1, live=False)
     assert [s.finished for s in taken._stages_of(final(1, Scenario.DRAIN))] == [True], "nothing is left of it"
-
-
-def test_the_end_of_a_script_that_starts_no_query_has_what_was_restored(
-    taken: Checkpoints, engine: Engine, carried: Carried
-) -> None:
-    source = OperatorRecord("first/source-0", OperatorKind.SOURCE, "rate", True)
-    task = TaskRecord(0, "file:/checkpoints/first/0", 4, finished=True)
-    stages = (StageRecord("first", (task,), (source,)),)
-    carried.finished = CheckpointRecord(
-        1, 1, Scenario.STOP, "stop-1", "file:/savepoints/stop-1", "2026-01-01T00:00:00Z", stages
-    )
-    engine.pending = {2}
-    effect = fx.StoreCheckpoint(2, frozenset(), scenario=Scenario.END_OF_INPUT)
-    assert taken.store(effect) == ev.CheckpointDurable(2)
-    taken.announce(fx.AnnounceCheckpoint(2))
-    record = taken._board.status.completed
-    assert record is not None
-    assert (record.checkpoint, record.scenario, record.stages) == (2, Scenario.END_OF_INPUT, stages)

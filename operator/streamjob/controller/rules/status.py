@@ -118,16 +118,18 @@ def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
     driver had nothing to checkpoint.
     """
     end = s.last_exit
-    if end is None or end.epoch < s.started_epoch or not latest.over:
+    if end is None or end.epoch < s.started_epoch or not over(latest):
         return False
     return end.phase == TERMINATED and end.code == 0
 
 
 def over(record: CheckpointRecord | None) -> bool:
-    """Whether nothing is left to resume. A record cut to fit a final report has no stages, but its scenario
-    shows it.
+    """Whether nothing is left to resume, once no driver runs. A record cut to fit a final report has no
+    stages: see its scenario.
     """
-    return record is not None and (record.over or (record.scenario is not None and record.scenario.is_drain))
+    if record is None or record.scenario is None:
+        return record is not None and record.drained
+    return record.scenario.is_drain
 
 
 def _driver(pod: Pod, old: DriverInfo | None) -> DriverInfo | None:
@@ -216,7 +218,7 @@ def _savepoint(record: CheckpointRecord) -> SavepointStatus:
         latest=record.savepoint or "",
         checkpoint=record.checkpoint,
         completed_at=record.completed_at,
-        drained=over(record),
+        drained=record.scenario is not None and record.scenario.is_drain,
     )
 
 

@@ -172,5 +172,5 @@ class CheckpointRecord:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to resume. After a stop, the script may still have queries to start."""
-        return self.drained and self.scenario is not Scenario.STOP
+        """Whether nothing is left to resume: unless the job has ended, its script may have more to start."""
+        return self.drained and self.scenario is not None and self.scenario.is_drain

@@ -89,6 +89,7 @@ class Checkpoints:
         self._storing_final = threading.Lock()
         self._announcing = threading.Lock()
         self._newest = 0  # number of the newest announced checkpoint
+        self._without_query: list[HadoopFiles] = []  # one, if no query has started and none will
         self.durable = threading.Event()  # the final checkpoint is written, in the index or not
 
     def snapshot(self, effect: fx.Snapshot) -> Event:
@@ -209,8 +210,7 @@ class Checkpoints:
     def _write(self, effect: fx.StoreCheckpoint) -> CheckpointRecord:
         target = effect.savepoint
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
-        unchanged = None if self._stages else self._carried.finished  # the script has started no query
-        stages = self._stages_of(effect) if unchanged is None else unchanged.stages
+        stages = self._stages_of(effect)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
@@ -222,17 +222,15 @@ class Checkpoints:
         )
         if target is None:
             return record
-        # A script that has started no query may have no session, or none any more.
-        files = self.files if unchanged is None else HadoopFiles(SparkSession.builder.getOrCreate())
         directories = {
-            (stage.uid, task.index): CheckpointDir(files, task.location)
+            (stage.uid, task.index): CheckpointDir(self.files, task.location)
             for stage in record.stages
             for task in stage.tasks
         }
         ended = {(s.uid, s.name.index) for s in list(self._stages.values()) if s.failure is None}
         live, number = effect.scenario is None, effect.number
         manifest = write_savepoint(
-            files,
+            self.files,
             self._config.job,
             record,
             directories,
@@ -312,4 +310,12 @@ class Checkpoints:
 
     @property
     def files(self) -> HadoopFiles:
-        return next(iter(self._stages.values())).files
+        """
+        :raises StopIteration: no query has started, and one still may.
+        """
+        of_stages = [stage.files for stage in list(self._stages.values())[:1]]
+        return next(iter(of_stages or self._without_query))
+
+    def without_query(self) -> None:
+        """The script has ended and has started no query. It may have no session, or none any more."""
+        self._without_query = [HadoopFiles(SparkSession.builder.getOrCreate())]

@@ -265,14 +265,21 @@ class Driver:
         """The script has ended and has started no query: say whether every query had finished before, so that
         this is the end of the job.
 
-        The job then has the tasks of the restored checkpoint, and `await_queries` ends it.
+        The job then has the tasks of the restored checkpoint, and `await_queries` ends it. A prepared driver
+        does not know that checkpoint.
+
+        :raises StreamJobError: the restored checkpoint cannot be read.
         """
-        finished = self._loop.work.carried.finished
-        if finished is None:
+        work = self._loop.work
+        if not work.carried.are_all:
+            return False
+        work.checkpoints.without_query()
+        files = work.checkpoints.files
+        if work.carried.left(files):
             return False
         with self._loop.lock:
             self.begins()
-            for stage in finished.stages:
+            for stage in work.carried.records(files, ()):
                 for task in stage.tasks:
                     name = task_id(stage.uid, task.index, len(stage.tasks))
                     self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))

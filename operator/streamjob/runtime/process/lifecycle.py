@@ -71,10 +71,9 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         return exits.leave(outcome.code, None)
     nothing_left = False
     if outcome.code == 0 and not driver.has_begun:
-        # A thread of the script may have met with a refusal.
-        nothing_left = driver.script.refused is None and driver.has_nothing_left()
-        if not nothing_left:
-            outcome = Outcome(1, driver.script.refused or script.NoQuery(NO_QUERY, remedy=START_ONE))
+        error = _without_query(driver)
+        nothing_left = error is None
+        outcome = outcome if error is None else Outcome(1, error)
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
         problem = driver.dead_query() or problem  # the query's failure is the cause
@@ -99,6 +98,18 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
     elif driver.stages and outcome.error is not None:
         driver.abandon(outcome.error)
     return exits.leave(code, None if driver.terminated.is_set() else problem)
+
+
+def _without_query(driver: Driver) -> StreamJobError | None:
+    """Say why a script must not end without a query; None if all queries of the job had finished before."""
+    if driver.script.refused is not None:
+        return driver.script.refused  # a thread of the script has met with it
+    try:
+        if driver.has_nothing_left():
+            return None
+    except StreamJobError as e:
+        return e
+    return script.NoQuery(NO_QUERY, remedy=START_ONE)
 
 
 def _leave_fork(outcome: Outcome) -> NoReturn:

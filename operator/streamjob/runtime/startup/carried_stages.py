@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
+from ...protocol.formats.records import StageRecord, TaskRecord
 from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
 from ...storage.hadoop import HadoopFiles
@@ -36,28 +36,35 @@ class CarriedStages:
         self._own: dict[str, StageRecord] = {}  # stages whose directories are already the job's own
 
     def records(self, files: HadoopFiles, started: Collection[str]) -> tuple[StageRecord, ...]:
-        """Records of the stages that have not started. Empty if the job may leave non-restored state behind.
+        """Records of the stages that have not started. Empty if the job may leave non-restored state behind,
+        unless that is all that it has.
 
         :param started: uids of the stages that have started.
         :raises StreamJobError: a stage cannot be brought into a directory of the job's own.
         """
-        if self._points.config.restore.allow_non_restored_state:
+        if started and self._points.config.restore.allow_non_restored_state:
             return ()
         with self.lock:
             return tuple(self._of(files, uid) for uid in self._points.uids(files) if uid not in started)
 
     @property
-    def finished(self) -> CheckpointRecord | None:
-        """The job's latest checkpoint, if the script need not start any of its queries again: all have
-        finished, in the sense of `at_the_end`, and none has anything to commit. None otherwise.
-        """
+    def are_all(self) -> bool:
+        """Whether the job resumes something, so that it has stages even if the script starts none."""
         restore = self._points.config.restore
-        latest = restore.latest
-        if latest is None or latest.uncommitted:
-            return None
-        if restore.exact:  # else another run may have read on since
-            latest = replace(latest, stages=at_the_end(latest.stages))
-        return latest if latest.drained else None
+        return restore.latest is not None or restore.savepoint is not None
+
+    def left(self, files: HadoopFiles) -> bool:
+        """Whether a script that has started no query leaves something behind: a query that has not finished
+        (see `at_the_end`), or something to commit.
+
+        :raises StreamJobError: as `RestorePoints.checkpoint`.
+        """
+        record = self._points.checkpoint(files)
+        stages = record.stages if record else ()
+        if self._points.savepoint is None:
+            stages = tuple(replace(s, tasks=tuple(_as_of_now(files, t) for t in s.tasks)) for s in stages)
+        owes = any(task.transactions for stage in stages for task in stage.tasks)
+        return owes or not all(stage.finished for stage in at_the_end(stages))
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

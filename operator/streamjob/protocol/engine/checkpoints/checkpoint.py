@@ -218,8 +218,6 @@ def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:
     """The scenario of the final checkpoint: a stop if anything can be resumed, unless a drain was requested.
     A drain leaves stages that the script itself stopped as they are.
     """
-    everything = list(tasks)
-    if requested is not Scenario.DRAIN and not all(t.operators_finished for t in everything):
-        return Scenario.STOP
-    drained = any(t.scenario is Scenario.DRAIN or not t.operators_finished for t in everything)
-    return Scenario.DRAIN if drained else Scenario.END_OF_INPUT
+    if requested is Scenario.DRAIN:
+        return Scenario.DRAIN
+    return Scenario.END_OF_INPUT if all(t.operators_finished for t in tasks) else Scenario.STOP
