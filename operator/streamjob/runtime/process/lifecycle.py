@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
@@ -109,6 +110,9 @@ def _without_query(driver: Driver) -> StreamJobError | None:
             return None
     except StreamJobError as e:
         return e
+    except Exception as e:  # no session can be made, or the JVM is gone
+        log.exception("what the script has left cannot be read")
+        return script.ScriptFailed(f"{NO_QUERY}: {one_line(e)}", remedy="See the driver's log")
     return script.NoQuery(NO_QUERY, remedy=START_ONE)
 
 
