@@ -111,6 +111,37 @@ def test_a_lane_that_was_empty_is_worked_on_again(job: Job) -> None:
     assert [queue.task for queue in job.queues].count("a") == 2
 
 
+def test_a_savepoint_that_is_written_last_is_announced_before_the_job_has_terminated(job: Job) -> None:
+    """The driver exits then: nobody would hear of it."""
+    dispatcher = job.dispatcher
+    job.start("a")
+    dispatcher.take(ev.SavepointRequested("s", "file:/savepoints/s", None))
+    queue, step = job.next("a")
+    dispatcher.done(queue, step, ev.SnapshotTaken("a", 1, 2))
+    dispatcher.next(queue)
+    saves, saving = job.next()
+    dispatcher.take(ev.InputEnded("a"))
+    dispatcher.take(ev.ScriptEnded())
+    answers: dict[fx.Effect, ev.Event] = {
+        fx.StopAtBoundary("a"): ev.BoundaryReached("a", 3),
+        fx.FireMaxWatermark("a"): ev.MaxWatermarkFired("a", 4),
+        fx.Finish("a"): ev.Finished("a"),
+        fx.Close("a"): ev.Closed("a"),
+        fx.AnnounceCheckpoint(2): ev.CheckpointCompleted(2),
+    }
+    for queue in job.queues:  # also those that come meanwhile
+        while queue is not saves and (some := dispatcher.next(queue)) is not None:
+            stores = isinstance(some.effect, fx.StoreCheckpoint)
+            dispatcher.done(queue, some, ev.CheckpointDurable(2) if stores else answers.get(some.effect))
+    assert not job.terminated, "the savepoint is still being written"
+    dispatcher.done(saves, saving, ev.CheckpointDurable(1))
+    queue, step = job.next()
+    assert (step.effect, job.terminated) == (fx.AnnounceCheckpoint(1), False)
+    dispatcher.done(queue, step, None)
+    assert dispatcher.next(queue) is None
+    assert job.terminated
+
+
 def test_the_effects_of_the_job_do_not_wait_for_those_of_another_event(job: Job) -> None:
     job.start("a")
     for number in (1, 2):

@@ -157,7 +157,7 @@ class Dispatcher(Generic[R]):
         for effect in effects:
             task = getattr(effect, "task", "")
             run = self.runs.get(task)
-            if isinstance(effect, Terminated):
+            if isinstance(effect, Terminated) and not of_job.waiting:
                 self._shell.on_terminated()
             elif isinstance(effect, StartTimer):
                 self._shell.call_later(effect.seconds, ev.TimerFired(effect.timer, effect.number))
@@ -201,7 +201,9 @@ class Dispatcher(Generic[R]):
         """
         while queue.waiting:
             step = queue.waiting.popleft()
-            if not self.is_stale(step):
+            if isinstance(step.effect, Terminated):  # after the announcement of a savepoint that came last
+                self._shell.on_terminated()
+            elif not self.is_stale(step):
                 if isinstance(step.effect, OF_RUN):
                     step.run = self.runs[step.effect.task]  # or the run that has taken over from the effect's
                 return step
