@@ -37,15 +37,15 @@ class LocalJobs:
         return f"No job has run in {self._folder}. Jobs have folders in `.streamjob` where they were started."
 
     def follow(self, listener: Listener) -> None:
-        listener.replace([found for path in local.jobs(self._folder) if (found := resource(path))])
+        self._states = self._read_states()
+        listener.replace([found for path in self._states if (found := resource(path))])
         while not self._closed.is_set():
             self.look(listener)
             self._closed.wait(LOOK_SECONDS)
 
     def look(self, listener: Listener) -> None:
         """Tell of what has changed since the last look."""
-        # The state first: what is written while the folder is read is another state at the next look.
-        states = {path: local.state(path) for path in local.jobs(self._folder)}
+        states = self._read_states()
         for path in self._states.keys() - states.keys():
             listener.remove(uid(path))
         for path, state in states.items():
@@ -55,6 +55,10 @@ class LocalJobs:
 
     def close(self) -> None:
         self._closed.set()
+
+    def _read_states(self) -> dict[Path, tuple[object, ...]]:
+        """Before the jobs: what is written while a job is read is another state at the next look."""
+        return {path: local.state(path) for path in local.jobs(self._folder)}
 
 
 class LocalDetails:
