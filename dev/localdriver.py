@@ -18,6 +18,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -274,6 +275,8 @@ class LocalDriver:
         """The driver that the controller would start after this one."""
         exact = exact and self.record is not None
         restore = Restore(latest=self.record, exact=exact, again=self.record is not None and not exact)
+        if self.record and self.record.savepoint and not self.record.stages:  # it may be cut off
+            restore = replace(restore, latest=None, recorded=self.record.savepoint)
         number = self.record.checkpoint + 1 if self.record else self.config.next_checkpoint
         config = {"restore": restore, "next_checkpoint": number, **config}
         return LocalDriver(

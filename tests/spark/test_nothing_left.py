@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.localdriver import LocalDriver
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode, RecordsRequest
 from streamjob.protocol.messages.driver_config import Restore
@@ -203,3 +204,59 @@ def test_row14_another_job_has_nothing_to_do_either(
         record = other.finish()
     assert (record.scenario, record.over, finished(record)) == (Scenario.END_OF_INPUT, True, set(names))
     assert all(str(home) in t.location for s in record.stages for t in s.tasks)
+
+
+SERVICE = """
+import time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from streamjob.runtime.driver.start import without_query
+
+without_query.PATIENCE = 1.0
+spark = None
+print("polls", flush=True)
+while True:
+    if Path("due").exists():
+        Path("due").unlink()
+        spark = spark or SparkSession.builder.getOrCreate()
+        rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
+        rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
+        print("a round is over", flush=True)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.any_spark
+def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also before the first: each stop has its checkpoint and savepoint, and loses nothing."""
+    app = tmp_path / "app.py"
+    app.write_text(SERVICE)
+    (tmp_path / "in").mkdir()
+
+    def a_round(driver: LocalDriver, name: str) -> None:
+        (tmp_path / "in" / name).write_text(f"{name}\n")
+        (tmp_path / "due").touch()
+        eventually(lambda: "a round is over" in driver.log.read_text(), "a round")
+
+    def stop(driver: LocalDriver) -> CheckpointRecord:
+        eventually(lambda: "polls" in driver.log.read_text(), "the script polls")
+        record = driver.finish(Mode.STOP)
+        assert (record.scenario, record.over) == (Scenario.STOP, False)
+        assert record.savepoint is not None
+        assert verify_savepoint(HadoopFiles(spark), record.savepoint) == []
+        assert (driver.report().phase, driver.report().problem) == (DriverPhase.TERMINATED, None)
+        return record
+
+    with LocalDriver(tmp_path, app, grace=2) as idle:
+        assert stop(idle).stages == ()
+    with idle.next_epoch(app, grace=2) as first:
+        a_round(first, "a")
+        before = stop(first)
+    with first.next_epoch(app, grace=2) as idle:
+        assert stop(idle).stages == before.stages
+    with idle.next_epoch(app, grace=2) as last:
+        a_round(last, "b")
+        stop(last)
+    assert sorted(r.value for r in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]

@@ -200,7 +200,7 @@ class Driver:
             self.later(self.some(2.0, 5.0), lambda: self.fail_job(Boom()))
 
     def has_nothing_left(self) -> bool:
-        """As `driver.Driver.has_nothing_left`."""
+        """As `without_query.WithoutQuery.is_the_end`."""
         latest = self.config.restore.latest
         if latest is None or latest.uncommitted or not latest.drained:
             return False

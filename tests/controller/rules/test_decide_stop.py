@@ -73,6 +73,7 @@ class TestStop:
             acknowledged=frozenset({"stop-1-1"}),
         )
         assert look(o)[2] == []
+        assert "its script has not started all its queries yet" in look(o)[3].status.conditions[0].message
 
     def test_progress_is_shown(self) -> None:
         reported = terminating(step=TerminationStep.SNAPSHOT)

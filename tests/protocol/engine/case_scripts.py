@@ -175,6 +175,10 @@ class Script:
     def do_refuse_start(self, task: str, *rest: str) -> None:
         self.driver.c.refuse_start(task, tuple(u for u in rest if u != "<"))
 
+    def do_starts_none(self) -> list[Any]:
+        """The script has started nothing for a while, and a stop does not wait for it."""
+        return self.driver.tell("all_started", none=True)
+
     def do_stop(self) -> list[Any]:
         return self.driver.tell("termination_requested", STOP)
 

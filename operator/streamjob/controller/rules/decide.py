@@ -287,6 +287,14 @@ def _how_far_it_starts(c: Context) -> str:
     return "It has not answered yet"
 
 
+def _how_far_is_the_request(c: Context, ours: TerminationInfo | None) -> str:
+    if c.observed.driver is None:
+        return "The driver has not answered yet; it gets the request when it does"
+    if ours is not None and ours.request_id in c.observed.acknowledged:
+        return "The driver has the request; its script has not started all its queries yet"
+    return "The request is on its way to the driver"
+
+
 def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, ...] = ()) -> Decision:
     """The driver is ending, or will end as soon as the request reaches it.
 
@@ -296,12 +304,7 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     reported = c.observed.driver.termination if c.observed.driver else None
     mode = reported.mode.value if reported else ours.mode if ours else Mode.STOP.value
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
-    unanswered = (
-        "The request is on its way to the driver"
-        if c.observed.driver
-        else "The driver has not answered yet; it gets the request when it does"
-    )
-    text = how_far(reported.step, reported.progress) if reported else unanswered
+    text = how_far(reported.step, reported.progress) if reported else _how_far_is_the_request(c, ours)
     s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status
     stuck = f" {sentence(reported.problem)}" if reported and reported.problem else ""
     requeue_after = c.until_deletion_is_due

@@ -80,6 +80,11 @@ class Answers:
         return self._job.script_ended
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether a query has started or was restored as finished, or a stop waits for none."""
+        return self._job.has_tasks
+
+    @property
     def awaits_tasks(self) -> bool:
         """Whether a task of the restored checkpoint, or a declared one, has yet to start."""
         return bool(self._job.expected)
@@ -92,7 +97,8 @@ class Answers:
         If the restored checkpoint was the end of the job and no task has run since, the end of the script is
         enough.
         """
-        if not self.tasks or self._job.counters.total.unclosed or self._checkpoints.has_pending_savepoints:
+        total = self._job.counters.total
+        if not self.has_tasks or total.unclosed or self._checkpoints.has_pending_savepoints:
             return False
         if self._job.fresh:
             return self._checkpoints.ended

@@ -110,8 +110,8 @@ class Coordinator(CheckpointEvents):
                 return self._job.closed(task) + self._terminated()
             case ev.TaskFailed(task):
                 return self._task_failed(task)
-            case ev.AllStarted():
-                return self._job.expect_no_more() + self._checkpoints.trigger() + self._terminated()
+            case ev.AllStarted(none):
+                return self._job.expect_no_more(none=none) + self._checkpoints.trigger() + self._terminated()
             case ev.ScriptBlocked():
                 return self._script_blocked()
             case ev.ScriptEnded():

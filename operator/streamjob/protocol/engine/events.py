@@ -173,7 +173,12 @@ class TaskFailed:
 
 @dataclass(frozen=True)
 class AllStarted:
-    """The script waits for its queries: nothing waits any longer for stages not started by now."""
+    """The script waits for its queries: nothing waits any longer for stages not started by now.
+
+    :param none: it has started no query, and a stop does not wait for one: it has no tasks.
+    """
+
+    none: bool = False
 
 
 @dataclass(frozen=True)

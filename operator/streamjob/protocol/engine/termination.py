@@ -50,7 +50,8 @@ class TaskTermination(Closing):
         self.put(name, restored_finished(batch), upstream)
         return self.end_of_stage(parse_task_id(name)[0])
 
-    def expect_no_more(self) -> list[Effect]:
+    def expect_no_more(self, *, none: bool = False) -> list[Effect]:
+        self.none_started = self.none_started or none
         return [effect for uid in self.forget_expected() for effect in self.end_of_stage(uid)]
 
     # --- termination begins ---------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from ...jvm import process as jvm_process
 from ...jvm import signals
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
-from ...protocol.graph import task_id
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
@@ -35,6 +34,7 @@ from .script_side import ScriptSide
 from .start.gate_keeper import GateKeeper
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
+from .start.without_query import WithoutQuery
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
@@ -74,6 +74,9 @@ class Driver:
         job.watch_edges(self._edge_declared)
         with self._loop.lock:  # a termination of an earlier epoch is an event
             self._requests = Requests(config, self._loop.dispatcher)
+        self.without_query = WithoutQuery(
+            self._loop, self._requests, self._gate, lambda: self.has_begun, self.begins, self.settle
+        )
         self._dead = DeadQueries(self._loop)
         self._script_ended = False
         self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
@@ -170,8 +173,13 @@ class Driver:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has started, or is about to; or the script has ended with `has_nothing_left`."""
-        return bool(self._coordinator.tasks) or self._starter.busy
+        """Whether a query has started, or is about to; or the job ends without one (`WithoutQuery`)."""
+        return self.has_tasks or self._starter.busy
+
+    @property
+    def has_tasks(self) -> bool:
+        """As `Coordinator.has_tasks`."""
+        return self._coordinator.has_tasks
 
     def script_is_called_back(self) -> None:
         """As `ScriptSide.script_is_called_back`."""
@@ -260,30 +268,6 @@ class Driver:
         )
 
     # --- the end --------------------------------------------------------------------------------------------
-
-    def has_nothing_left(self) -> bool:
-        """The script has ended and has started no query: say whether every query had finished before, so that
-        this is the end of the job.
-
-        The job then has the tasks of the restored checkpoint, and `await_queries` ends it. A prepared driver
-        does not know that checkpoint.
-
-        :raises StreamJobError: the restored checkpoint cannot be read.
-        """
-        work = self._loop.work
-        if not work.carried.are_all:
-            return False
-        work.checkpoints.without_query()
-        files = work.checkpoints.files
-        if work.carried.left(files):
-            return False
-        with self._loop.lock:
-            self.begins()
-            for stage in work.carried.records(files, ()):
-                for task in stage.tasks:
-                    name = task_id(stage.uid, task.index, len(stage.tasks))
-                    self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))
-        return True
 
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""

@@ -89,7 +89,7 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
 
 def phase(coordinator: Coordinator, notes: Notes) -> DriverPhase:
     """The phase while the script runs. It is never FAILED: that is known only when the script has ended."""
-    if not coordinator.tasks:
+    if not coordinator.has_tasks:
         return DriverPhase.PREPARED if notes.at_gate else DriverPhase.STARTING
     if coordinator.terminated:
         return DriverPhase.TERMINATED
@@ -130,7 +130,7 @@ def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]
 
 def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> TerminationStatus | None:
     """The termination's progress: that of its slowest task. None if none is in progress or done."""
-    if not coordinator.tasks or not (coordinator.terminating or coordinator.terminated):
+    if not coordinator.has_tasks or not (coordinator.terminating or coordinator.terminated):
         return None
     request = coordinator.request
     # A task without a step has not begun to end, because its upstream has not ended: it is the slowest.

@@ -70,10 +70,8 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
     exits.script_is_over()
     if exits.reason is not None:
         return exits.leave(outcome.code, None)
-    nothing_left = False
     if outcome.code == 0 and not driver.has_begun:
         error = _without_query(driver)
-        nothing_left = error is None
         outcome = outcome if error is None else Outcome(1, error)
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
@@ -82,7 +80,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         problem = driver.failure or problem
     code = outcome.code
     refused = outcome.error is not None and not isinstance(outcome.error, script.ScriptFailed)
-    if nothing_left or (driver.stages and (code == 0 or (driver.ending and not refused))):
+    if driver.has_tasks and (code == 0 or (driver.ending and not refused)):
         # The script ended and left its queries running: they are the job. If the job was asked to end, even a
         # script that fails does not cut the termination short.
         if problem is not None:
@@ -96,7 +94,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
             unhandled = not handled or any(run.failure is not handled.get(run.task) for run in driver.runs())
             failed = alive or unhandled or driver.jvm_died_at is not None
             problem, code = driver.failure or problem, code or int(failed)
-    elif driver.stages and outcome.error is not None:
+    elif driver.has_tasks and outcome.error is not None:
         driver.abandon(outcome.error)
     return exits.leave(code, None if driver.terminated.is_set() else problem)
 
@@ -106,7 +104,7 @@ def _without_query(driver: Driver) -> StreamJobError | None:
     if driver.script.refused is not None:
         return driver.script.refused  # a thread of the script has met with it
     try:
-        if driver.has_nothing_left():
+        if driver.without_query.is_the_end():
             return None
     except StreamJobError as e:
         return e
@@ -230,7 +228,7 @@ class Exit:
             self._left.wait()
         else:
             log.warning("the script does not end: its process does")
-            if self._driver.stages:
+            if self._driver.has_tasks:
                 self._driver.await_queries()
             code = self.leave(code, self._driver.failure if code else None)
         if not self._gone.wait(LAST):
@@ -243,6 +241,7 @@ class Exit:
         Runs in a thread of its own. Returns when the process is about to exit.
         """
         while not self._gone.wait(LOOK):
+            self._driver.without_query.look(time.monotonic())
             if self._script_is_left and time.monotonic() > self._limit():
                 log.warning(
                     "the script runs on after its queries have ended, for longer than it may: it is ended"

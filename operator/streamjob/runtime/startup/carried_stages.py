@@ -63,8 +63,15 @@ class CarriedStages:
         stages = record.stages if record else ()
         if self._points.savepoint is None:
             stages = tuple(replace(s, tasks=tuple(_as_of_now(files, t) for t in s.tasks)) for s in stages)
-        owes = any(task.transactions for stage in stages for task in stage.tasks)
-        return owes or not all(stage.finished for stage in at_the_end(stages))
+        return self.owes(files) or not all(stage.finished for stage in at_the_end(stages))
+
+    def owes(self, files: HadoopFiles) -> bool:
+        """Whether the restored checkpoint has transactions that only its queries can commit.
+
+        :raises StreamJobError: as `RestorePoints.checkpoint`.
+        """
+        record = self._points.checkpoint(files)
+        return record is not None and record.uncommitted
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

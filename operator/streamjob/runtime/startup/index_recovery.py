@@ -55,7 +55,9 @@ def with_record(config: DriverConfig) -> DriverConfig:
         )
     record = found.checkpoint
     log.warning(
-        "the index is lost: checkpoint %d is taken from the manifest of %s", record.checkpoint, savepoint
+        "the index does not have checkpoint %d with its stages: it is taken from the manifest of %s",
+        record.checkpoint,
+        savepoint,
     )
     exact = config.restore.exact and record.scenario is not None
     return replace(config, restore=replace(config.restore, latest=record, exact=exact, recorded=None))

@@ -75,7 +75,7 @@ class CheckpointTrigger(PendingCheckpoints):
 
     def trigger(self) -> list[Effect]:
         """Trigger every checkpoint that is wanted and can be taken."""
-        if self.canceled or not self._job.tasks or self._job.partly_started:
+        if self.canceled or not self._job.has_tasks or self._job.partly_started:
             return []
         effects = [*self._void_reopened(), *self._release()]
         if not self.backing_off:

@@ -35,6 +35,10 @@ class GateKeeper:
         self._closed = closed
         self._token: str | None = None  # of the `Gate` that opened it
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def wait(self, prepare: Callable[[], T | None] = lambda: None) -> T | None:
         """Wait until the gate is open. The status says that the driver is prepared.
 

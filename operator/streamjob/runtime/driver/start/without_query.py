@@ -1,0 +1,103 @@
+"""A job whose script has started no query in this epoch: its stages are those of the restored checkpoint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ....protocol.engine import events as ev
+from ....protocol.graph import task_id
+from ..event_loop import Loop
+from ..requests import PATIENCE, Requests
+from .gate_keeper import GateKeeper
+
+log = logging.getLogger("streamjob")
+
+
+class WithoutQuery:
+    """Ends such a job: when its script has ended, or when the job is asked to end and the script runs on.
+
+    A prepared driver does not know its checkpoint before the gate is open.
+
+    :param has_begun: as `Driver.has_begun`.
+    :param settle: as `Driver.settle`.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        requests: Requests,
+        gate: GateKeeper,
+        has_begun: Callable[[], bool],
+        begins: Callable[[], None],
+        settle: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._requests = requests
+        self._gate = gate
+        self._has_begun = has_begun
+        self._begins = begins
+        self._settle = settle
+        self._since: float | None = None  # when a request to end the job began to wait, or was last refused
+
+    def is_the_end(self) -> bool:
+        """Whether every query had finished before, so that nothing is left to start.
+
+        The job then has the tasks of the restored checkpoint, and its end is that of the script.
+
+        :raises StreamJobError: the restored checkpoint cannot be read.
+        """
+        work = self._loop.work
+        if not work.carried.are_all:
+            return False
+        work.checkpoints.without_query()
+        files = work.checkpoints.files
+        if work.carried.left(files):
+            return False
+        with self._loop.lock:
+            self._begins()
+            for stage in work.carried.records(files, ()):
+                for task in stage.tasks:
+                    name = task_id(stage.uid, task.index, len(stage.tasks))
+                    self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))
+        return True
+
+    def look(self, now: float) -> None:
+        """End the job if it was asked to end long ago and the script still starts nothing. Call it often.
+
+        A stop takes the stages as they were restored. A drain needs its queries, unless nothing is left.
+
+        :param now: seconds, on any clock that does not go back.
+        """
+        if self._requests.request is None or self._gate.closed or self._has_begun():
+            self._since = None
+            return
+        if self._since is None:
+            self._since = now
+        if now - self._since <= PATIENCE:
+            return
+        self._since = now
+        try:
+            self._end()
+        except Exception as e:  # no session can be made, or the storage is gone: tried again
+            log.warning("the script has started no query, and what it would resume cannot be read: %r", e)
+
+    def _end(self) -> None:
+        if self._requests.drains:
+            if self.is_the_end():
+                self._settle()
+            else:
+                log.warning("the drain waits: the script has started no query that could be drained")
+            return
+        checkpoints, carried = self._loop.work.checkpoints, self._loop.work.carried
+        checkpoints.without_query()
+        if carried.owes(checkpoints.files):
+            log.warning("the stop waits: its script has started no query that could commit what is prepared")
+            return
+        with self._loop.lock:
+            if self._has_begun():
+                return
+            log.info("the script has started no query: the job stops with the stages that it has restored")
+            self._begins()
+            self._loop.take(ev.AllStarted(none=True))
+            self._settle()
