@@ -209,6 +209,17 @@ class Driver:
             self.take(ev.TaskRestoredFinished(task_id(stage.uid, 0, 1), (), task.batch))
         return True
 
+    def needs_queries(self) -> bool:
+        """As `without_query.WithoutQuery`, for a stop: only queries can commit, or say what ran before."""
+        latest, restore = self.config.restore.latest, self.config.restore
+        known = {stage.uid for stage in latest.stages} if latest else set()
+        ran = [
+            uid
+            for uid in self.world.plan.shape.stages
+            if self.world.storage.directory(self.config.checkpoints, uid).batch >= 0
+        ]
+        return bool((latest and latest.uncommitted) or (not restore.exact and set(ran) - known))
+
     def checkpoint_due(self) -> None:
         if not self._terminated:
             self.take(ev.CheckpointDue())
@@ -273,7 +284,7 @@ class Driver:
         self.terminate(
             TerminationRequest(request_id, self.config.epoch, Mode.STOP, self.config.eviction_savepoint)
         )
-        if not self.coordinator.tasks:
+        if not self.coordinator.has_tasks:
             return self.leave(0, None)
         self._if_durable()
         return None

@@ -39,6 +39,7 @@ class Scripted(str, Enum):
     TOGETHER = "together"  # starts them all, and falls off its end
     IN_TURN = "in turn"  # each when the one before is over: their triggers take what there is
     NOTES = "notes"  # in turn, up to declared ends; it notes which are over, and does not start those again
+    POLLS = "polls"  # waits for something to happen before it starts them, often for long
     REFRESH = "refresh"  # stops the last one again and again, and starts it again
     RETRY = "retry"  # starts again what has failed
     CARELESS = "careless"  # what has failed stays dead

@@ -13,7 +13,7 @@ from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.protocol.restore.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.driver.requests import HURRY
+from streamjob.runtime.driver.requests import HURRY, PATIENCE
 from streamjob.runtime.query.figures import Figures
 
 from .plan import Scripted
@@ -21,6 +21,8 @@ from .query import BATCH, Query
 
 if TYPE_CHECKING:
     from .driver import Driver
+
+GRACE = 20.0  # seconds that a script has after the end of its job
 
 
 class Script:
@@ -52,6 +54,31 @@ class Script:
         if latest is not None and latest.over and not again and not latest.uncommitted:
             problem = Problem(AlreadyDrained.reason, "nothing is left to resume", "Make a new StreamJob")
             return driver.leave(1, problem)
+        if self.kind is Scripted.POLLS:
+            return self._poll(driver.some(0.0, 300.0) * driver.some(0.0, 1.0))
+        return self._start_first()
+
+    def _poll(self, left: float, asked: float = 0.0) -> None:
+        """It starts nothing yet.
+
+        :param left: seconds until something happens that makes it start its queries.
+        :param asked: for so many seconds a stop has waited for it, see `WithoutQuery.look`.
+        """
+        driver = self.driver
+        if driver.failed:
+            return None
+        if left <= 0:
+            return self._start_first() if not driver.coordinator.terminated else self._end()  # JobStopped
+        if driver.coordinator.terminated and asked > PATIENCE + GRACE:
+            return self._end()
+        asked = asked + 1.0 if driver.requests.stops else 0.0
+        if asked > PATIENCE and not driver.coordinator.has_tasks and not driver.needs_queries():
+            driver.take(ev.AllStarted(none=True))
+            driver.requests.settle()
+        return driver.later(1.0, lambda: self._poll(left - 1.0, asked))
+
+    def _start_first(self) -> None:
+        driver = self.driver
         self._start_next()
 
         def go_on(error: Exception | None = None) -> None:
@@ -63,7 +90,6 @@ class Script:
         driver.meet("Started", go_on, go_on)
         if driver.config.checkpointing.interval:
             driver.later(driver.config.checkpointing.interval, driver.checkpoint_due)
-        return None
 
     def _start_next(self) -> None:
         """All of them; or one, if it takes them in turn, and those that have finished."""
@@ -123,7 +149,7 @@ class Script:
 
     def _end(self) -> None:
         self.ended = True
-        if not self.driver.queries and not self.driver.has_nothing_left():
+        if not self.driver.coordinator.has_tasks and not self.driver.has_nothing_left():
             return self.driver.leave(1, Problem("NoQueryStarted", "no query", "Start one"))
         return self.driver.take(ev.ScriptEnded())
 

@@ -69,6 +69,12 @@ _SPECIAL: dict[str, Plan] = {
         Shape(stages=TWO, transactional=True, bounded=3, script=Scripted.NOTES, chained=False),
         (APPLY, Step("Stopped", 28.0, "Running"), Step("Running", 3.0, "Stopped")),
     ),
+    # Its script has started nothing when it is stopped: there is a checkpoint without stages.
+    "stopped-before-it-started": Plan(
+        13,
+        Shape(stages=TWO, script=Scripted.POLLS),
+        (APPLY, Step("Stopped", 20.0), Step("Running", 3.0, "Stopped"), Step("Stopped", 200.0, "Running")),
+    ),
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(
         8,

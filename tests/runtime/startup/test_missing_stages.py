@@ -135,6 +135,21 @@ def test_a_script_need_not_start_what_has_finished(job: Job) -> None:
     assert left(exhausted), "another run has read on"
 
 
+def test_what_ran_before_a_crash_may_be_in_no_checkpoint(job: Job) -> None:
+    """A stop that has only the checkpoint's stages would leave it out of its savepoint."""
+
+    def unrecorded(**restore: Any) -> list[str]:
+        return CarriedStages(RestorePoints(job.config(**restore))).unrecorded(FILES)
+
+    job.stage("early")
+    assert unrecorded(again=True) == []
+    job.log("late", "offsets", 0)
+    assert unrecorded(again=True) == ["late"]
+    assert unrecorded(exact=True) == [], "nothing has run since"
+    job.root = f"{job.root}/gone"
+    assert unrecorded(again=True) == []
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_drained_job_is_refused_however_often_it_is_started(job: Job, exact: bool) -> None:
     job.stages = list(at_the_end((job.stage("history", exhausted=True),)))

@@ -14,10 +14,10 @@ from dataclasses import replace
 from ...protocol.formats.records import StageRecord, TaskRecord
 from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
-from ...storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles, NotFound
 from ..spark.checkpoint_dir import CheckpointDir
 from .begin_from import copy_foreign
-from .restore_point import RestorePoint, RestorePoints, as_exhausted
+from .restore_point import RestorePoint, RestorePoints, as_exhausted, root_of
 
 log = logging.getLogger("streamjob")
 
@@ -72,6 +72,23 @@ class CarriedStages:
         """
         record = self._points.checkpoint(files)
         return record is not None and record.uncommitted
+
+    def unrecorded(self, files: HadoopFiles) -> list[str]:
+        """Folders of stages that may have run since the restored checkpoint was taken, and that it does not
+        have. Only another run of the script can say what they are.
+
+        :raises StreamJobError: the storage cannot be read.
+        """
+        config = self._points.config
+        if config.restore.exact:
+            return []
+        known = {root_of(config, uid) for uid in self._points.uids(files)}
+        root = config.checkpoints.rstrip("/")
+        try:
+            folders = [f.path for f in files.list(root) if f.is_dir]
+        except NotFound:
+            return []
+        return [name for name in folders if f"{root}/{name}" not in known]
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

@@ -97,6 +97,14 @@ def test_what_is_prepared_is_committed_by_its_query_alone(restored: Callable[...
     assert job.reads == 2
 
 
+def test_what_ran_before_a_crash_has_to_run_again(
+    restored: Callable[..., Restored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = restored()
+    monkeypatch.setattr(job.driver._loop.work.carried, "unrecorded", lambda files: ["late"])
+    assert not job.asked(Mode.STOP, 0.0, 1000.0)
+
+
 @pytest.mark.parametrize(("task", "ends"), [(LIVE, False), (OVER, True)])
 def test_a_drain_needs_its_queries(
     restored: Callable[..., Restored], task: TaskRecord, ends: bool, monkeypatch: pytest.MonkeyPatch

@@ -94,6 +94,12 @@ class WithoutQuery:
         if carried.owes(checkpoints.files):
             log.warning("the stop waits: its script has started no query that could commit what is prepared")
             return
+        if unrecorded := carried.unrecorded(checkpoints.files):
+            log.warning(
+                "the stop waits: the script has not started again what ran before it was killed (%s)",
+                ", ".join(unrecorded),
+            )
+            return
         with self._loop.lock:
             if self._has_begun():
                 return
