@@ -87,6 +87,7 @@ def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("echo out; echo it says >&2", 0, "it says\n"),
         ("echo out; echo 'command terminated with exit code 1' >&2; exit 1", 1, ""),
+        ("printf 'no end' >&2; echo 'command terminated with exit code 1' >&2; exit 1", 1, "no end\n"),
         (
             "echo 'error: of its own' >&2; echo 'command terminated with exit code 2' >&2; exit 2",
             2,
@@ -102,9 +103,18 @@ def test_what_runs_in_a_container_has_our_output(
     assert capfd.readouterr().err == shown
 
 
-def test_a_command_that_kubectl_has_lost_has_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo half >&2; echo 'error: Internal error occurred: stream lost' >&2; exit 1",
+        "echo 'E1127 10:00:00.000000 1 websocket.go:296] stream lost' >&2; exit 1",
+        "echo 'command terminated with exit code 1' >&2; echo 'error: stream lost' >&2; exit 1",
+    ],
+)
+def test_a_command_that_kubectl_has_lost_has_found_nothing(
+    monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
     """Its exit code is that of a finding."""
-    script = "echo half >&2; echo 'error: Internal error occurred: stream lost' >&2; exit 1"
     monkeypatch.setenv("KUBECTL", f"sh -c {shlex.quote(script)}")
     with pytest.raises(KubectlError, match="stream lost") as e:
         Kubectl().execute("p", "driver", ["verify"])

@@ -154,6 +154,29 @@ def test_one_that_is_not_needed_leaves_no_trace(feed: Feed, tmp_path: Path) -> N
     assert not feed.sink.exists()
 
 
+def test_one_that_comes_too_late_does_not_stop_who_has_taken_over(feed: Feed, tmp_path: Path) -> None:
+    feed.add(4)
+    state, slow, go = tmp_path / "state", tmp_path / "slow.py", tmp_path / "go"
+    slow.write_text(
+        f"import runpy, time\nfrom pathlib import Path\nwhile not Path({str(go)!r}).exists():\n"
+        f"    time.sleep(0.1)\nrunpy.run_path({str(APP)!r}, run_name='__main__')\n"
+    )
+    with (
+        Terminal(state, APP, arguments=feed.arguments()).running(1) as old,
+        Terminal(state, slow, "--handover", arguments=feed.arguments()) as late,
+        Terminal(state, APP, "--handover", arguments=feed.arguments()) as fast,
+    ):
+        late.shows("streamjob: epoch 2")
+        assert old.ended()[0] == 0
+        fast.shows("streamjob: Running")
+        go.touch()
+        code, shown = late.ended()
+        assert (code, "another process has run the job" in shown) == (1, True), shown
+        code, shown = fast.interrupt().ended()
+        assert (code, "savepoint" in shown) == (0, True), shown
+    assert [r.epoch for r in index(state).checkpoints if r.savepoint] == [1, 2]
+
+
 def test_a_running_local_job_is_taken_over(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     """By a script that fails, and nothing happens; then by one that comes to its first query."""
     feed.add(4)

@@ -19,6 +19,7 @@ from .views.progress import Outcome, Progress, picture, sentence, time_left
 TICK = 1.0  # seconds between two pictures without a change: the time that is left
 # Seconds without a change until the job is read: an API server may hold back what the watch waits for.
 SILENCE = 30.0
+READS = "--request-timeout=5s"  # a timeout of the command waits no longer than that for an answer
 PATIENCE = 60.0  # seconds for which nothing moves without a person, until nobody waits any longer
 
 Look = Callable[[Job | None, datetime], Progress]
@@ -98,12 +99,12 @@ class _States:
             self._take(event)
         elif time.monotonic() - self._read_at > SILENCE:
             with suppress(KubectlError):  # the watch goes on, or ends as well
-                self._read()
+                self._read(READS)
         return self._last
 
-    def _read(self) -> None:
+    def _read(self, *options: str) -> None:
         self._read_at = time.monotonic()
-        obj = self._kubectl.find(JOBS, self._name)
+        obj = self._kubectl.find(JOBS, self._name, *options)
         self._last = None if obj is None else job(obj)
 
     def _take(self, event: Event) -> None:

@@ -28,8 +28,10 @@ Objects = list[Obj]
 JOBS = "streamjobs.streamjob.dev"
 REVIEW = "SelfSubjectAccessReview"
 UNCHECKED = "--validate=false"  # kubectl would fetch the schema of the whole API first
-ENDED = re.compile(r"command terminated with exit code \d+\n?")  # kubectl's last word on what it has executed
-OF_KUBECTL = re.compile("error: |Error from server|Unable to connect|The connection to the server")
+# kubectl's last word on what it has executed, in the same line if that has not ended its own.
+ENDED = re.compile(r"(.*)command terminated with exit code \d+\n?")
+# What it says itself. Its log begins a line with E, month and day.
+OF_KUBECTL = re.compile(r"error: |Error from server|Unable to connect|The connection to the server|E\d{4} \d")
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,12 @@ class Kubectl:
         found: Obj = json.loads(self.run("get", kind, name, *options, "-o", "json"))
         return found
 
-    def find(self, kind: str, name: str) -> Obj | None:
-        """The object, None if it does not exist."""
-        text = self.run("get", kind, name, "--ignore-not-found", "-o", "json")
+    def find(self, kind: str, name: str, *options: str) -> Obj | None:
+        """The object, None if it does not exist.
+
+        :param options: as for `get`.
+        """
+        text = self.run("get", kind, name, "--ignore-not-found", *options, "-o", "json")
         found: Obj | None = json.loads(text) if text.strip() else None
         return found
 
@@ -223,13 +228,14 @@ class Kubectl:
         by_itself, ended = [], False
         try:
             for line in process.stderr:
-                if ENDED.fullmatch(line):
-                    ended = True
-                elif OF_KUBECTL.match(line):
+                if OF_KUBECTL.match(line):
                     by_itself.append(line)
-                else:
-                    sys.stderr.write(line)
-                    sys.stderr.flush()
+                    ended = False
+                    continue
+                word = ENDED.fullmatch(line)
+                ended = word is not None
+                sys.stderr.write(word[1] and f"{word[1]}\n" if word else line)
+                sys.stderr.flush()
             code = process.wait()
         finally:
             end(process)

@@ -102,6 +102,9 @@ def main(arguments: list[str]) -> int:
         text = in_options(str(e)) if options.local else str(e)
         print(f"streamjob: {e.reason}: {text}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before the signals are the job's
+        print("streamjob: interrupted before the script began", file=sys.stderr)
+        return 130
 
 
 def _jvm_ahead(*, in_pod: bool) -> JvmAhead:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import parser
+from streamjob.runtime.process.local import handover
 from streamjob.runtime.process.local.job_folder import JobFolder
 from streamjob.runtime.process.local.run import settings_for
 from streamjob.runtime.process.local.telling import describe, in_options
@@ -143,6 +145,35 @@ def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert JobFolder(Path("link/state")).uri() == f"file://{tmp_path}/link/state"
     # Where the operating system would make it. Hadoop alone would take it for a folder of tmp_path.
     assert JobFolder(Path("link/../state")).uri() == f"file://{tmp_path}/other/state"
+
+
+@pytest.mark.parametrize(
+    ("phase", "needed"), [(DriverPhase.RUNNING, True), (DriverPhase.STARTING, True), (None, False)]
+)
+def test_a_script_that_has_started_nothing_is_taken_over_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: DriverPhase | None, needed: bool
+) -> None:
+    """Otherwise the new version of a script waits for what the old one waits for. What ends is waited for."""
+    place = JobFolder(tmp_path)
+    place.begin(3)
+    place.write_status(DriverStatus(1, "uid", 4, phase or DriverPhase.TERMINATING))
+    with (tmp_path / "lock").open("a+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(str(os.getpid()))
+        other.flush()
+        monkeypatch.setattr(handover, "IDLE", 0.05)
+        release = threading.Timer(0.5, lambda: needed or fcntl.flock(other, fcntl.LOCK_UN))
+        release.start()
+        assert handover.is_needed(place) is needed
+        release.join()
+    if needed:
+        found = settings_for(Application("app.py"), place, place.index(), Restore(), drain=False)
+        settings = handover.prepared(found, place)
+        assert settings.epoch == 5, "the old one may begin its own yet"
+        handover.refuse_other_epoch(settings, place)
+        place.begin(5)
+        with pytest.raises(handover.RunMeanwhile, match="in epoch 5"):
+            handover.refuse_other_epoch(settings, place)
 
 
 def test_a_look_at_the_folder_keeps_no_job_from_starting(

@@ -110,11 +110,11 @@ def resource(path: Path) -> Obj | None:
     """The job in this folder, None if there is none."""
     try:
         folder = local.read(path)
-    except (OSError, ValueError):
-        return None  # it is being deleted
-    if folder is None:
-        return None
-    found = local.resource(folder)
+        if folder is None:
+            return None
+        found = local.resource(folder)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None  # it is being deleted, or another version has written it
     # Of two copies of a folder both have the job's uid.
     found["metadata"]["uid"] = uid(path)
     return found

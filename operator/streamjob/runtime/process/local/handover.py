@@ -22,6 +22,7 @@ from .telling import describe, tell
 
 LOOK = 0.01  # seconds between two looks: the pause of the job contains one
 SAY = 2.0  # seconds after which it is told what is waited for
+IDLE = 10.0  # seconds after which a script that has started no query is taken over all the same
 
 
 class NotOurs(StreamJobError):
@@ -37,34 +38,45 @@ class RunMeanwhile(StreamJobError):
 
 
 def is_needed(place: JobFolder) -> bool:
-    """Wait until the folder is locked by this process, or the job in it runs.
+    """Wait until the folder is locked by this process, or another one has the job and can be asked to stop.
 
-    :returns: whether the job runs in another process, so that this one has to be prepared.
+    That one runs; or its script starts nothing, for IDLE seconds.
+
+    :returns: whether another process has the job, so that this one has to be prepared.
     :raises NotOurs: that process may not be asked to stop.
     """
-    waits = _Waiting("the job has not begun in process {pid}: it is waited for")
+    waits = _Waiting("process {pid} has the job, which does not run: it is waited for")
+    idle_from = time.monotonic() + IDLE
     while not place.try_lock():
         status, pid = place.status(), place.holder()
-        if pid is not None and status is not None and status.phase is DriverPhase.RUNNING:
+        phase = status.phase if status is not None else None
+        idle = phase is DriverPhase.STARTING and time.monotonic() > idle_from
+        if pid is not None and (phase is DriverPhase.RUNNING or idle):
             _signal(place, pid, 0)
             return True
         waits.for_(pid)
     return False
 
 
-def prepared(settings: DriverConfig) -> DriverConfig:
-    """The configuration of a driver that waits at the gate: it does not know yet what to continue from."""
-    return replace(settings, prepared=True, restore=Restore(), next_checkpoint=1, termination=None)
+def prepared(settings: DriverConfig, place: JobFolder) -> DriverConfig:
+    """The configuration of a driver that waits at the gate: it does not know yet what to continue from.
+
+    Its epoch follows that of the process that has the job, whether that one has begun it or will.
+    """
+    status = place.status()
+    epoch = max(settings.epoch, status.epoch + 1 if status is not None else 1)
+    empty = Restore()
+    return replace(settings, epoch=epoch, prepared=True, restore=empty, next_checkpoint=1, termination=None)
 
 
-def refuse_other_epoch(expected: DriverConfig, found: DriverConfig) -> None:
-    """Refuse to continue in an epoch that another process has begun meanwhile.
+def refuse_other_epoch(settings: DriverConfig, place: JobFolder) -> None:
+    """Refuse to continue if another process has begun the epoch of this one, or a later one.
 
     :raises RunMeanwhile: there is one.
     """
-    if found.epoch != expected.epoch:
+    if place.next_epoch() > settings.epoch:
         raise RunMeanwhile(
-            f"another process has run the job since this one was prepared, in epoch {found.epoch - 1}",
+            f"another process has run the job since this one was prepared, in epoch {place.next_epoch() - 1}",
             remedy="Start this script again",
         )
 
@@ -80,10 +92,12 @@ def gate_of(settings: DriverConfig) -> Gate:
     )
 
 
-def await_turn(place: JobFolder, board: StatusBoard) -> bool:
+def await_turn(settings: DriverConfig, place: JobFolder, board: StatusBoard) -> bool:
     """Wait until this driver is prepared, ask the running one to stop, and wait until its process has ended.
 
+    :param settings: of this driver.
     :returns: whether the folder is locked by this process. False if this driver will not be prepared.
+    :raises RunMeanwhile: another process has taken over first. It is not asked to stop.
     """
     status = board.status
     while status.phase is not DriverPhase.PREPARED:
@@ -95,10 +109,12 @@ def await_turn(place: JobFolder, board: StatusBoard) -> bool:
     while not place.try_lock():
         pid = place.holder()
         if pid is not None and pid != asked:
+            refuse_other_epoch(settings, place)
             tell(f"streamjob: prepared; process {pid}, which runs the job, is asked to stop")
             _signal(place, pid, signal.SIGTERM)
             asked = pid
         waits.for_(pid)
+    refuse_other_epoch(settings, place)
     return True
 
 

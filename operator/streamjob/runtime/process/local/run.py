@@ -83,7 +83,7 @@ def run(
     if not prepared:
         refuse_if_over(settings.restore)  # before the script does anything
     if prepared:
-        settings = handovers.prepared(settings)
+        settings = handovers.prepared(settings, place)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     driver.on_begin = lambda: place.begin(settings.epoch)
@@ -101,10 +101,10 @@ def run(
 
     def take_over() -> None:
         try:
-            if handovers.await_turn(place, board):
+            if handovers.await_turn(settings, place, board):
                 index = place.index()
                 final = settings_for(application, place, index, begin, drain=drain)
-                handovers.refuse_other_epoch(settings, final)
+                refuse_if_over(final.restore)
                 own(index, final)
                 driver.open(handovers.gate_of(final))
         except StreamJobError as e:
