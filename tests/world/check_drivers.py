@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamjob.controller.objects import names
 from streamjob.protocol.messages.commands import (
     Completed,
     ExecutorsRequest,
@@ -34,6 +35,12 @@ class Drivers(Ledger):
             self.fail("V12", f"the driver of epoch {config.epoch} starts beside {alive}")
         truth.tried[made_from(pod)] += 1
         self._begins(truth, config, pod)
+
+    def deleted_by_force(self, pod: Obj, grace: int | None) -> None:
+        """The controller cannot know whether its container has run: it counts as tried."""
+        uid = pod["metadata"]["labels"].get(names.LABEL_UID, "")
+        if grace == 0 and pod["metadata"]["uid"] not in self.world.kubelet.containers:
+            self.truth(uid).tried[made_from(pod)] += 1
 
     def gate_opens(self, driver: Driver, pod: Obj) -> None:
         """As if its container started now, but that the driver before it may still be exiting."""

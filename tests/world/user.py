@@ -85,6 +85,7 @@ class User:
     def delete_pod(self, grace: int | None = None) -> None:
         for pod in self.server.drivers():
             options = {} if grace is None else {"gracePeriodSeconds": grace}
+            self.world.oracle.deleted_by_force(pod, grace)
             self.server.delete(ME, ("pods", NAMESPACE, pod["metadata"]["name"]), options)
 
     def hold_pods(self, finalizers: list[str] | None) -> None:

@@ -122,7 +122,7 @@ def test_a_script_need_not_start_what_has_finished(job: Job) -> None:
         job.stages = list(stages)
         carried = CarriedStages(RestorePoints(job.config(Scenario.STOP)))
         assert carried.are_all
-        return carried.left(FILES)
+        return bool(carried.left(FILES))
 
     exhausted, windows = job.stage("history", exhausted=True), job.stage("windows", WINDOWS, exhausted=True)
     (finished,) = at_the_end((exhausted,))

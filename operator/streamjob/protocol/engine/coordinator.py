@@ -312,7 +312,8 @@ class Coordinator(CheckpointEvents):
             )
         if self._checkpoints.ended:  # too late: the job has ended
             self._checkpoints.termination = request
-            return []
+            aborted = self._checkpoints.abort_savepoints("the job is asked to end, and has ended")
+            return aborted + self._terminated()
         self._job.requested = SCENARIO[request.mode]
         self._job.termination_announced = False
         if request.mode is Mode.STOP and not self._job.script_ended:

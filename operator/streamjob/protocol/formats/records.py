@@ -142,6 +142,8 @@ class CheckpointRecord:
     :param request_id: the termination or savepoint request that asked for it.
     :param savepoint: URI of the copy, None if this is only a retained checkpoint.
     :param completed_at: RFC 3339, UTC, seconds.
+    :param after_end: it is a savepoint on demand, and its script and all stages had ended: their windows are
+        out.
     """
 
     checkpoint: int
@@ -151,6 +153,7 @@ class CheckpointRecord:
     savepoint: str | None
     completed_at: str
     stages: tuple[StageRecord, ...]
+    after_end: bool = field(default=False, metadata=codec.NEW)
 
     @property
     def uncommitted(self) -> bool:
@@ -174,3 +177,10 @@ class CheckpointRecord:
     def over(self) -> bool:
         """Whether nothing is left to resume: unless the job has ended, its script may have more to start."""
         return self.drained and self.scenario is not None and self.scenario.is_drain
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether another job has nothing to resume from it. As `over`, also for a savepoint that was still
+        written when its job had ended.
+        """
+        return self.over or self.after_end

@@ -211,10 +211,13 @@ class Checkpoints:
         target = effect.savepoint
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
         stages = self._stages_of(effect)
+        on_demand = effect.scenario is None and target is not None
+        is_over = self._coordinator.script_ended and all(s.finished for s in stages)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
             scenario=ended_by(effect.scenario, stages),
+            after_end=on_demand and is_over,
             request_id=effect.request_id,
             savepoint=target,
             completed_at=now(),

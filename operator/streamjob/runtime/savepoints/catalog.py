@@ -108,7 +108,7 @@ def list_savepoints(files: HadoopFiles, root: str) -> list[Listed]:
                 record.request_id,
                 record.completed_at,
                 record.scenario.value if record.scenario else None,
-                record.over,
+                record.leaves_nothing,
                 len(manifest.files),
                 manifest.size,
                 own,

@@ -301,9 +301,17 @@ def _qualified(files: HadoopFiles, uri: str) -> str:
 
 
 def _ended(found: Description) -> str:
+    left = ", an end: nothing is left to resume" if found.drained else ""
     if found.scenario is None:
-        return "nothing, the job ran on" if found.job.uid else "nothing"
-    return f"the job: {found.scenario}" + (", an end: nothing is left to resume" if found.drained else "")
+        what = (
+            "nothing, the job had ended"
+            if left
+            else "nothing, the job ran on"
+            if found.job.uid
+            else "nothing"
+        )
+        return what + left
+    return f"the job: {found.scenario}{left}"
 
 
 def _bytes(size: int) -> str:

@@ -95,7 +95,7 @@ def describe_savepoint(files: HadoopFiles, savepoint: str) -> Description:
         job=manifest.job,
         request_id=record.request_id,
         scenario=record.scenario.value if record.scenario else None,
-        drained=record.over,
+        drained=record.leaves_nothing,
         checkpoint=record.checkpoint,
         epoch=record.epoch,
         completed_at=record.completed_at,

@@ -53,9 +53,9 @@ class CarriedStages:
         restore = self._points.config.restore
         return restore.latest is not None or restore.savepoint is not None
 
-    def left(self, files: HadoopFiles) -> bool:
-        """Whether a script that has started no query leaves something behind: a query that has not finished
-        (see `at_the_end`), or something to commit.
+    def left(self, files: HadoopFiles) -> list[str]:
+        """What a script that has started no query leaves behind, by uid: queries that have not finished (see
+        `at_the_end`), or that have something to commit.
 
         :raises StreamJobError: as `RestorePoints.checkpoint`.
         """
@@ -63,7 +63,8 @@ class CarriedStages:
         stages = record.stages if record else ()
         if self._points.savepoint is None:
             stages = tuple(replace(s, tasks=tuple(_as_of_now(files, t) for t in s.tasks)) for s in stages)
-        return self.owes(files) or not all(stage.finished for stage in at_the_end(stages))
+        ends = at_the_end(stages)
+        return [s.uid for s in ends if not s.finished or any(t.transactions for t in s.tasks)]
 
     def owes(self, files: HadoopFiles) -> bool:
         """Whether the restored checkpoint has transactions that only its queries can commit.

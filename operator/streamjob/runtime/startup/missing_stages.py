@@ -141,8 +141,8 @@ def not_drained(missing: Collection[str]) -> NonRestoredState:
     """The error for a drain that has ended all queries of the script, which has not started `missing`."""
     names = ", ".join(map(repr, missing))
     return NonRestoredState(
-        f"every query that the script has started is drained, and the checkpoint has state of {names}, which "
-        "it has not started: its windows would never be emitted",
+        f"every query that the script has started is drained, for good, and the checkpoint has state of "
+        f"{names}, which it has not started: what that holds would never be emitted",
         remedy="Let the script start it in a drain too, for instance outside of the batch that starts it, or "
         "set spec.restoreFrom.allowNonRestoredState to true and lose the state",
     )

@@ -217,7 +217,7 @@ class RestorePoints:
 
     def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
         record = read_manifest(files, savepoint).checkpoint
-        if not record.over:
+        if not record.leaves_nothing:
             return record
         if not self.config.restore.allow_drained:
             raise AlreadyDrained(

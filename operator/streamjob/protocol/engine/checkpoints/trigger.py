@@ -38,7 +38,10 @@ class CheckpointTrigger(PendingCheckpoints):
         self.abort_final()
         self._closing_due = any(self._waits_for_closing(name) for name in self._job.tasks)
         self._back_to_snapshot()
-        reason = "the job is asked to end, with a savepoint of its own"
+        return self.abort_savepoints("the job is asked to end, with a savepoint of its own")
+
+    def abort_savepoints(self, reason: str) -> list[Effect]:
+        """Abort the requests that are not durable."""
         unfinished = [name for name, request in self.savepoints.items() if request is not None]
         return [e for name in unfinished for e in self._abort_savepoint(name, reason)]
 

@@ -38,6 +38,7 @@ class WithoutQuery:
         self._has_begun = has_begun
         self._begins = begins
         self._settle = settle
+        self.left: list[str] = []  # queries of the restored checkpoint, if they are why it is not the end
         self._since: float | None = None  # when a request to end the job began to wait, or was last refused
 
     def is_the_end(self) -> bool:
@@ -52,7 +53,8 @@ class WithoutQuery:
             return False
         work.checkpoints.without_query()
         files = work.checkpoints.files
-        if work.carried.left(files):
+        self.left = work.carried.left(files)
+        if self.left:
             return False
         with self._loop.lock:
             self._begins()
