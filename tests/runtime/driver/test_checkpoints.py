@@ -29,10 +29,13 @@ from streamjob.runtime.driver.status_board import StatusBoard
 
 JOB = JobRef("shop", "orders", "uid-1")
 FILES: Any = object()
+PATIENCE = 20.0  # seconds
 
 
 class Engine:
     """A coordinator that says which checkpoints are pending."""
+
+    script_ended = False
 
     def __init__(self) -> None:
         self.pending: set[int] = set()
@@ -98,7 +101,7 @@ def test_a_final_checkpoint_waits_until_the_aborted_one_before_it_is_no_longer_w
         try:
             writing.set()
             if record.checkpoint == 1:
-                aborted.wait()
+                aborted.wait(PATIENCE)
             check()
         finally:
             writers.remove(record.checkpoint)
@@ -113,13 +116,13 @@ def test_a_final_checkpoint_waits_until_the_aborted_one_before_it_is_no_longer_w
 
     first = threading.Thread(target=store, args=(1,))
     first.start()
-    writing.wait()
+    assert writing.wait(PATIENCE)
     engine.pending = {2}
     second = threading.Thread(target=store, args=(2,))
     second.start()
     aborted.set()
-    first.join()
-    second.join()
+    first.join(PATIENCE)
+    second.join(PATIENCE)
     assert results == {1: None, 2: ev.CheckpointDurable(2)}
 
 
@@ -137,3 +140,25 @@ def test_a_drain_that_leaves_state_of_a_query_behind_fails(
     carried.stages = (StageRecord("load", (task,), (position,)),)
     taken._refuse_unwanted(1, live=False)
     assert [s.finished for s in taken._stages_of(final(1, Scenario.DRAIN))] == [True], "nothing is left of it"
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("script_ended", [True, False])
+def test_a_savepoint_of_a_job_that_is_over_is_an_end(
+    taken: Checkpoints, engine: Engine, carried: Carried, monkeypatch: pytest.MonkeyPatch,
+    finished: bool, script_ended: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(
+        checkpoints,
+        "write_savepoint",
+        lambda files, job, record, *rest, **more: SimpleNamespace(files=(), size=0, checkpoint=record),
+    )
+    monkeypatch.setattr(checkpoints, "delete_half_written", lambda *given: None)
+    task = TaskRecord(0, "file:/checkpoints/load/0", 3, finished)
+    sink = OperatorRecord("sink", OperatorKind.SINK, "sink", finished)
+    carried.stages = (StageRecord("load", (task,), (sink,)),)
+    engine.script_ended = script_ended
+    taken.live_savepoints.begin("live")
+    taken.store(fx.StoreCheckpoint(1, frozenset(), request_id="live", savepoint="file:/savepoints/live"))
+    record = taken._records[1]
+    assert (record.leaves_nothing, record.over) == (finished and script_ended, False)

@@ -212,7 +212,7 @@ class Checkpoints:
         self._refuse_unwanted(effect.number, live=effect.scenario is None)
         stages = self._stages_of(effect)
         on_demand = effect.scenario is None and target is not None
-        is_over = self._coordinator.script_ended and all(s.finished for s in stages)
+        is_over = self._coordinator.script_ended and bool(stages) and all(s.finished for s in stages)
         record = CheckpointRecord(
             checkpoint=effect.number,
             epoch=self._config.epoch,
