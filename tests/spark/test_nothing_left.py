@@ -256,7 +256,13 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
         before = stop(first)
     with first.next_epoch(app, grace=2) as idle:
         assert stop(idle).stages == before.stages
-    with idle.next_epoch(app, grace=2) as last:
+    nothing = tmp_path / "nothing.py"
+    nothing.write_text("import time\nprint('polls', flush=True)\ntime.sleep(3)\n")
+    with idle.next_epoch(nothing) as ends:
+        assert stop(ends).stages == before.stages, (
+            "a script that ends without a query is no failure of a stop"
+        )
+    with ends.next_epoch(app, grace=2) as last:
         a_round(last, "b")
         stop(last)
     assert sorted(r.value for r in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]

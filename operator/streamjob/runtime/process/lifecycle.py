@@ -100,11 +100,13 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
 
 
 def _without_query(driver: Driver) -> StreamJobError | None:
-    """Say why a script must not end without a query; None if all queries of the job had finished before."""
+    """Say why a script must not end without a query; None if all queries of the job had finished before, or
+    the job was asked to stop.
+    """
     if driver.script.refused is not None:
         return driver.script.refused  # a thread of the script has met with it
     try:
-        if driver.without_query.is_the_end():
+        if driver.without_query.is_the_end() or driver.without_query.stops():
             return None
     except StreamJobError as e:
         return e

@@ -83,6 +83,14 @@ def test_a_stop_waits_only_so_long(restored: Callable[..., Restored], task: Task
     assert job.driver.board.status.phase is DriverPhase.TERMINATING
 
 
+def test_a_stop_of_a_script_that_has_ended_need_not_wait(restored: Callable[..., Restored]) -> None:
+    job = restored()
+    assert not job.driver.without_query.stops(), "nobody has asked for it"
+    assert not job.asked(Mode.STOP, 0.0)
+    assert job.driver.without_query.stops()
+    assert job.driver.has_tasks
+
+
 def test_nothing_ends_without_a_request(restored: Callable[..., Restored]) -> None:
     job = restored()
     for now in (0.0, 1000.0):

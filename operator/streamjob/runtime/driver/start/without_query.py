@@ -80,32 +80,38 @@ class WithoutQuery:
             return
         self._since = now
         try:
-            self._end()
-        except Exception as e:  # no session can be made, or the storage is gone: tried again
-            log.warning("the script has started no query, and what it would resume cannot be read: %r", e)
-
-    def _end(self) -> None:
-        if self._requests.drains:
-            if self.is_the_end():
+            if self._requests.stops:
+                self.stops()
+            elif self.is_the_end():
                 self._settle()
             else:
                 log.warning("the drain waits: the script has started no query that could be drained")
-            return
+        except Exception as e:  # no session can be made, or the storage is gone: tried again
+            log.warning("the script has started no query, and what it would resume cannot be read: %r", e)
+
+    def stops(self) -> bool:
+        """Stop the job with the stages that it has restored, if it was asked to stop and they are whole.
+
+        :returns: whether it stops.
+        :raises StreamJobError: the restored checkpoint cannot be read.
+        """
+        if not self._requests.stops or self._gate.closed:
+            return False
         checkpoints, carried = self._loop.work.checkpoints, self._loop.work.carried
         checkpoints.without_query()
         if carried.owes(checkpoints.files):
             log.warning("the stop waits: its script has started no query that could commit what is prepared")
-            return
+            return False
         if unrecorded := carried.unrecorded(checkpoints.files):
+            names = ", ".join(unrecorded)
             log.warning(
-                "the stop waits: the script has not started again what ran before it was killed (%s)",
-                ", ".join(unrecorded),
+                "the stop waits: the script has not started again what ran before a crash (%s)", names
             )
-            return
+            return False
         with self._loop.lock:
-            if self._has_begun():
-                return
-            log.info("the script has started no query: the job stops with the stages that it has restored")
-            self._begins()
-            self._loop.take(ev.AllStarted(none=True))
-            self._settle()
+            if not self._has_begun():
+                log.info("the script has started no query: the job stops with what it has restored")
+                self._begins()
+                self._loop.take(ev.AllStarted(none=True))
+                self._settle()
+        return True
