@@ -50,6 +50,8 @@ def ended(tmp_path: Path) -> Iterator[LocalDriver]:
         driver.wait_for(lambda s: s.savepoint is not None and s.savepoint.problem is not None)
         (tmp_path / "may end").touch()
         eventually(lambda: any(r.scenario for r in driver.confirmed), "the final checkpoint")
+        driver.complete(driver.confirmed[-1].checkpoint)  # once more: when it returns, the driver has it
+        assert driver.confirmed[-1].scenario is Scenario.END_OF_INPUT
         yield driver
 
 

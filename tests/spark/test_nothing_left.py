@@ -266,7 +266,9 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
         ends.terminate(Mode.STOP)
         (tmp_path / "may end").touch()
         record = ends.finish()
-        assert (record.scenario, record.stages) == (Scenario.STOP, before.stages), "it is no failure of a stop"
+        assert (record.scenario, record.stages) == (Scenario.STOP, before.stages), (
+            "it is no failure of a stop"
+        )
     with ends.next_epoch(app, grace=2) as last:
         a_round(last, "b")
         stop(last)
