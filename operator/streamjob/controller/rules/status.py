@@ -218,7 +218,7 @@ def _savepoint(record: CheckpointRecord) -> SavepointStatus:
         latest=record.savepoint or "",
         checkpoint=record.checkpoint,
         completed_at=record.completed_at,
-        drained=record.leaves_nothing or (record.scenario is not None and record.scenario.is_drain),
+        drained=record.after_end or (record.scenario is not None and record.scenario.is_drain),
     )
 
 

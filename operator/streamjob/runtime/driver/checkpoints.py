@@ -319,6 +319,7 @@ class Checkpoints:
         of_stages = [stage.files for stage in list(self._stages.values())[:1]]
         return next(iter(of_stages or self._without_query))
 
-    def without_query(self) -> None:
-        """The script has ended and has started no query. It may have no session, or none any more."""
+    def without_query(self) -> HadoopFiles:
+        """The job ends, and its script has started no query. It may have no session, or none any more."""
         self._without_query = [HadoopFiles(SparkSession.builder.getOrCreate())]
+        return self.files

@@ -302,16 +302,11 @@ def _qualified(files: HadoopFiles, uri: str) -> str:
 
 def _ended(found: Description) -> str:
     left = ", an end: nothing is left to resume" if found.drained else ""
-    if found.scenario is None:
-        what = (
-            "nothing, the job had ended"
-            if left
-            else "nothing, the job ran on"
-            if found.job.uid
-            else "nothing"
-        )
-        return what + left
-    return f"the job: {found.scenario}{left}"
+    if found.scenario is not None:
+        return f"the job: {found.scenario}{left}"
+    if not found.job.uid:
+        return "nothing"
+    return f"nothing, the job {'had ended' if found.drained else 'ran on'}{left}"
 
 
 def _bytes(size: int) -> str:

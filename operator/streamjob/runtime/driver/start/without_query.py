@@ -51,8 +51,7 @@ class WithoutQuery:
         work = self._loop.work
         if not work.carried.are_all:
             return False
-        work.checkpoints.without_query()
-        files = work.checkpoints.files
+        files = work.checkpoints.without_query()
         self.left = work.carried.left(files)
         if self.left:
             return False
@@ -97,12 +96,11 @@ class WithoutQuery:
         """
         if not self._requests.stops or self._gate.closed:
             return False
-        checkpoints, carried = self._loop.work.checkpoints, self._loop.work.carried
-        checkpoints.without_query()
-        if carried.owes(checkpoints.files):
+        carried, files = self._loop.work.carried, self._loop.work.checkpoints.without_query()
+        if carried.owes(files):
             log.warning("the stop waits: its script has started no query that could commit what is prepared")
             return False
-        if unrecorded := carried.unrecorded(checkpoints.files):
+        if unrecorded := carried.unrecorded(files):
             names = ", ".join(unrecorded)
             log.warning(
                 "the stop waits: the script has not started again what ran before a crash (%s)", names

@@ -74,9 +74,10 @@ def refuse_other_epoch(settings: DriverConfig, place: JobFolder) -> None:
 
     :raises RunMeanwhile: there is one.
     """
-    if place.next_epoch() > settings.epoch:
+    begun = place.next_epoch() - 1
+    if begun >= settings.epoch:
         raise RunMeanwhile(
-            f"another process has run the job since this one was prepared, in epoch {place.next_epoch() - 1}",
+            f"another process has run the job since this one was prepared, in epoch {begun}",
             remedy="Start this script again",
         )
 
