@@ -93,6 +93,15 @@ def test_each_epoch_has_a_beginning_an_end_and_how_it_ended() -> None:
     assert found[2].begin == NOW - timedelta(minutes=20)
 
 
+def test_a_stop_comes_after_the_beginning_of_its_epoch_within_one_second() -> None:
+    """The index has whole seconds, and the status has fractions."""
+    life = index(checkpoint(1, 3, -1, scenario="Stop", request_id="stop-1", savepoint="s3a://b/sp/j/stop-1"))
+    began = (NOW - timedelta(minutes=1) + timedelta(seconds=0.7)).isoformat()
+    obj = status(phase="Stopped", driver={"pod": "orders-driver-3", "startedAt": began})
+    found = timeline(job(obj), life, (), (), NOW)
+    assert [(e.kind, e.seconds) for e in found] == [("epoch", 0.0), ("stop", None)]
+
+
 NO_NODE = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes fit"}
 
 

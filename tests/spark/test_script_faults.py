@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 
 pytestmark = pytest.mark.any_spark
@@ -82,18 +83,30 @@ def test_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
     assert remedy in problem.remedy
 
 
-@pytest.mark.parametrize("fault", ["raises", "no query"])
-def test_a_termination_that_waits_does_not_keep_a_script_that_is_no_job(tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize(("fault", "mode"), [("raises", Mode.STOP), ("no query", Mode.DRAIN)])
+def test_a_termination_that_waits_does_not_keep_a_script_that_is_no_job(
+    tmp_path: Path, fault: str, mode: Mode
+) -> None:
     """An earlier epoch was asked to end and died; this one finds nothing that it could end."""
     source, reason, *_ = FAULTS[fault]
     script = tmp_path / "app.py"
     script.write_text(source)
-    asked = TerminationRequest("stop-1-2", 1, Mode.STOP, (tmp_path / "savepoint").as_uri())
+    asked = TerminationRequest(f"{mode.value.lower()}-1-2", 1, mode, (tmp_path / "savepoint").as_uri())
     with LocalDriver(tmp_path, script, epoch=2, termination=asked) as driver:
         assert driver.wait() == 1, driver.tail()
     problem = driver.report().problem
     assert problem is not None
     assert problem.reason == reason
+
+
+def test_a_stop_that_waits_ends_a_script_without_a_query(tmp_path: Path) -> None:
+    """It has nothing that a stop could lose: no checkpoint, and nothing ran before."""
+    script = tmp_path / "app.py"
+    script.write_text(FAULTS["no query"][0])
+    asked = TerminationRequest("stop-1-2", 1, Mode.STOP, (tmp_path / "savepoint").as_uri())
+    with LocalDriver(tmp_path, script, epoch=2, termination=asked) as driver:
+        record = driver.finish()
+    assert (record.scenario, record.request_id, record.stages) == (Scenario.STOP, "stop-1-2", ())
 
 
 def test_an_unreachable_checkpoint_location(tmp_path: Path) -> None:

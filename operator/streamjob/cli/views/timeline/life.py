@@ -31,7 +31,16 @@ def timeline(
         *_escalation(job),
     ]
     first = datetime.min.replace(tzinfo=at.tzinfo)
-    return tuple(sorted(entries, key=lambda e: (e.begin or e.end or first, e.end or at)))
+    begins = {e.epoch: e.begin for e in entries if e.kind == "epoch" and e.begin is not None}
+
+    def place(entry: Entry) -> tuple[datetime, bool, datetime]:
+        begin = entry.begin or entry.end or first
+        if entry.begin is None and entry.epoch in begins:
+            # The index has whole seconds, so a short epoch may seem to end before it began.
+            begin = max(begin, begins[entry.epoch])
+        return begin, entry.kind != "epoch", entry.end or at
+
+    return tuple(sorted(entries, key=place))
 
 
 def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
