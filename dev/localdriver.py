@@ -188,13 +188,15 @@ class LocalDriver:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
-    def terminate(self, mode: Mode, savepoint: str | None = None) -> TerminationRequest:
+    def terminate(
+        self, mode: Mode, savepoint: str | None = None, timeout: float | None = None
+    ) -> TerminationRequest:
         """Request a termination.
 
         :param savepoint: name of the savepoint below the folder of savepoints; by default mode and epoch.
         """
         uri = f"{self.storage}/savepoints/{savepoint or f'{mode.value.lower()}-{self.epoch}'}"
-        request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri)
+        request = TerminationRequest(f"{mode.value.lower()}-{self.epoch}", self.epoch, mode, uri, timeout)
         code, text = self.call("PUT", "/v1/termination", request)
         assert code == 202, text
         return request

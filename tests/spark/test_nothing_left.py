@@ -211,18 +211,22 @@ import time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from streamjob.runtime.driver.start import without_query
+from streamjob.runtime.process import lifecycle
 
-without_query.PATIENCE = 1.0
+without_query.PATIENCE = lifecycle.PATIENCE = 1.0
 spark = None
 print("polls", flush=True)
-while True:
-    if Path("due").exists():
-        Path("due").unlink()
-        spark = spark or SparkSession.builder.getOrCreate()
-        rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
-        rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
-        print("a round is over", flush=True)
-    time.sleep(0.05)
+try:
+    while True:
+        if Path("due").exists():
+            Path("due").unlink()
+            spark = spark or SparkSession.builder.getOrCreate()
+            rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
+            rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
+            print("a round is over", flush=True)
+        time.sleep(0.05)
+finally:
+    print("leaves", flush=True)
 """
 
 
@@ -230,7 +234,10 @@ while True:
 def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Also before the first: each stop has its checkpoint and savepoint, and loses nothing."""
+    """Also before the first: each stop has its checkpoint and savepoint, and loses nothing.
+
+    The script ends by SystemExit: it waits for no query that could tell it, and its stop has ten minutes.
+    """
     app = tmp_path / "app.py"
     app.write_text(SERVICE)
     (tmp_path / "in").mkdir()
@@ -242,19 +249,21 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
 
     def stop(driver: LocalDriver) -> CheckpointRecord:
         eventually(lambda: "polls" in driver.log.read_text(), "the script polls")
-        record = driver.finish(Mode.STOP)
+        driver.terminate(Mode.STOP, timeout=600)
+        record = driver.finish()
+        assert "leaves" in driver.log.read_text()
         assert (record.scenario, record.over) == (Scenario.STOP, False)
         assert record.savepoint is not None
         assert verify_savepoint(HadoopFiles(spark), record.savepoint) == []
         assert (driver.report().phase, driver.report().problem) == (DriverPhase.TERMINATED, None)
         return record
 
-    with LocalDriver(tmp_path, app, grace=2) as idle:
+    with LocalDriver(tmp_path, app) as idle:
         assert stop(idle).stages == ()
-    with idle.next_epoch(app, grace=2) as first:
+    with idle.next_epoch(app) as first:
         a_round(first, "a")
         before = stop(first)
-    with first.next_epoch(app, grace=2) as idle:
+    with first.next_epoch(app) as idle:
         assert stop(idle).stages == before.stages
     nothing = tmp_path / "nothing.py"
     nothing.write_text(
@@ -269,7 +278,7 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
         assert (record.scenario, record.stages) == (Scenario.STOP, before.stages), (
             "it is no failure of a stop"
         )
-    with ends.next_epoch(app, grace=2) as last:
+    with ends.next_epoch(app) as last:
         a_round(last, "b")
         stop(last)
     assert sorted(r.value for r in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]

@@ -19,7 +19,7 @@ STEPS = {
     TerminationStep.MAX_WATERMARK: "One more batch runs with the maximum watermark: every window is emitted",
     TerminationStep.SNAPSHOT: "The savepoint is being written",
     TerminationStep.COMPLETING: "The final checkpoint is complete and is recorded in the index",
-    TerminationStep.CLOSED: "The driver exits",
+    TerminationStep.CLOSED: "The queries are closed; the script and the driver end",
 }
 
 

@@ -136,7 +136,8 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
     # A task without a step has not begun to end, because its upstream has not ended: it is the slowest.
     steps = {name: t.step or TerminationStep.BOUNDARY for name, t in coordinator.tasks.items()}
     mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
-    step = min(steps.values(), key=STEPS.index, default=TerminationStep.BOUNDARY)
+    without_query = TerminationStep.CLOSED if coordinator.terminated else TerminationStep.SNAPSHOT
+    step = min(steps.values(), key=STEPS.index, default=without_query)
     slowest = ["", *(name for name, at in steps.items() if at is step)]
     progress = "; ".join(text for name in slowest if (text := notes.progress.get(name)))
     return TerminationStatus(

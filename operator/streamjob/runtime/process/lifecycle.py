@@ -23,6 +23,7 @@ from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver.driver import Driver
+from ..driver.requests import PATIENCE
 from ..driver.script.job_stopped import JobStopped, end_joiners, has_met
 from ..driver.script.sessions import end_spark
 from ..driver.status import problem_of
@@ -246,6 +247,9 @@ class Exit:
         """
         while not self._gone.wait(LOOK):
             self._driver.without_query.look(time.monotonic())
+            if self._knows_of_no_stop():
+                log.info("the job has stopped, and nothing tells its script: it ends here")
+                self.end_main_thread()
             if self._script_is_left and time.monotonic() > self._limit():
                 log.warning(
                     "the script runs on after its queries have ended, for longer than it may: it is ended"
@@ -255,6 +259,20 @@ class Exit:
             if died_at is not None and time.monotonic() > died_at + LAST:
                 log.warning("the script runs on without a JVM: it is ended")
                 self.end_script(1)
+
+    def _knows_of_no_stop(self) -> bool:
+        """Whether the job has stopped and its script polls, or does something else, without a sign of it.
+
+        The stop has ended no query: none ran. The script has `PATIENCE` to end or to wait for one. If it has
+        started none in this epoch, it has had that before the stop (`WithoutQuery`).
+        """
+        driver, since = self._driver, self._driver.only_script_left_since
+        told = self._main_ended or has_met(threading.main_thread())
+        if told or not (driver.stops and driver.terminated.is_set() and driver.only_script_left):
+            return False
+        if any(run.stopped_by_request for run in driver.runs()):
+            return False
+        return not driver.runs() or (since is not None and time.monotonic() > since + PATIENCE)
 
     @property
     def _script_is_left(self) -> bool:
