@@ -16,6 +16,7 @@ Object = dict[str, Any]
 # Of a command that waits: when kubectl gives up, and when we do.
 LIMIT = f"--timeout={PATIENCE:.0f}s"
 LATER = PATIENCE + 30
+WATCH_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,14 @@ class Kubectl:
         self.run("patch", kind, name, "--type", "merge", "--patch", json.dumps(change))
 
     def watch(self, kind: str, name: str, timeout: float) -> Iterator[Object]:
-        """Yield each state of the object from now on, until the caller stops or the time is over."""
+        """Yield each state of the object from now on, until the caller stops or the time is over.
+
+        The watch begins anew now and then, which yields the current state once more: an API server has held
+        back the last change of an object until the next one.
+        """
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
-            limit = f"--request-timeout={left:.0f}s"
+            limit = f"--request-timeout={min(left, WATCH_SECONDS):.0f}s"
             process = subprocess.Popen(
                 self.command("get", kind, name, "--watch", "-o", "json", limit),
                 stdout=subprocess.PIPE,

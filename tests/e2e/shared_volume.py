@@ -12,6 +12,7 @@ from typing import Any
 from dev.demo import site as sites
 from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.site import Site
+from dev.demo.waiting import PATIENCE, until
 
 APPS = Path(__file__).parent / "apps"
 CLAIM, WORKBENCH = "jobs", "workbench"
@@ -59,7 +60,10 @@ class Storage:
         return self.run("sh", "-ec", script)
 
     def look(self, job: str) -> Found:
-        found: dict[str, Any] = json.loads(self.run("python", "-", job, stdin=(APPS / "look.py").read_text()))
+        program = (APPS / "look.py").read_text()
+        # kubectl exec loses the output now and then ("Unknown stream id 1, discarding message").
+        said = until(lambda: self.run("python", "-", job, stdin=program), f"what {job} has written", PATIENCE)
+        found: dict[str, Any] = json.loads(said)
         query = found["query"] or {"offsets": -1, "commits": -1, "numbers": 0, "times": {}}
         times = {int(batch): time for batch, time in query.pop("times").items()}
         return Found(rows=found["rows"], savepoints=found["savepoints"], times=times, **query)
