@@ -109,6 +109,7 @@ def test_what_runs_in_a_container_has_our_output(
         "echo half >&2; echo 'error: Internal error occurred: stream lost' >&2; exit 1",
         "echo 'E1127 10:00:00.000000 1 websocket.go:296] stream lost' >&2; exit 1",
         "echo 'command terminated with exit code 1' >&2; echo 'error: stream lost' >&2; exit 1",
+        "echo 'E1127 10:00:00.0 1 w.go:296] stream lost, Unknown stream id 1, discarding message' >&2",
     ],
 )
 def test_a_command_that_kubectl_has_lost_has_found_nothing(

@@ -32,6 +32,7 @@ UNCHECKED = "--validate=false"  # kubectl would fetch the schema of the whole AP
 ENDED = re.compile(r"(.*)command terminated with exit code \d+\n?")
 # What it says itself. Its log begins a line with E, month and day.
 OF_KUBECTL = re.compile(r"error: |Error from server|Unable to connect|The connection to the server|E\d{4} \d")
+LOSES = "discarding message"  # a part of the output, with whatever exit code
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,8 @@ class Kubectl:
         """Run a command in a container. What it writes goes to our output.
 
         :returns: its exit code.
-        :raises KubectlError: kubectl cannot run it, or has lost it. Its own exit code is then 1, too.
+        :raises KubectlError: kubectl cannot run it, or has lost it or its output. Its own exit code is then 1
+            or 0.
         """
         words = self.command("exec", pod, "-c", container, "--", *command)
         with _started():
@@ -240,7 +242,7 @@ class Kubectl:
         finally:
             end(process)
         said = "".join(by_itself)
-        if code and not ended:
+        if (code and not ended) or LOSES in said:
             raise error(said)
         sys.stderr.write(said)
         return code

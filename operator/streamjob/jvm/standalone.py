@@ -29,6 +29,11 @@ class NoJvm(StreamJobError):
     reason: ClassVar[str] = "JvmNotStarted"
 
 
+def of_storage(conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a job that a `SmallJvm` needs to access its files."""
+    return {key: value for key, value in conf.items() if key.startswith(("spark.hadoop.", "spark.jars"))}
+
+
 class Jvm:
     """A JVM without a Spark session, or before its first one. `HadoopFiles` accepts it instead of a session.
 
@@ -61,6 +66,32 @@ def of_driver() -> Jvm:
     return Jvm(SparkContext._gateway)
 
 
+class _OfContext(Jvm):
+    """The JVM of a SparkContext of the script's."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context._gateway)
+        self._context = context
+
+    def hadoop_conf(self) -> Any:
+        return self.jvm.org.apache.hadoop.conf.Configuration(self._context._jsc.hadoopConfiguration())
+
+
+def beside_the_script(settings: Mapping[str, str]) -> Jvm:
+    """A JVM to access files with, for a job whose script has not come to its first query.
+
+    It is the script's JVM if that runs already, and otherwise one of our own. No session is made, and no JVM
+    that pyspark knows of: the script may still make its own, with settings of its own.
+
+    :param settings: Spark configuration of a JVM of our own.
+    :raises NoJvm: as `SmallJvm`.
+    """
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    if gateway is None:
+        return SmallJvm(settings)
+    return Jvm(gateway) if context is None or context._jsc is None else _OfContext(context)
+
+
 class SmallJvm(Jvm):
     """A JVM that the constructor starts and `close()` ends.
 
@@ -72,9 +103,10 @@ class SmallJvm(Jvm):
         numpy_converters.ask_of_numpy_values_only()
         options = {"spark.driver.memory": MEMORY, **class_archive.settings(), **settings}
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
-        before = os.environ.get(class_archive.SUBMIT_ARGUMENTS)
-        os.environ[class_archive.SUBMIT_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
-        with tempfile.TemporaryFile() as said:
+        # While pyspark starts the script's JVM, with the same variable, it holds this lock.
+        with SparkContext._lock, tempfile.TemporaryFile() as said:
+            before = os.environ.get(class_archive.SUBMIT_ARGUMENTS)
+            os.environ[class_archive.SUBMIT_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
             try:
                 launch: Any = java_gateway.launch_gateway  # untyped
                 super().__init__(launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said}))

@@ -110,6 +110,11 @@ class HadoopFiles:
         self._stores: dict[str, StoreCopies] = {}  # by bucket
         self._lock = threading.Lock()
 
+    @property
+    def spark_version(self) -> str:
+        package: Any = getattr(self._systems.gateway.jvm.org.apache.spark, "package$")
+        return str(package.__getattr__("MODULE$").SPARK_VERSION())
+
     def exists(self, uri: str) -> bool:
         with translated(uri, "look up"):
             if self._is_local(uri):

@@ -25,6 +25,7 @@ from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from streamjob.runtime.__main__ import parser
+from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.local import handover
 from streamjob.runtime.process.local.job_folder import JobFolder
 from streamjob.runtime.process.local.run import settings_for
@@ -164,7 +165,7 @@ def test_a_script_that_has_started_nothing_is_taken_over_too(
         monkeypatch.setattr(handover, "IDLE", 0.05)
         release = threading.Timer(0.5, lambda: needed or fcntl.flock(other, fcntl.LOCK_UN))
         release.start()
-        assert handover.is_needed(place) is needed
+        assert handover.process_to_follow(place) == (os.getpid() if needed else None)
         release.join()
     if needed:
         found = settings_for(Application("app.py"), place, place.index(), Restore(), drain=False)
@@ -187,3 +188,23 @@ def test_a_look_at_the_folder_keeps_no_job_from_starting(
         monkeypatch.setattr("time.sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
         place.lock()
     assert (tmp_path / "lock").read_text() == str(os.getpid())
+
+
+def test_of_two_handovers_the_slower_one_leaves_the_faster_one_alone(tmp_path: Path) -> None:
+    """The faster one has the folder, and has not begun its epoch yet."""
+    place = JobFolder(tmp_path)
+    place.begin(1)
+    board = StatusBoard(DriverStatus(1, "uid", 2, DriverPhase.PREPARED))
+    settings = handover.prepared(
+        settings_for(Application("app.py"), place, place.index(), Restore(), drain=False), place
+    )
+    with subprocess.Popen(["sleep", "60"]) as old, subprocess.Popen(["sleep", "60"]) as faster:
+        with (tmp_path / "lock").open("a+") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            other.write(str(faster.pid))
+            other.flush()
+            with pytest.raises(handover.RunMeanwhile, match=f"process {faster.pid} has taken over"):
+                handover.await_turn(settings, place, board, old.pid)
+        assert (old.poll(), faster.poll()) == (None, None), "nobody was asked to stop"
+        old.kill()
+        faster.kill()

@@ -8,11 +8,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
+from ...jvm.standalone import Jvm, SmallJvm, beside_the_script, of_storage
 from ...protocol.engine import effects as fx
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import Coordinator
@@ -90,6 +89,7 @@ class Checkpoints:
         self._announcing = threading.Lock()
         self._newest = 0  # number of the newest announced checkpoint
         self._without_query: list[HadoopFiles] = []  # one, if no query has started and none will
+        self._jvm: Jvm | None = None  # of these
         self.durable = threading.Event()  # the final checkpoint is written, in the index or not
 
     def snapshot(self, effect: fx.Snapshot) -> Event:
@@ -120,14 +120,19 @@ class Checkpoints:
             return None
         except NonRestoredState:
             raise  # no further attempt can help
-        except StreamJobError as e:
+        except Exception as e:
+            if self._stages and not isinstance(e, StreamJobError):
+                raise  # it fails the queries, which tells the script
             # Nothing is lost. Report the problem and try again, unless it is a periodic checkpoint. In a
             # stop, the queries stand at their boundaries: giving up would throw away a job that only waits
             # for disk space.
             log.warning("checkpoint %d: %s", number, e)
-            self._causes[number] = e.message  # reported if a periodic one is aborted
+            self._causes[number] = problem_of(e).message  # reported if a periodic one is aborted
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
+            if not self._stages:
+                with suppress(StreamJobError):
+                    self.without_query()  # the JVM of its files may be gone
             return ev.CheckpointFailed(number)
         self._notes.stuck, self._retries = None, 0
         self._begun.pop(number, None)
@@ -320,6 +325,18 @@ class Checkpoints:
         return next(iter(of_stages or self._without_query))
 
     def without_query(self) -> HadoopFiles:
-        """The job ends, and its script has started no query. It may have no session, or none any more."""
-        self._without_query = [HadoopFiles(SparkSession.builder.getOrCreate())]
+        """The files of a job whose script has started no query, and which may be about to end.
+
+        :raises NoJvm: no JVM could be started.
+        """
+        self.close_files()
+        self._jvm = beside_the_script(of_storage(self._config.spark_conf))
+        self._without_query = [HadoopFiles(self._jvm)]
         return self.files
+
+    def close_files(self) -> None:
+        """Drop those of `without_query`: the script goes on, or their JVM may be gone."""
+        self._without_query = []
+        if isinstance(self._jvm, SmallJvm):
+            self._jvm.close()
+        self._jvm = None

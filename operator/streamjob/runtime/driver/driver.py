@@ -68,6 +68,7 @@ class Driver:
         self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
+        self._watches_jvm = False
         self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.on_engine: Callable[[Engine], None] = lambda _: None  # may refuse it
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
@@ -115,7 +116,7 @@ class Driver:
             self._note_request()
 
     def _note_request(self) -> None:
-        if self._coordinator.request is not None:
+        if self._requests.request is not None:
             self.requested_at = self.requested_at or time.monotonic()
 
     def savepoint(self, request: SavepointRequest) -> None:
@@ -189,13 +190,16 @@ class Driver:
         """The script's first session starts a query."""
         self.on_engine(engine)
         signals.ignore_sigterm(engine.jvm)
-        threads.start(self._watch_jvm, "streamjob-jvm")
 
-    def _watch_jvm(self) -> None:
-        """Wait for the end of the JVM. If it dies, fail the job: no query can run in this process any more.
-
-        Runs in a thread of its own.
+    def watch_jvm(self) -> None:
+        """The script has a SparkContext. If the JVM dies, fail the job: no query can run in this process any
+        more. Returns at once. A repetition does nothing.
         """
+        if not self._watches_jvm:
+            self._watches_jvm = True
+            threads.start(self._await_death_of_jvm, "streamjob-jvm")
+
+    def _await_death_of_jvm(self) -> None:
         died = jvm_process.await_death()
         if died is not None:
             log.error("%s", died)

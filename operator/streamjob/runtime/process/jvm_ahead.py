@@ -70,6 +70,8 @@ class JvmAhead:
         pyspark.Popen = self._instead
 
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        if "stdout" in options:  # a `SmallJvm`, which is not the script's
+            return subprocess.Popen(command, **options)
         process, self._process = self._process, None
         if process is not None:
             other = self._differs(command, options["env"])

@@ -59,6 +59,7 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         file = prepare(settings.application, settings.deps, jvm.folder)
         # The modules stay to the end. Python's last collections would take 0.05 s to find nothing in them.
         gc.freeze()
+        exits.script_begins()
         outcome = script.run(settings.application, file)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
@@ -77,9 +78,9 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
     problem = None if outcome.error is None else problem_of(outcome.error)
     if outcome.by_query:
         problem = driver.dead_query() or problem  # the query's failure is the cause
-    if problem is not None:
-        problem = driver.failure or problem
     code = outcome.code
+    if problem is not None or (code and driver.jvm_died_at is not None):
+        problem = driver.failure or problem
     refused = outcome.error is not None and not isinstance(outcome.error, script.ScriptFailed)
     if driver.has_tasks and (code == 0 or (driver.ending and not refused)):
         # The script ended and left its queries running: they are the job. If the job was asked to end, even a
@@ -167,12 +168,14 @@ class Exit:
         self._driver = driver
         self._signals = signals
         self._report = report
+        self._script_runs = False
         self._script_over = threading.Event()
         self._left = threading.Event()
         self._gone = threading.Event()
         self._process = os.getpid()
         self._ending = threading.Lock()
         self._main_ended = False
+        self._told_at: float | None = None  # when `end_main_thread` has raised it
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # why the job ended before its first query
         driver.end_main_thread = self.end_main_thread
@@ -212,13 +215,19 @@ class Exit:
         with self._ending:
             if not (self._script_over.is_set() or self._main_ended):
                 self._main_ended = True
+                self._told_at = time.monotonic()
                 # Where it has met with it, its `finally` blocks are running.
                 self._signals.leave_once(
                     lambda: None if has_met(threading.current_thread()) else JobStopped()
                 )
 
+    def script_begins(self) -> None:
+        """All that the script needs is there, and its first line is next."""
+        self._script_runs = True
+
     def script_is_over(self) -> None:
         """The script has ended, including its threads."""
+        self._script_runs = False
         self._script_over.set()
         self._signals.leave_no_more()
 
@@ -246,7 +255,8 @@ class Exit:
         Runs in a thread of its own. Returns when the process is about to exit.
         """
         while not self._gone.wait(LOOK):
-            self._driver.without_query.look(time.monotonic())
+            if self._script_runs:
+                self._driver.without_query.look(time.monotonic())
             if self._knows_of_no_stop():
                 log.info("the job has stopped, and nothing tells its script: it ends here")
                 self.end_main_thread()
@@ -261,16 +271,14 @@ class Exit:
                 self.end_script(1)
 
     def _knows_of_no_stop(self) -> bool:
-        """Whether the job has stopped and its script polls, or does something else, without a sign of it.
+        """Whether the job has stopped and the script runs on: it waits for no query, but polls or works.
 
-        The stop has ended no query: none ran. The script has `PATIENCE` to end or to wait for one. If it has
-        started none in this epoch, it has had that before the stop (`WithoutQuery`).
+        It has `PATIENCE` to end by itself. If it has started no query in this epoch, it has had that before
+        the stop (`WithoutQuery`).
         """
         driver, since = self._driver, self._driver.only_script_left_since
         told = self._main_ended or has_met(threading.main_thread())
         if told or not (driver.stops and driver.terminated.is_set() and driver.only_script_left):
-            return False
-        if any(run.stopped_by_request for run in driver.runs()):
             return False
         return not driver.runs() or (since is not None and time.monotonic() > since + PATIENCE)
 
@@ -287,9 +295,13 @@ class Exit:
         if self.deadline is not None:
             return self.deadline
         begun = self._driver.requested_at or now
+        alone_since = self._driver.only_script_left_since or now
         if request is not None and request.timeout is not None:
-            return begun + request.timeout
-        return (self._driver.only_script_left_since or now) + self._driver.config.grace
+            limit = max(begun + request.timeout, alone_since + LAST)
+        else:
+            limit = alone_since + self._driver.config.grace
+        # A script that has just been told has time for its `finally` blocks.
+        return limit if self._told_at is None else max(limit, self._told_at + LAST)
 
     def _reason(self, code: int, problem: Problem | None) -> str:
         if problem is not None:

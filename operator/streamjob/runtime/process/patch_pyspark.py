@@ -151,6 +151,7 @@ def _wrap_new_context(driver: Driver) -> None:
 
         def __init__(context: SparkContext, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             started(context, *args, **kwargs)
+            driver.watch_jvm()
             injected.lend_to_workers(context)
 
         return __init__

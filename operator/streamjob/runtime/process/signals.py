@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..driver import threads
+from ..driver.script.interruption import interrupt
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
@@ -140,15 +141,8 @@ class Signals:
     def _handle(self, number: int, frame: Any) -> None:
         ours = number == signal.SIGTERM and self._knocks > 0
         self._knocks -= ours
-        if self._exit_code is not None:
-            self._raised.put(None)
-            raise SystemExit(self._exit_code)
-        if ours:
-            once, self._once = self._once, None
-            error = once() if once is not None else None
-            self._raised.put(None)
-            if error is not None:
-                raise error
+        if ours or self._exit_code is not None:
+            interrupt(frame, self._next_error)
             return
         self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
@@ -157,6 +151,13 @@ class Signals:
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
         if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
             theirs(number, frame)
+
+    def _next_error(self) -> BaseException | None:
+        """What is to be raised now in the main thread."""
+        once, self._once = self._once, None
+        error = once() if once is not None and self._exit_code is None else None
+        self._raised.put(None)
+        return error if self._exit_code is None else SystemExit(self._exit_code)
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()

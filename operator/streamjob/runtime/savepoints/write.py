@@ -115,7 +115,7 @@ def write_savepoint(
         else:
             _check_boundary(directory, batches[stage, task])
     check()
-    written = manifests.new(job, spark or files.spark.version, checkpoint, tuple(entries), tables())
+    written = manifests.new(job, spark or files.spark_version, checkpoint, tuple(entries), tables())
     attempt.check(entries)
     files.write_new(f"{target}/{manifests.NAME}", manifests.dumps(written))
     return written

@@ -11,15 +11,13 @@ import logging
 from dataclasses import replace
 from typing import ClassVar
 
-from ...jvm.standalone import SmallJvm
+from ...jvm.standalone import SmallJvm, of_storage
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import HadoopFiles
 from ..savepoints.layout import read_manifest
 
 log = logging.getLogger("streamjob")
-
-STORAGE = ("spark.hadoop.", "spark.jars")  # the settings needed to read savepoints
 
 
 class SavepointForeign(StreamJobError):
@@ -42,7 +40,7 @@ def with_record(config: DriverConfig) -> DriverConfig:
     savepoint = config.restore.recorded
     if savepoint is None or config.restore.latest is not None:
         return config
-    jvm = SmallJvm({k: v for k, v in config.spark_conf.items() if k.startswith(STORAGE)})
+    jvm = SmallJvm(of_storage(config.spark_conf))
     try:
         found = read_manifest(HadoopFiles(jvm), savepoint)
     finally:

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from ....protocol.errors import StreamJobError
+from . import interruption
 
 # Threads in which JobStopped has been raised.
 _raised_in: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -69,7 +70,7 @@ def end_joiners() -> None:
 
     @functools.wraps(join)
     def joined(thread: threading.Thread, timeout: float | None = None) -> None:
-        join(thread, timeout)
+        interruption.join(join, thread, timeout)
         if thread in ended and threading.current_thread() not in _raised_in:
             raise JobStopped
 

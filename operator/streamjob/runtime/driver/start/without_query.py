@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 from ....protocol.engine import events as ev
 from ....protocol.graph import task_id
+from .. import threads
 from ..event_loop import Loop
 from ..requests import PATIENCE, Requests
 from .gate_keeper import GateKeeper
@@ -39,7 +41,10 @@ class WithoutQuery:
         self._begins = begins
         self._settle = settle
         self.left: list[str] = []  # queries of the restored checkpoint, if they are why it is not the end
-        self._since: float | None = None  # when a request to end the job began to wait, or was last refused
+        self._since: float | None = None  # when a request to end the job began to wait, or the last attempt
+        self._attempts = False  # whether a thread looks whether the job can end
+        self._refused: str | None = None  # id of the request that has to wait for the script
+        self._deciding = threading.RLock()  # the script may end while that thread looks
 
     def is_the_end(self) -> bool:
         """Whether every query had finished before, so that nothing is left to start.
@@ -51,42 +56,59 @@ class WithoutQuery:
         work = self._loop.work
         if not work.carried.are_all:
             return False
-        files = work.checkpoints.without_query()
-        self.left = work.carried.left(files)
-        if self.left:
-            return False
-        with self._loop.lock:
-            self._begins()
-            for stage in work.carried.records(files, ()):
-                for task in stage.tasks:
-                    name = task_id(stage.uid, task.index, len(stage.tasks))
-                    self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))
+        with self._deciding:
+            files = work.checkpoints.without_query()
+            self.left = work.carried.left(files)
+            if self.left:
+                return False
+            records = work.carried.records(files, ())
+            with self._loop.lock:
+                if not self._has_begun():
+                    self._begins()
+                    for stage in records:
+                        for task in stage.tasks:
+                            name = task_id(stage.uid, task.index, len(stage.tasks))
+                            self._loop.take(ev.TaskRestoredFinished(name, (), task.batch))
         return True
 
     def look(self, now: float) -> None:
-        """End the job if it was asked to end long ago and the script still starts nothing. Call it often.
+        """End the job if it was asked to end long ago and the script still starts nothing. Call it often: it
+        waits for nothing, because a thread of its own reads what would be resumed.
 
         A stop takes the stages as they were restored. A drain needs its queries, unless nothing is left.
 
         :param now: seconds, on any clock that does not go back.
         """
-        if self._requests.request is None or self._gate.closed or self._has_begun():
+        request = self._requests.request
+        if request is None or self._gate.closed or self._has_begun():
             self._since = None
             return
         if self._since is None:
             self._since = now
-        if now - self._since <= PATIENCE:
+        if now - self._since <= PATIENCE or self._attempts or request.request_id == self._refused:
             return
-        self._since = now
+        self._since, self._attempts = now, True
+        threads.start(self._attempt, "streamjob-without-query", request.request_id)
+
+    def _attempt(self, request_id: str) -> None:
+        checkpoints = self._loop.work.checkpoints
         try:
-            if self._requests.stops:
-                self.stops()
-            elif self.is_the_end():
-                self._settle()
-            else:
-                log.warning("the drain waits: the script has started no query that could be drained")
-        except Exception as e:  # no session can be made, or the storage is gone: tried again
+            with self._deciding:
+                if not (self.stops() if self._requests.stops else self._drains()):
+                    self._refused = request_id  # what it has restored stays the same
+        except Exception as e:  # no JVM can be made, or the storage is gone: tried again
             log.warning("the script has started no query, and what it would resume cannot be read: %r", e)
+        finally:
+            if not self._has_begun():
+                checkpoints.close_files()
+            self._attempts = False
+
+    def _drains(self) -> bool:
+        if self.is_the_end():
+            self._settle()
+            return True
+        log.warning("the drain waits: the script has started no query that could be drained")
+        return False
 
     def stops(self) -> bool:
         """Stop the job with the stages that it has restored, if it was asked to stop and they are whole.
@@ -96,20 +118,23 @@ class WithoutQuery:
         """
         if not self._requests.stops or self._gate.closed:
             return False
-        carried, files = self._loop.work.carried, self._loop.work.checkpoints.without_query()
-        if carried.owes(files):
-            log.warning("the stop waits: its script has started no query that could commit what is prepared")
-            return False
-        if unrecorded := carried.unrecorded(files):
-            names = ", ".join(unrecorded)
-            log.warning(
-                "the stop waits: the script has not started again what ran before a crash (%s)", names
-            )
-            return False
-        with self._loop.lock:
-            if not self._has_begun():
-                log.info("the script has started no query: the job stops with what it has restored")
-                self._begins()
-                self._loop.take(ev.AllStarted(none=True))
-                self._settle()
+        with self._deciding:
+            carried, files = self._loop.work.carried, self._loop.work.checkpoints.without_query()
+            if carried.owes(files):
+                log.warning(
+                    "the stop waits: its script has started no query that could commit what is prepared"
+                )
+                return False
+            if unrecorded := carried.unrecorded(files):
+                names = ", ".join(unrecorded)
+                log.warning(
+                    "the stop waits: the script has not started again what ran before a crash (%s)", names
+                )
+                return False
+            with self._loop.lock:
+                if not self._has_begun():
+                    log.info("the script has started no query: the job stops with what it has restored")
+                    self._begins()
+                    self._loop.take(ev.AllStarted(none=True))
+                    self._settle()
         return True

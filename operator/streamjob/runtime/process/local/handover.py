@@ -24,6 +24,8 @@ LOOK = 0.01  # seconds between two looks: the pause of the job contains one
 SAY = 2.0  # seconds after which it is told what is waited for
 IDLE = 10.0  # seconds after which a script that has started no query is taken over all the same
 
+ANEW = "Start this script again"
+
 
 class NotOurs(StreamJobError):
     """The process that runs the job cannot be asked to stop."""
@@ -37,12 +39,12 @@ class RunMeanwhile(StreamJobError):
     reason = "StateInUse"
 
 
-def is_needed(place: JobFolder) -> bool:
+def process_to_follow(place: JobFolder) -> int | None:
     """Wait until the folder is locked by this process, or another one has the job and can be asked to stop.
 
     That one runs; or its script starts nothing, for IDLE seconds.
 
-    :returns: whether another process has the job, so that this one has to be prepared.
+    :returns: the other process, which this one has to be prepared to follow; None if there is none.
     :raises NotOurs: that process may not be asked to stop.
     """
     waits = _Waiting("process {pid} has the job, which does not run: it is waited for")
@@ -53,9 +55,9 @@ def is_needed(place: JobFolder) -> bool:
         idle = phase is DriverPhase.STARTING and time.monotonic() > idle_from
         if pid is not None and (phase is DriverPhase.RUNNING or idle):
             _signal(place, pid, 0)
-            return True
+            return pid
         waits.for_(pid)
-    return False
+    return None
 
 
 def prepared(settings: DriverConfig, place: JobFolder) -> DriverConfig:
@@ -78,7 +80,7 @@ def refuse_other_epoch(settings: DriverConfig, place: JobFolder) -> None:
     if begun >= settings.epoch:
         raise RunMeanwhile(
             f"another process has run the job since this one was prepared, in epoch {begun}",
-            remedy="Start this script again",
+            remedy=ANEW,
         )
 
 
@@ -93,27 +95,33 @@ def gate_of(settings: DriverConfig) -> Gate:
     )
 
 
-def await_turn(settings: DriverConfig, place: JobFolder, board: StatusBoard) -> bool:
+def await_turn(settings: DriverConfig, place: JobFolder, board: StatusBoard, old: int) -> bool:
     """Wait until this driver is prepared, ask the running one to stop, and wait until its process has ended.
 
     :param settings: of this driver.
+    :param old: the process that it was prepared to follow. No other one is asked to stop.
     :returns: whether the folder is locked by this process. False if this driver will not be prepared.
-    :raises RunMeanwhile: another process has taken over first. It is not asked to stop.
+    :raises RunMeanwhile: another process has taken over first.
     """
     status = board.status
     while status.phase is not DriverPhase.PREPARED:
         if status.phase is DriverPhase.FAILED or status.exit_reason:
             return False
         status = board.wait(status.version, SAY)
-    asked: int | None = None
+    asked = False
     waits = _Waiting("process {pid} stops", lambda: _progress(place))
     while not place.try_lock():
         pid = place.holder()
-        if pid is not None and pid != asked:
-            refuse_other_epoch(settings, place)
+        refuse_other_epoch(settings, place)
+        if pid not in (old, None):
+            # It has the lock and perhaps no epoch yet.
+            raise RunMeanwhile(
+                f"process {pid} has taken over the job since this one was prepared", remedy=ANEW
+            )
+        if pid == old and not asked:
             tell(f"streamjob: prepared; process {pid}, which runs the job, is asked to stop")
             _signal(place, pid, signal.SIGTERM)
-            asked = pid
+            asked = True
         waits.for_(pid)
     refuse_other_epoch(settings, place)
     return True

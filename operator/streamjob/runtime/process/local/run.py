@@ -67,10 +67,9 @@ def run(
     :raises StreamJobError: the job cannot begin.
     """
     _refuse_missing(application)
-    prepared = False
-    if handover:
-        prepared = handovers.is_needed(place)
-    else:
+    old = handovers.process_to_follow(place) if handover else None
+    prepared = old is not None
+    if not handover:
         place.lock()
     index = place.index()
     if begin.savepoint is not None and (prepared or index.latest is not None):
@@ -99,9 +98,9 @@ def run(
         place.write_config(settings)
         threads.start(complete, "streamjob-index", board, driver, place, index)
 
-    def take_over() -> None:
+    def take_over(old: int) -> None:
         try:
-            if handovers.await_turn(settings, place, board):
+            if handovers.await_turn(settings, place, board, old):
                 index = place.index()
                 final = settings_for(application, place, index, begin, drain=drain)
                 refuse_if_over(final.restore)
@@ -113,8 +112,8 @@ def run(
 
     ours.on(signal.SIGINT, asked_to_stop, cancel)
     ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
-    if prepared:
-        threads.start(take_over, "streamjob-handover")
+    if old is not None:
+        threads.start(take_over, "streamjob-handover", old)
     else:
         own(index, settings)
     threads.start(exits.watch_request, "streamjob-tail")

@@ -1,0 +1,72 @@
+"""Raises an exception in the script's main thread, wherever it is. Two calls cannot be left in the middle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from py4j.clientserver import ClientServerConnection
+
+SLICE = 0.1  # seconds
+
+# Python 3.12 and older count a thread as ended if an exception leaves this call of `join` and `is_alive`.
+# Nobody would wait for it any more, not even Python when it exits.
+_WAITS_FOR_END: CodeType | None = getattr(
+    getattr(threading.Thread, "_wait_for_tstate_lock", None), "__code__", None
+)
+# py4j would read the answer to the call that was left as the answer to the next one.
+_SENDS: CodeType = ClientServerConnection.send_command.__code__
+
+_put_off: list[BaseException] = []
+
+
+def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
+    """Raise the error. Call it in the main thread, from a signal handler.
+
+    In a join it is raised by `join`, an instant later.
+
+    :param frame: where the handler has interrupted the thread.
+    :param error: None: raise nothing.
+    :returns: False if it is not the moment, in which case `error` has not been called.
+    """
+    codes = dict[CodeType, FrameType]()
+    while frame is not None:
+        codes.setdefault(frame.f_code, frame)
+        frame = frame.f_back
+    waits = _WAITS_FOR_END in codes
+    if waits and join.__code__ not in codes:
+        return False
+    found = error()
+    if found is None:
+        return True
+    if waits:
+        _put_off.append(found)
+        return True
+    if _SENDS in codes:
+        codes[_SENDS].f_locals["self"].close()
+    raise found
+
+
+def join(original: Callable[..., None], thread: threading.Thread, timeout: float | None = None) -> None:
+    """`Thread.join`, which `interrupt` can end. Other threads than the main one are never interrupted.
+
+    :param original: Python's.
+    """
+    if _WAITS_FOR_END is None or threading.current_thread() is not threading.main_thread():
+        return original(thread, timeout)
+    end = None if timeout is None else time.monotonic() + max(timeout, 0)
+    while True:
+        original(thread, SLICE if end is None else min(SLICE, max(end - time.monotonic(), 0)))
+        _raise_what_was_put_off()
+        if not thread.is_alive() or (end is not None and time.monotonic() >= end):
+            return None
+
+
+def _raise_what_was_put_off() -> None:
+    if _put_off:
+        error: Any = _put_off[0]
+        _put_off.clear()
+        raise error

@@ -1,0 +1,168 @@
+"""Scripts that wait for no query when their job is asked to end: what they may still do, and how they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dev.localdriver import LocalDriver
+from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import Mode
+
+from .feeds import eventually
+
+HEAD = """
+import threading, time
+from pathlib import Path
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+from streamjob.runtime.driver.start import without_query
+from streamjob.runtime.process import lifecycle
+
+without_query.PATIENCE = lifecycle.PATIENCE = 0.5
+
+def say(*words):
+    print(*words, flush=True)
+
+def a_round(spark):
+    rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
+    rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
+    say("a round is over")
+
+"""
+SETTLED_LATER = """
+say("polls")
+while not Path("due").exists():
+    time.sleep(0.05)
+context = SparkContext(conf=SparkConf().setAppName("mine"))
+spark = SparkSession.builder.config("spark.sql.warehouse.dir", "elsewhere").getOrCreate()
+say("app", context.appName, spark.conf.get("spark.sql.warehouse.dir"))
+a_round(spark)
+"""
+IN_A_CALL = """
+spark = SparkSession.builder.getOrCreate()
+a_round(spark)
+try:
+    spark._jvm.java.lang.Thread.sleep(600_000)
+finally:
+    say("counts", [spark.range(n).count() for n in (5, 7, 9)])
+    time.sleep(2)
+    say("has cleaned up")
+"""
+IN_A_JOIN = """
+end = threading.Event()
+
+def work():
+    end.wait()
+    time.sleep(1)
+    say("the worker has ended")
+
+worker = threading.Thread(target=work)
+worker.start()
+say("polls")
+try:
+    worker.join()
+finally:
+    end.set()
+    worker.join()
+    say("main has ended")
+"""
+WITHOUT_ITS_JVM = """
+import os, signal
+lifecycle.LAST = 0.5
+spark = SparkSession.builder.getOrCreate()
+os.kill(int(spark._jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)
+say("polls")
+while True:
+    time.sleep(0.05)
+"""
+BESIDE_A_QUERY = """
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.schema("value string").text("in")
+query = rows.writeStream.queryName("live").format("noop").start()
+query.processAllAvailable()
+say("polls")
+try:
+    while True:
+        query.status
+        time.sleep(0.05)
+finally:
+    say("ends as by sys.exit()")
+"""
+FOR_LONG = 600.0  # of a stop: nothing may have to wait for it
+
+
+@pytest.fixture
+def app(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("a\n")
+    path = tmp_path / "app.py"
+    path.write_text(HEAD + request.param)
+    return path
+
+
+def says(driver: LocalDriver, text: str) -> None:
+    eventually(lambda: text in driver.log.read_text(), text)
+
+
+@pytest.mark.parametrize("app", [pytest.param(SETTLED_LATER, id="settled-later")], indirect=True)
+def test_a_drain_that_waits_makes_no_session(app: Path, tmp_path: Path) -> None:
+    """The script makes it later, with settings of its own."""
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.terminate(Mode.DRAIN)
+        says(driver, "the drain waits")
+        (tmp_path / "due").touch()
+        record = driver.finish()
+        said = driver.log.read_text()
+    assert "app mine elsewhere" in said.replace(f"file:{tmp_path}/", "")
+    assert record.scenario is Scenario.DRAIN
+    assert said.count("the drain waits") == 1
+
+
+@pytest.mark.parametrize("app", [pytest.param(BESIDE_A_QUERY, id="beside-a-query")], indirect=True)
+def test_a_loop_beside_a_query_ends_although_it_never_asks_whether_that_is_active(
+    app: Path, tmp_path: Path
+) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.terminate(Mode.STOP, timeout=FOR_LONG)
+        record = driver.finish()
+        assert "ends as by sys.exit()" in driver.log.read_text()
+    assert [s.uid for s in record.stages] == ["live"]
+
+
+@pytest.mark.parametrize("app", [pytest.param(IN_A_CALL, id="in-a-call")], indirect=True)
+def test_a_call_into_the_jvm_is_left_and_the_next_ones_get_their_own_answers(
+    app: Path, tmp_path: Path
+) -> None:
+    """And `finally` has its time, although the grace period is over when the script is told."""
+    with LocalDriver(tmp_path, app, grace=0) as driver:
+        says(driver, "a round is over")
+        assert driver.finish(Mode.STOP).scenario is Scenario.STOP
+        said = driver.log.read_text()
+    assert "counts [5, 7, 9]" in said
+    assert "has cleaned up" in said
+
+
+@pytest.mark.parametrize("app", [pytest.param(IN_A_JOIN, id="in-a-join")], indirect=True)
+def test_a_thread_that_was_joined_is_waited_for(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.terminate(Mode.STOP, timeout=FOR_LONG)
+        assert driver.finish().stages == ()
+        said = driver.log.read_text()
+    assert said.index("the worker has ended") < said.index("main has ended")
+
+
+@pytest.mark.parametrize("app", [pytest.param(WITHOUT_ITS_JVM, id="without-its-jvm")], indirect=True)
+def test_a_script_whose_jvm_has_died_runs_again_even_if_it_never_asks_for_it(
+    app: Path, tmp_path: Path
+) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        assert driver.wait() == 1
+        problem = driver.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("JvmDied", True)
