@@ -7,7 +7,6 @@ import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 from streamjob.storage.hadoop import CopiedFile, FileExists, FileInfo, NotFound
 
@@ -15,7 +14,7 @@ from streamjob.storage.hadoop import CopiedFile, FileExists, FileInfo, NotFound
 class LocalFiles:
     """URIs are `file:/…`."""
 
-    spark = SimpleNamespace(version="4.1.4")
+    spark_version = "4.1.4"
 
     def list(self, uri: str, recursive: bool = False) -> list[FileInfo]:
         path = self._path(uri)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,8 @@ from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.driver import Driver
 from streamjob.runtime.driver.requests import PATIENCE
 from streamjob.runtime.driver.status_board import StatusBoard
+
+from ....spark.feeds import eventually
 
 JOB = JobRef("shop", "orders", "uid-1")
 LIVE = TaskRecord(0, "file:/checkpoints/live/0", 4)
@@ -38,12 +41,14 @@ class Restored:
         self.driver = Driver(config, StatusBoard(DriverStatus(1, JOB.uid, 2, DriverPhase.STARTING)))
         self.effects: list[fx.Effect] = []
         self.driver._loop.work.carry_out = lambda effect, run: self.effects.append(effect)  # type: ignore[method-assign]
-        self.reads = 0
+        self.reads, self.answers = 0, threading.Event()
+        self.answers.set()
         self.driver._loop.work.checkpoints.without_query = self._without_query  # type: ignore[method-assign]
         self.fails = False
 
     def _without_query(self) -> Any:
         self.reads += 1
+        assert self.answers.wait(60)
         if self.fails:
             raise OSError("the storage is gone")
         return object()
@@ -54,6 +59,8 @@ class Restored:
             self.driver.terminate(TerminationRequest(f"{mode.value}-1", 2, mode, None))
         for now in seconds:
             self.driver.without_query.look(now)
+            if self.answers.is_set():
+                eventually(lambda: not self.driver.without_query._attempts, "an attempt has ended")
         return self.driver.has_begun
 
 
@@ -103,7 +110,19 @@ def test_what_is_prepared_is_committed_by_its_query_alone(restored: Callable[...
     """Otherwise each epoch would end with the same transactions, and another one begin to commit them."""
     job = restored(OWES)
     assert not job.asked(Mode.STOP, 0.0, 1000.0, 2000.0)
-    assert job.reads == 2
+    assert job.reads == 1, "it stays so"
+
+
+def test_a_look_waits_for_no_storage(restored: Callable[..., Restored]) -> None:
+    """Who looks also watches over the time that a stop has."""
+    job = restored()
+    job.answers.clear()
+    assert not job.asked(Mode.STOP, 0.0, 31.0, 62.0)
+    eventually(lambda: job.reads, "somebody reads")
+    assert not job.asked(Mode.STOP, 93.0)
+    job.answers.set()
+    eventually(lambda: job.driver.has_begun, "it stops")
+    assert job.reads == 1
 
 
 def test_what_ran_before_a_crash_has_to_run_again(
