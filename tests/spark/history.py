@@ -40,8 +40,8 @@ class History:
     def answers(self) -> bool:
         try:
             self.api("version")
-        except (urllib.error.URLError, ConnectionError):
-            return False
+        except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
+            return False  # it has pages before it has its API
         return True
 
     def completed(self) -> dict[str, bool]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import os
+import signal
+from types import SimpleNamespace
 
-from streamjob.jvm.standalone import NoJvm, SmallJvm
+import pytest
+from pyspark import SparkContext
+
+from streamjob.jvm.standalone import NoJvm, SmallJvm, beside_the_script
 
 pytestmark = pytest.mark.any_spark
 
@@ -12,3 +17,24 @@ pytestmark = pytest.mark.any_spark
 def test_what_java_warns_of_at_every_start_is_not_the_reason() -> None:
     with pytest.raises(NoJvm, match=r"did not start: .*[Mm]aster"):
         SmallJvm({"spark.master": "nonsense"})
+
+
+def test_it_ends_although_a_process_that_was_forked_meanwhile_holds_its_pipe() -> None:
+    jvm = SmallJvm({})
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        jvm.close()
+        assert jvm.has_ended
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_context_that_is_being_made_is_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = SimpleNamespace(jvm=None)
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    assert beside_the_script({}).gateway is gateway

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark import SparkContext
 
-def ignore_sigterm(jvm: Any) -> None:
-    """Let the JVM ignore SIGTERM, which the whole process group receives.
+
+def ignore_sigterm() -> None:
+    """Let the JVM of the script's SparkContext ignore SIGTERM, which the whole process group receives.
 
     Otherwise the JVM would end the SparkContext in the middle of a batch.
     """
-    jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("TERM"), jvm.sun.misc.SignalHandler.SIG_IGN)
+    gateway: Any = SparkContext._gateway
+    misc = gateway.jvm.sun.misc
+    misc.Signal.handle(misc.Signal("TERM"), misc.SignalHandler.SIG_IGN)

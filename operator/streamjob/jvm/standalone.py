@@ -22,6 +22,7 @@ from .errors import first_line
 from .process import JvmDied
 
 MEMORY = "256m"
+ENDS_WITHIN = 5.0  # seconds
 CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # prefixes of harmless lines in a JVM's output
 
 
@@ -67,14 +68,17 @@ def of_driver() -> Jvm:
 
 
 class _OfContext(Jvm):
-    """The JVM of a SparkContext of the script's."""
+    """The JVM of a SparkContext of the script's.
 
-    def __init__(self, context: Any) -> None:
-        super().__init__(context._gateway)
+    :param context: the JavaSparkContext.
+    """
+
+    def __init__(self, gateway: Any, context: Any) -> None:
+        super().__init__(gateway)
         self._context = context
 
     def hadoop_conf(self) -> Any:
-        return self.jvm.org.apache.hadoop.conf.Configuration(self._context._jsc.hadoopConfiguration())
+        return self.jvm.org.apache.hadoop.conf.Configuration(self._context.hadoopConfiguration())
 
 
 def beside_the_script(settings: Mapping[str, str]) -> Jvm:
@@ -86,10 +90,12 @@ def beside_the_script(settings: Mapping[str, str]) -> Jvm:
     :param settings: Spark configuration of a JVM of our own.
     :raises NoJvm: as `SmallJvm`.
     """
-    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    gateway = SparkContext._gateway
     if gateway is None:
         return SmallJvm(settings)
-    return Jvm(gateway) if context is None or context._jsc is None else _OfContext(context)
+    # It is the active one before it has its other half.
+    context = getattr(SparkContext._active_spark_context, "_jsc", None)
+    return Jvm(gateway) if context is None else _OfContext(gateway, context)
 
 
 class SmallJvm(Jvm):
@@ -124,5 +130,17 @@ class SmallJvm(Jvm):
                 else:
                     os.environ[class_archive.SUBMIT_ARGUMENTS] = before
 
+    @property
+    def has_ended(self) -> bool:
+        return self.gateway.proc.poll() is not None
+
     def close(self) -> None:
-        class_archive.end(self.gateway)
+        """End it. To close its pipe is not enough: a process that was forked meanwhile holds that, too."""
+        self.gateway.shutdown()
+        process: subprocess.Popen[bytes] = self.gateway.proc
+        process.terminate()
+        try:
+            process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -180,3 +180,70 @@ def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs
         "    print('finally', flush=True)"
     )
     assert run(blocking) == (5, "finally\n")
+
+
+# In each, the main thread is where an exception must not simply be raised.
+DELETED = """
+class Slow:
+    def __del__(self):
+        there.set()
+        while not told.wait(0.01): pass
+        for _ in range(1_000_000): pass
+        print("it is deleted", flush=True)
+Slow()
+while True: time.sleep(0.01)
+"""
+CALLED_BACK = """
+import weakref
+class Thing: pass
+def slow(_):
+    there.set()
+    while not told.is_set(): pass
+    while True: time.sleep(0.01)
+thing = Thing()
+watched = weakref.ref(thing, slow)
+del thing
+while True: time.sleep(0.01)
+"""
+JOINED = """
+def work():
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name not in ("_wait_for_tstate_lock", "join"): pass
+    there.set()
+    end.wait()
+    ended.set()
+worker = threading.Thread(target=work)
+worker.start()
+try:
+    worker.join()
+finally:
+    end.set()
+    worker.join()
+    print(f"the worker has ended: {ended.is_set()}", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        pytest.param(DELETED, "it is deleted\n", id="deleted"),
+        pytest.param(CALLED_BACK, "", id="called-back"),
+        pytest.param(JOINED, "the worker has ended: True\n", id="joined"),
+    ],
+)
+def test_what_ends_the_script_arrives_wherever_its_main_thread_is(where: str, says: str) -> None:
+    """Python drops what leaves a `__del__` or a weak reference, and forgets a thread whose join is left."""
+    before = (
+        "import time\n"
+        "from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners\n"
+        "end_joiners()\n"
+        "there, told, end, ended = (threading.Event() for _ in range(4))\n"
+        "def stop():\n"
+        "    there.wait()\n"
+        "    told.set()\n"
+        "    ours.leave_once(JobStopped)\n"
+        "threading.Thread(target=stop, daemon=True).start()\n"
+    )
+    body = "\n".join(f"    {line}" for line in where.strip().splitlines())
+    blocking = f"try:\n{body}\nexcept JobStopped:\n    print('it arrived', flush=True)"
+    assert run(blocking, signals=0, before=before) == (0, f"{says}it arrived\nsaved\n")

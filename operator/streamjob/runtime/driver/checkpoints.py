@@ -131,7 +131,7 @@ class Checkpoints:
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
             if not self._stages:
-                with suppress(StreamJobError):
+                with suppress(Exception):
                     self.without_query()  # the JVM of its files may be gone
             return ev.CheckpointFailed(number)
         self._notes.stuck, self._retries = None, 0
@@ -329,14 +329,14 @@ class Checkpoints:
 
         :raises NoJvm: no JVM could be started.
         """
-        self.close_files()
-        self._jvm = beside_the_script(of_storage(self._config.spark_conf))
-        self._without_query = [HadoopFiles(self._jvm)]
-        return self.files
+        gone = isinstance(self._jvm, SmallJvm) and self._jvm.has_ended
+        if gone or not self._without_query:
+            jvm = beside_the_script(of_storage(self._config.spark_conf))
+            self._jvm, self._without_query = jvm, [HadoopFiles(jvm)]
+        return self._without_query[0]
 
     def close_files(self) -> None:
-        """Drop those of `without_query`: the script goes on, or their JVM may be gone."""
-        self._without_query = []
-        if isinstance(self._jvm, SmallJvm):
-            self._jvm.close()
-        self._jvm = None
+        """The job does not end yet: drop the files of `without_query`."""
+        jvm, self._jvm, self._without_query = self._jvm, None, []
+        if isinstance(jvm, SmallJvm):
+            jvm.close()

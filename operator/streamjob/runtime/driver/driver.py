@@ -189,7 +189,6 @@ class Driver:
     def first_engine(self, engine: Engine) -> None:
         """The script's first session starts a query."""
         self.on_engine(engine)
-        signals.ignore_sigterm(engine.jvm)
 
     def watch_jvm(self) -> None:
         """The script has a SparkContext. If the JVM dies, fail the job: no query can run in this process any
@@ -197,6 +196,7 @@ class Driver:
         """
         if not self._watches_jvm:
             self._watches_jvm = True
+            signals.ignore_sigterm()
             threads.start(self._await_death_of_jvm, "streamjob-jvm")
 
     def _await_death_of_jvm(self) -> None:

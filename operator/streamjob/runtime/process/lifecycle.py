@@ -218,7 +218,11 @@ class Exit:
                 self._told_at = time.monotonic()
                 # Where it has met with it, its `finally` blocks are running.
                 self._signals.leave_once(
-                    lambda: None if has_met(threading.current_thread()) else JobStopped()
+                    lambda: (
+                        None
+                        if self._script_over.is_set() or has_met(threading.current_thread())
+                        else JobStopped()
+                    )
                 )
 
     def script_begins(self) -> None:
@@ -268,7 +272,7 @@ class Exit:
             died_at = self._driver.jvm_died_at
             if died_at is not None and time.monotonic() > died_at + LAST:
                 log.warning("the script runs on without a JVM: it is ended")
-                self.end_script(1)
+                self.end_script(0 if self._driver.stops and self._driver.terminated.is_set() else 1)
 
     def _knows_of_no_stop(self) -> bool:
         """Whether the job has stopped and the script runs on: it waits for no query, but polls or works.

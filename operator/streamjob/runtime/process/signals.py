@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..driver import threads
-from ..driver.script.interruption import interrupt
+from ..driver.script.interruption import interrupt, never_in
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
@@ -40,6 +41,9 @@ class Signals:
         self._raised: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._knocks = 0  # signals that we have sent to ourselves and whose handler has not run yet
         self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
+        self._raising: BaseException | None = None  # the last error that was raised in the main thread
+        self._tell_of_dropped, sys.unraisablehook = sys.unraisablehook, self._not_raised
+        never_in(Signals._not_raised)
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -156,8 +160,20 @@ class Signals:
         """What is to be raised now in the main thread."""
         once, self._once = self._once, None
         error = once() if once is not None and self._exit_code is None else None
+        self._raising = error if self._exit_code is None else SystemExit(self._exit_code)
         self._raised.put(None)
-        return error if self._exit_code is None else SystemExit(self._exit_code)
+        return self._raising
+
+    def _not_raised(self, what: sys.UnraisableHookArgs) -> None:
+        """Python tells of an exception that it drops, because a garbage collection has called what raised it.
+        Ours is raised again.
+        """
+        if what.exc_value is None or what.exc_value is not self._raising:
+            return self._tell_of_dropped(what)
+        error = what.exc_value
+        self._once = lambda: error
+        threads.start(self._knock, "streamjob-again")
+        return None
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()

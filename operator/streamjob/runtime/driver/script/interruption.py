@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from py4j.clientserver import ClientServerConnection
@@ -21,6 +21,12 @@ _WAITS_FOR_END: CodeType | None = getattr(
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 
 _put_off: list[BaseException] = []
+_never_in: set[CodeType] = set()
+
+
+def never_in(function: FunctionType) -> None:
+    """Raise nothing while this function runs."""
+    _never_in.add(function.__code__)
 
 
 def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
@@ -37,7 +43,8 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
         codes.setdefault(frame.f_code, frame)
         frame = frame.f_back
     waits = _WAITS_FOR_END in codes
-    if waits and join.__code__ not in codes:
+    # Python drops what leaves a `__del__`, which would not do its work either.
+    if (waits and join.__code__ not in codes) or any(c in _never_in or c.co_name == "__del__" for c in codes):
         return False
     found = error()
     if found is None:
@@ -60,8 +67,9 @@ def join(original: Callable[..., None], thread: threading.Thread, timeout: float
     end = None if timeout is None else time.monotonic() + max(timeout, 0)
     while True:
         original(thread, SLICE if end is None else min(SLICE, max(end - time.monotonic(), 0)))
+        over = not thread.is_alive() or (end is not None and time.monotonic() >= end)
         _raise_what_was_put_off()
-        if not thread.is_alive() or (end is not None and time.monotonic() >= end):
+        if over:
             return None
 
 

@@ -91,16 +91,17 @@ class WithoutQuery:
         threads.start(self._attempt, "streamjob-without-query", request.request_id)
 
     def _attempt(self, request_id: str) -> None:
-        checkpoints = self._loop.work.checkpoints
         try:
             with self._deciding:
-                if not (self.stops() if self._requests.stops else self._drains()):
-                    self._refused = request_id  # what it has restored stays the same
+                try:
+                    if not (self.stops() if self._requests.stops else self._drains()):
+                        self._refused = request_id  # what it has restored stays the same
+                finally:
+                    if not self._has_begun():
+                        self._loop.work.checkpoints.close_files()
         except Exception as e:  # no JVM can be made, or the storage is gone: tried again
             log.warning("the script has started no query, and what it would resume cannot be read: %r", e)
         finally:
-            if not self._has_begun():
-                checkpoints.close_files()
             self._attempts = False
 
     def _drains(self) -> bool:
