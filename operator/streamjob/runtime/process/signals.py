@@ -43,7 +43,7 @@ class Signals:
         self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
         self._raising: BaseException | None = None  # the last error that was raised in the main thread
         self._tell_of_dropped, sys.unraisablehook = sys.unraisablehook, self._not_raised
-        never_in(Signals._not_raised)
+        never_in(Signals._not_raised.__code__)
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -168,12 +168,12 @@ class Signals:
         """Python tells of an exception that it drops, because a garbage collection has called what raised it.
         Ours is raised again.
         """
-        if what.exc_value is None or what.exc_value is not self._raising:
-            return self._tell_of_dropped(what)
         error = what.exc_value
-        self._once = lambda: error
-        threads.start(self._knock, "streamjob-again")
-        return None
+        if error is None or error is not self._raising:
+            self._tell_of_dropped(what)
+        else:
+            self._once = lambda: error
+            threads.start(self._knock, "streamjob-again")
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()

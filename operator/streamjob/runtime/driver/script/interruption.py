@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any
 
 from py4j.clientserver import ClientServerConnection
@@ -24,9 +24,9 @@ _put_off: list[BaseException] = []
 _never_in: set[CodeType] = set()
 
 
-def never_in(function: FunctionType) -> None:
+def never_in(function: CodeType) -> None:
     """Raise nothing while this function runs."""
-    _never_in.add(function.__code__)
+    _never_in.add(function)
 
 
 def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
