@@ -200,6 +200,7 @@ class Driver:
             threads.start(self._await_death_of_jvm, "streamjob-jvm")
 
     def _await_death_of_jvm(self) -> None:
+        """Runs in a thread of its own."""
         died = jvm_process.await_death()
         if died is not None:
             log.error("%s", died)
