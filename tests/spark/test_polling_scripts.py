@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
+from streamjob.protocol.formats.records import CheckpointRecord
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 
@@ -106,6 +107,12 @@ def says(driver: LocalDriver, text: str) -> None:
     eventually(lambda: text in driver.log.read_text(), text)
 
 
+def stopped(driver: LocalDriver) -> CheckpointRecord:
+    says(driver, "polls")
+    driver.terminate(Mode.STOP, timeout=FOR_LONG)
+    return driver.finish()
+
+
 @pytest.mark.parametrize("app", [pytest.param(SETTLED_LATER, id="settled-later")], indirect=True)
 def test_a_drain_that_waits_makes_no_session(app: Path, tmp_path: Path) -> None:
     """The script makes it later, with settings of its own."""
@@ -126,9 +133,7 @@ def test_a_loop_beside_a_query_ends_although_it_never_asks_whether_that_is_activ
     app: Path, tmp_path: Path
 ) -> None:
     with LocalDriver(tmp_path, app) as driver:
-        says(driver, "polls")
-        driver.terminate(Mode.STOP, timeout=FOR_LONG)
-        record = driver.finish()
+        record = stopped(driver)
         assert "ends as by sys.exit()" in driver.log.read_text()
     assert [s.uid for s in record.stages] == ["live"]
 
@@ -149,9 +154,7 @@ def test_a_call_into_the_jvm_is_left_and_the_next_ones_get_their_own_answers(
 @pytest.mark.parametrize("app", [pytest.param(IN_A_JOIN, id="in-a-join")], indirect=True)
 def test_a_thread_that_was_joined_is_waited_for(app: Path, tmp_path: Path) -> None:
     with LocalDriver(tmp_path, app) as driver:
-        says(driver, "polls")
-        driver.terminate(Mode.STOP, timeout=FOR_LONG)
-        assert driver.finish().stages == ()
+        assert stopped(driver).stages == ()
         said = driver.log.read_text()
     assert said.index("the worker has ended") < said.index("main has ended")
 

@@ -112,13 +112,13 @@ def await_turn(settings: DriverConfig, place: JobFolder, board: StatusBoard, old
     waits = _Waiting("process {pid} stops", lambda: _progress(place))
     while not place.try_lock():
         pid = place.holder()
-        refuse_other_epoch(settings, place)
-        if pid not in (old, None):
-            # It has the lock and perhaps no epoch yet.
-            raise RunMeanwhile(
-                f"process {pid} has taken over the job since this one was prepared", remedy=ANEW
-            )
-        if pid == old and not asked:
+        if pid is not None and (pid != old or not asked):
+            refuse_other_epoch(settings, place)
+            if pid != old:
+                # It has the lock and perhaps no epoch yet.
+                raise RunMeanwhile(
+                    f"process {pid} has taken over the job since this one was prepared", remedy=ANEW
+                )
             tell(f"streamjob: prepared; process {pid}, which runs the job, is asked to stop")
             _signal(place, pid, signal.SIGTERM)
             asked = True
