@@ -211,9 +211,9 @@ import time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from streamjob.runtime.driver.start import without_query
-from streamjob.runtime.process import lifecycle
+from streamjob.runtime.process import exit
 
-without_query.PATIENCE = lifecycle.PATIENCE = 1.0
+without_query.PATIENCE = exit.PATIENCE = 1.0
 spark = None
 print("polls", flush=True)
 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from streamjob.runtime.driver.start import without_query
-from streamjob.runtime.process import lifecycle
+from streamjob.runtime.process import exit
 
-without_query.PATIENCE = lifecycle.PATIENCE = 0.5
+without_query.PATIENCE = exit.PATIENCE = 0.5
 
 def say(*words):
     print(*words, flush=True)
@@ -51,6 +52,66 @@ finally:
     time.sleep(2)
     say("has cleaned up")
 """
+IN_A_LONG_JOB = """
+spark = SparkSession.builder.getOrCreate()
+a_round(spark)
+say("polls")
+try:
+    spark.range(10**12).selectExpr("sum(id % 7)").collect()
+finally:
+    say("counts", [spark.range(n).count() for n in (5, 7, 9)])
+"""
+CATCHES_IT = """
+import weakref
+class Thing:
+    pass
+def dropped(_):
+    while True:
+        time.sleep(0.01)
+say("polls")
+caught = 0
+while caught < 2:
+    try:
+        time.sleep(0.01)
+    except:
+        caught += 1
+thing = Thing()
+watched = weakref.ref(thing, dropped)
+del thing
+try:
+    while True:
+        time.sleep(0.01)
+finally:
+    say("ends at last")
+"""
+WITH_HANDLERS_AT_EXIT = """
+import atexit
+exit.LAST = 5.0
+def handler(name):
+    say(name, "begins")
+    time.sleep(0.5)
+    say(name, "ends")
+atexit.register(handler, "first")
+atexit.register(handler, "second")
+threading.Thread(target=lambda: time.sleep(600)).start()
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.schema("value string").text("in")
+query = rows.writeStream.queryName("live").format("noop").start()
+query.processAllAvailable()
+say("polls")
+query.awaitTermination()
+"""
+BEFORE_ITS_FIRST_QUERY = """
+exit.LAST = 0.5
+say("polls")
+try:
+    while True:
+        time.sleep(0.05)
+finally:
+    say("finally begins")
+    time.sleep(2)
+    say("finally ends")
+"""
 IN_A_JOIN = """
 end = threading.Event()
 
@@ -71,7 +132,7 @@ finally:
 """
 WITHOUT_ITS_JVM = """
 import os, signal
-lifecycle.LAST = 0.5
+exit.LAST = 0.5
 spark = SparkSession.builder.getOrCreate()
 os.kill(int(spark._jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)
 say("polls")
@@ -149,6 +210,44 @@ def test_a_call_into_the_jvm_is_left_and_the_next_ones_get_their_own_answers(
         said = driver.log.read_text()
     assert "counts [5, 7, 9]" in said
     assert "has cleaned up" in said
+
+
+@pytest.mark.parametrize("app", [pytest.param(IN_A_LONG_JOB, id="in-a-long-job")], indirect=True)
+def test_the_job_of_a_call_that_is_left_gives_the_cores_to_finally(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        stopped(driver)
+        assert "counts [5, 7, 9]" in driver.log.read_text()
+
+
+@pytest.mark.parametrize("app", [pytest.param(CATCHES_IT, id="catches-it")], indirect=True)
+def test_a_script_that_catches_what_ends_it_is_told_again(app: Path, tmp_path: Path) -> None:
+    """So is one in which Python drops it."""
+    with LocalDriver(tmp_path, app) as driver:
+        stopped(driver)
+        said = driver.log.read_text()
+    assert "ends at last" in said
+    assert said.count("its script runs on: SystemExit was raised") == 4
+
+
+@pytest.mark.parametrize("app", [pytest.param(WITH_HANDLERS_AT_EXIT, id="handlers-at-exit")], indirect=True)
+def test_a_thread_that_never_ends_takes_nothing_from_the_handlers_at_exit(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.terminate(Mode.STOP, timeout=0.1)
+        driver.finish()
+        said = driver.log.read_text()
+    assert "second begins\nsecond ends\nfirst begins\nfirst ends" in said
+
+
+@pytest.mark.parametrize("app", [pytest.param(BEFORE_ITS_FIRST_QUERY, id="before-its-query")], indirect=True)
+def test_a_script_that_has_no_query_yet_has_the_grace_period_to_clean_up(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app, grace=120) as driver:
+        says(driver, "polls")
+        driver.process.send_signal(signal.SIGTERM)
+        says(driver, "finally begins")
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait() == 0
+        assert "finally ends" in driver.log.read_text()
 
 
 @pytest.mark.parametrize("app", [pytest.param(IN_A_JOIN, id="in-a-join")], indirect=True)

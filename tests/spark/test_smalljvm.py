@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
 
+from streamjob.jvm import standalone
 from streamjob.jvm.standalone import NoJvm, SmallJvm, beside_the_script
 
 pytestmark = pytest.mark.any_spark
@@ -38,3 +40,25 @@ def test_a_context_that_is_being_made_is_none_yet(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     assert beside_the_script({}).gateway is gateway
+
+
+def test_the_script_may_set_up_its_own_jvm_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYSPARK_SUBMIT_ARGS, just before its session."""
+    submit, before = standalone.submit, dict(os.environ)
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+
+    def meanwhile(*args: Any) -> Any:
+        assert os.environ == {k: v for k, v in before.items() if k != "PYSPARK_SUBMIT_ARGS"}
+        assert SparkContext._lock.acquire(timeout=60), "the script has to wait for it"
+        SparkContext._lock.release()
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages its:own:1 pyspark-shell")
+        return submit(*args)
+
+    monkeypatch.setattr(standalone, "submit", meanwhile)
+    jvm = SmallJvm({"spark.executor.name": "ours"})
+    try:
+        assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--packages its:own:1 pyspark-shell"
+        assert jvm.jvm.java.lang.System.getProperty("spark.executor.name") == "ours"
+        assert jvm.jvm.java.lang.System.getProperty("spark.jars.packages") is None
+    finally:
+        jvm.close()

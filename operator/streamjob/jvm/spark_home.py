@@ -1,4 +1,4 @@
-"""Spark's folder."""
+"""Spark's folder, and what its launcher reads from the environment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import importlib.util
 import os
 from functools import lru_cache
 from pathlib import Path
+
+CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
+CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
 
 
 def spark_home() -> Path | None:

@@ -7,20 +7,26 @@ device, and ends with this process. The settings of `spark-defaults.conf` for fi
 from __future__ import annotations
 
 import os
-import shlex
+import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, ClassVar
 
-from pyspark import SparkContext, java_gateway
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from ..protocol.errors import StreamJobError
 from . import class_archive, numpy_converters
 from .errors import first_line
 from .process import JvmDied
+from .spark_home import CLASSIC, CONNECTION, spark_home
 
+PINNED = "PYSPARK_PIN_THREAD"  # a variable: whether each thread of Python has one of its own in the JVM
+LOOK = 0.05  # seconds between two looks for that file
 MEMORY = "256m"
 ENDS_WITHIN = 5.0  # seconds
 CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # prefixes of harmless lines in a JVM's output
@@ -109,38 +115,73 @@ class SmallJvm(Jvm):
         numpy_converters.ask_of_numpy_values_only()
         options = {"spark.driver.memory": MEMORY, **class_archive.settings(), **settings}
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
-        # While pyspark starts the script's JVM, with the same variable, it holds this lock.
-        with SparkContext._lock, tempfile.TemporaryFile() as said:
-            before = os.environ.get(class_archive.SUBMIT_ARGUMENTS)
-            os.environ[class_archive.SUBMIT_ARGUMENTS] = shlex.join([*words, "pyspark-shell"])
+        # Not by pyspark's `launch_gateway`, which reads PYSPARK_SUBMIT_ARGS: the script may be about to set
+        # it for the JVM of its own.
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+            connection = Path(folder, "connection")
             try:
-                launch: Any = java_gateway.launch_gateway  # untyped
-                super().__init__(launch(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": said}))
-            except (PySparkException, OSError) as e:
+                self.process = submit([*words, "pyspark-shell"], os.environ, connection, said)
+            except OSError as e:
+                raise _no_jvm(str(e)) from None
+            while self.process.poll() is None and not connection.exists():
+                time.sleep(LOOK)
+            if not connection.exists():
+                self.process.wait()
                 said.seek(0)
                 lines = said.read().decode(errors="replace").splitlines()
                 why = "\n".join(line for line in lines if not line.startswith(CHATTER))
-                words_of_java = first_line(why) or first_line(str(e))
-                raise NoJvm(
-                    f"Java did not start: {words_of_java}", remedy="Install Java 17, or set JAVA_HOME"
-                ) from None
-            finally:
-                if before is None:
-                    del os.environ[class_archive.SUBMIT_ARGUMENTS]
-                else:
-                    os.environ[class_archive.SUBMIT_ARGUMENTS] = before
+                raise _no_jvm(why or f"it ended with code {self.process.returncode}")
+            super().__init__(_connect(connection.read_bytes()))
 
     @property
     def has_ended(self) -> bool:
-        return self.gateway.proc.poll() is not None
+        return self.process.poll() is not None
 
     def close(self) -> None:
         """End it. To close its pipe is not enough: a process that was forked meanwhile holds that, too."""
         self.gateway.shutdown()
-        process: subprocess.Popen[bytes] = self.gateway.proc
-        process.terminate()
+        self.process.terminate()
         try:
-            process.wait(ENDS_WITHIN)
+            self.process.wait(ENDS_WITHIN)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self.process.kill()
+            self.process.wait()
+
+
+def submit(
+    arguments: Sequence[str], environment: Mapping[str, str], connection: Path, said: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start a JVM that writes into a file where it listens for py4j, as pyspark's `launch_gateway` does.
+
+    :param said: gets its standard error.
+    :raises OSError: there is no Spark, or it cannot be started.
+    """
+    home = spark_home()
+    if home is None:
+        raise FileNotFoundError("there is no Spark")
+    variables = {CONNECTION: str(connection), PINNED: "true", CLASSIC: "0"}
+    return subprocess.Popen(
+        [str(home / "bin/spark-submit"), *arguments],
+        stdin=subprocess.PIPE,  # the JVM ends when it breaks
+        stdout=subprocess.DEVNULL,
+        stderr=said,
+        env={**environment, **variables},
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+
+
+def _connect(connection: bytes) -> Any:
+    """A gateway to such a JVM.
+
+    :param connection: what it has written: its port (4 bytes), the length of its secret (4), the secret.
+    """
+    port, length = struct.unpack_from("!ii", connection)
+    secret = connection[8 : 8 + length].decode()
+    return ClientServer(
+        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+        python_parameters=PythonParameters(port=0, eager_load=False),
+    )
+
+
+def _no_jvm(why: str) -> NoJvm:
+    return NoJvm(f"Java did not start: {first_line(why)}", remedy="Install Java 17, or set JAVA_HOME")

@@ -68,3 +68,24 @@ def test_an_early_savepoint_gives_way_to_an_early_stop() -> None:
     assert told is not None
     assert told.over
     assert told.problem is not None
+
+
+def test_an_early_savepoint_waits_no_longer_than_it_may_and_says_for_what() -> None:
+    job = Job()
+    requests = requests_of(job)
+    requests.savepoint(SAVEPOINT)
+    for now in (100.0, 130.0, 160.0):
+        requests.look(now)
+        requests.savepoint(SAVEPOINT)  # the controller repeats it
+        waits = job.board.status.savepoint
+        assert waits is not None
+        assert (waits.over, waits.progress) == (False, "the script has not started all its queries")
+    requests.look(160.1)
+    told = job.board.status.savepoint
+    assert told is not None
+    assert told.over
+    assert told.problem is not None
+    assert told.problem.reason == "SavepointAborted"
+    job.start("a")
+    requests.settle()
+    assert not job.queues, "it is not written any more"

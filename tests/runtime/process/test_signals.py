@@ -154,9 +154,9 @@ def test_an_error_is_raised_in_the_main_thread_once_and_is_no_signal() -> None:
         "inside, first = threading.Event(), threading.Event()\n"
         "def end():\n"
         "    inside.wait()\n"
-        "    assert ours.leave_once(lambda: None), 'the main thread has come to it'\n"
+        "    assert ours.raise_in_main_thread(lambda: None), 'the main thread has come to it'\n"
         "    first.set()\n"
-        "    assert ours.leave_once(KeyError)\n"
+        "    assert ours.raise_in_main_thread(KeyError)\n"
         "threading.Thread(target=end, daemon=True).start()\n"
         "try:\n"
         "    inside.set()\n"
@@ -172,14 +172,28 @@ def test_an_error_is_raised_in_the_main_thread_once_and_is_no_signal() -> None:
 def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs() -> None:
     blocking = (
         "inside = threading.Event()\n"
-        "threading.Thread(target=lambda: (seen.wait(), inside.wait(), ours.leave(5)), daemon=True).start()\n"
+        "def end():\n"
+        "    seen.wait(), inside.wait(), ours.raise_in_main_thread(lambda: SystemExit(5))\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
         "try:\n"
         "    inside.set()\n"
         "    threading.Event().wait()\n"
         "finally:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"  # as `timeout` and the like, which repeat a signal
         "    print('finally', flush=True)"
     )
     assert run(blocking) == (5, "finally\n")
+
+
+def test_a_script_may_use_our_signal_for_what_it_wants() -> None:
+    """SIGURG says that a connection has urgent data."""
+    install = (
+        "wanted = lambda *_: theirs.set()\n"
+        "signal.signal(signal.SIGURG, wanted)\n"
+        "assert signal.getsignal(signal.SIGURG) is wanted\n"
+        "os.kill(os.getpid(), signal.SIGURG)"
+    )
+    assert run("theirs.wait()", signals=0, before=install) == (0, "saved\n")
 
 
 # In each, the main thread is where an exception must not simply be raised.
@@ -191,18 +205,6 @@ class Slow:
         for _ in range(1_000_000): pass
         print("it is deleted", flush=True)
 Slow()
-while True: time.sleep(0.01)
-"""
-CALLED_BACK = """
-import weakref
-class Thing: pass
-def slow(_):
-    there.set()
-    while not told.is_set(): pass
-    while True: time.sleep(0.01)
-thing = Thing()
-watched = weakref.ref(thing, slow)
-del thing
 while True: time.sleep(0.01)
 """
 JOINED = """
@@ -227,12 +229,11 @@ finally:
     ("where", "says"),
     [
         pytest.param(DELETED, "it is deleted\n", id="deleted"),
-        pytest.param(CALLED_BACK, "", id="called-back"),
         pytest.param(JOINED, "the worker has ended: True\n", id="joined"),
     ],
 )
 def test_what_ends_the_script_arrives_wherever_its_main_thread_is(where: str, says: str) -> None:
-    """Python drops what leaves a `__del__` or a weak reference, and forgets a thread whose join is left."""
+    """Python drops what leaves a `__del__`, and forgets a thread whose join is left."""
     before = (
         "import time\n"
         "from streamjob.runtime.driver.script.job_stopped import JobStopped, end_joiners\n"
@@ -241,7 +242,7 @@ def test_what_ends_the_script_arrives_wherever_its_main_thread_is(where: str, sa
         "def stop():\n"
         "    there.wait()\n"
         "    told.set()\n"
-        "    ours.leave_once(JobStopped)\n"
+        "    ours.raise_in_main_thread(JobStopped)\n"
         "threading.Thread(target=stop, daemon=True).start()\n"
     )
     body = "\n".join(f"    {line}" for line in where.strip().splitlines())

@@ -254,8 +254,10 @@ class Driver:
         self._executors.look()
         if self._loop.since_last_start > PATIENCE:
             self._starter.deferred.release()
+        now = time.monotonic()
+        self._requests.look(now)
         over = self._requests.patience_is_over(
-            time.monotonic(),
+            now,
             self._loop.since_last_start,
             has_started=bool(self.stages),
             awaits_tasks=self._coordinator.awaits_tasks,

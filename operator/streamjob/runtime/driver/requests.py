@@ -24,6 +24,7 @@ PATIENCE = 30.0
 # Seconds. The same, when the job is asked to end and all stages of its checkpoint have started. Also the time
 # that a drain waits for the script to start a failed query again.
 HURRY = 5.0
+WAITS = "the script has not started all its queries"
 
 
 class Requests:
@@ -40,6 +41,7 @@ class Requests:
         self.settled = False
         self._early_savepoint: SavepointRequest | None = None
         self._since: float | None = None  # when the early termination began to wait
+        self._savepoint_since: float | None = None  # when the early savepoint began to wait
         self._dispatcher = dispatcher
         self._coordinator = dispatcher.coordinator
         self.carry_over(config)
@@ -90,7 +92,8 @@ class Requests:
             )
         if not self.settled:
             # A savepoint without the queries that have yet to start would not be one of the whole job.
-            self._early_savepoint = request
+            if self._early_savepoint != request:  # not repeated
+                self._early_savepoint, self._savepoint_since = request, None
             self._dispatcher.live_savepoints.begin(request.request_id)
             return
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
@@ -109,6 +112,21 @@ class Requests:
                 self.savepoint(savepoint)
             except TerminationConflict as e:
                 self._dispatcher.live_savepoints.abort(savepoint.request_id, e.message)
+
+    def look(self, now: float) -> None:
+        """Abort an on-demand savepoint that came early, if it has waited for its queries as long as it may.
+
+        :param now: seconds, on any clock that does not go back.
+        """
+        early = self._early_savepoint
+        if early is None:
+            return
+        if self._savepoint_since is None:
+            self._savepoint_since = now
+            self._dispatcher.live_savepoints.say(early.request_id, WAITS)
+        if now - self._savepoint_since > early.timeout:
+            self._early_savepoint = None
+            self._dispatcher.live_savepoints.abort(early.request_id, f"its time is over: {WAITS}")
 
     def patience_is_over(
         self, now: float, since_last_start: float, *, has_started: bool, awaits_tasks: bool

@@ -205,7 +205,7 @@ def adopt_spark_properties(spark_conf: Mapping[str, str], executor_template: str
     """Make Spark start with the job's settings in this process.
 
     The folder of the properties file is deleted at the exit of this process. Call this before
-    `lifecycle.Exit` is created: of two atexit handlers, the one that is registered first is called last, and
+    `exit.Exit` is created: of two atexit handlers, the one that is registered first is called last, and
     `Exit` stops Spark.
 
     :returns: that folder.

@@ -22,12 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from ...jvm.class_archive import SUBMIT_ARGUMENTS
-from ...jvm.spark_home import spark_home
+from ...jvm.spark_home import CLASSIC, CONNECTION, spark_home
 
 log = logging.getLogger("streamjob")
 
-CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
-CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
 LOOK = 0.01  # seconds between two looks for that file
 
 
@@ -70,8 +68,6 @@ class JvmAhead:
         pyspark.Popen = self._instead
 
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        if "stdout" in options:  # a `SmallJvm`, which is not the script's
-            return subprocess.Popen(command, **options)
         process, self._process = self._process, None
         if process is not None:
             other = self._differs(command, options["env"])

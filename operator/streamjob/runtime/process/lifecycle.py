@@ -2,8 +2,7 @@
 
 The process exits as Python does, so that atexit handlers run and files are flushed. When the script has
 ended, the main thread returns here, waits for the threads and queries that the script left running, and exits
-with the script's code. A script is ended by force only if the job was asked to end and the script does not:
-first as by sys.exit(), then by os._exit().
+with the script's code. `exit.py` has the rest.
 """
 
 from __future__ import annotations
@@ -12,37 +11,28 @@ import atexit
 import gc
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable
 from typing import NoReturn
 
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_config import DriverConfig
-from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver.driver import Driver
-from ..driver.requests import PATIENCE
-from ..driver.script.job_stopped import JobStopped, end_joiners, has_met
-from ..driver.script.sessions import end_spark
+from ..driver.script.job_stopped import end_joiners
 from ..driver.status import problem_of
-from ..driver.status_board import StatusBoard
 from ..driver.threads import script_threads
 from ..spark.dependencies.prepare import prepare
 from . import patch_pyspark, script
+from .exit import Exit
 from .jvm_ahead import JvmAhead
 from .main_end import MainEnd
 from .script import Outcome
-from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-LOOK = 0.2  # seconds between two checks whether the script, or one of its threads, has ended
-LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
+LOOK = 0.2  # seconds between two checks whether a thread of the script has ended
 NO_QUERY = "the script came to its end without starting a streaming query"
 START_ONE = "Start one with writeStream…start() and wait for it with awaitTermination()"
-SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
 def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhead) -> int:
@@ -63,8 +53,10 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         outcome = script.run(settings.application, file)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
-    except SystemExit:  # `Exit.leave_at_once`, before the script began
+    except SystemExit:  # `Exit.leave_at_once`, before the script began or just after its end
         outcome = Outcome(0)
+    finally:
+        exits.main_thread_is_over()
     if os.getpid() != process:
         _leave_fork(outcome)
     end.come()
@@ -151,184 +143,3 @@ def _join_threads(driver: Driver) -> None:
         if driver.stops and driver.terminated.is_set():
             return
         left[0].join(LOOK)
-
-
-class Exit:
-    """The only way out of the process.
-
-    Create it before the script runs: the atexit handler that is registered first is called last.
-
-    :param report: leaves a status to whoever comes after this process; in a pod, in the termination message.
-    """
-
-    def __init__(
-        self, board: StatusBoard, driver: Driver, signals: Signals, report: Callable[[DriverStatus], None]
-    ) -> None:
-        self._board = board
-        self._driver = driver
-        self._signals = signals
-        self._report = report
-        self._script_runs = False
-        self._script_over = threading.Event()
-        self._left = threading.Event()
-        self._gone = threading.Event()
-        self._process = os.getpid()
-        self._ending = threading.Lock()
-        self._main_ended = False
-        self._told_at: float | None = None  # when `end_main_thread` has raised it
-        self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
-        self.reason: str | None = None  # why the job ended before its first query
-        driver.end_main_thread = self.end_main_thread
-        atexit.register(self._at_exit)
-
-    def report(self) -> None:
-        """Leave the current status to whoever comes after this process."""
-        self._report(self._board.status)
-
-    def leave(self, code: int, problem: Problem | None) -> int:
-        """Record in the status, the log and the report why the driver exits.
-
-        :returns: `code`.
-        """
-        reason = self.reason or self._reason(code, problem)
-        changes: dict[str, object] = {"exit_code": code, "exit_reason": reason}
-        if problem is not None:
-            changes.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
-            log.error("%s: %s. %s", problem.reason, problem.message, problem.remedy)
-        self._board.update(**changes)
-        log.info("the driver exits: %s; exit code %d", reason, code)
-        self.report()
-        self._left.set()
-        return code
-
-    def leave_at_once(self, reason: str, code: int = 0) -> None:
-        """End the script wherever its main thread is. No query has started, so nothing is lost."""
-        self.reason = reason
-        self.end_script(code)
-
-    def end_main_thread(self) -> None:
-        """Raise JobStopped in the script's main thread, unless it has met with it, or the script is over.
-
-        A thread of the script is about to end because the job was stopped. The main thread may wait for that
-        (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
-        """
-        with self._ending:
-            if not (self._script_over.is_set() or self._main_ended):
-                self._main_ended = True
-                self._told_at = time.monotonic()
-                # Where it has met with it, its `finally` blocks are running.
-                self._signals.leave_once(
-                    lambda: (
-                        None
-                        if self._script_over.is_set() or has_met(threading.current_thread())
-                        else JobStopped()
-                    )
-                )
-
-    def script_begins(self) -> None:
-        """All that the script needs is there, and its first line is next."""
-        self._script_runs = True
-
-    def script_is_over(self) -> None:
-        """The script has ended, including its threads."""
-        self._script_runs = False
-        self._script_over.set()
-        self._signals.leave_no_more()
-
-    def end_script(self, code: int) -> None:
-        """End the script as by sys.exit() in its main thread. If that is not enough, end the process.
-
-        A script that does not end by SystemExit is killed only after the final checkpoint: `await_queries`
-        comes first.
-        """
-        self._signals.leave(code)
-        if self._script_over.wait(LAST):
-            self._left.wait()
-        else:
-            log.warning("the script does not end: its process does")
-            if self._driver.has_tasks:
-                self._driver.await_queries()
-            code = self.leave(code, self._driver.failure if code else None)
-        if not self._gone.wait(LAST):
-            os._exit(code)
-
-    def watch_request(self) -> None:
-        """End a script that runs on for too long: its job was asked to end and its queries have ended, or the
-        JVM has died.
-
-        Runs in a thread of its own. Returns when the process is about to exit.
-        """
-        while not self._gone.wait(LOOK):
-            if self._script_runs:
-                self._driver.without_query.look(time.monotonic())
-            if self._knows_of_no_stop():
-                log.info("the job has stopped, and nothing tells its script: it ends here")
-                self.end_main_thread()
-            if self._script_is_left and time.monotonic() > self._limit():
-                log.warning(
-                    "the script runs on after its queries have ended, for longer than it may: it is ended"
-                )
-                self.end_script(0)
-            died_at = self._driver.jvm_died_at
-            if died_at is not None and time.monotonic() > died_at + LAST:
-                log.warning("the script runs on without a JVM: it is ended")
-                self.end_script(0 if self._driver.stops and self._driver.terminated.is_set() else 1)
-
-    def _knows_of_no_stop(self) -> bool:
-        """Whether the job has stopped and the script runs on: it waits for no query, but polls or works.
-
-        It has `PATIENCE` to end by itself. If it has started no query in this epoch, it has had that before
-        the stop (`WithoutQuery`).
-        """
-        driver, since = self._driver, self._driver.only_script_left_since
-        told = self._main_ended or has_met(threading.main_thread())
-        if told or not (driver.stops and driver.terminated.is_set() and driver.only_script_left):
-            return False
-        return not driver.runs() or (since is not None and time.monotonic() > since + PATIENCE)
-
-    @property
-    def _script_is_left(self) -> bool:
-        """Whether the job was asked to end and only its script is left.
-
-        That is the script's main thread; after it has ended, the script's other threads and atexit handlers.
-        """
-        return self._driver.only_script_left or (self._left.is_set() and self._driver.asked_to_end)
-
-    def _limit(self) -> float:
-        request, now = self._driver.request, time.monotonic()
-        if self.deadline is not None:
-            return self.deadline
-        begun = self._driver.requested_at or now
-        alone_since = self._driver.only_script_left_since or now
-        if request is not None and request.timeout is not None:
-            limit = max(begun + request.timeout, alone_since + LAST)
-        else:
-            limit = alone_since + self._driver.config.grace
-        # A script that has just been told has time for its `finally` blocks.
-        return limit if self._told_at is None else max(limit, self._told_at + LAST)
-
-    def _reason(self, code: int, problem: Problem | None) -> str:
-        if problem is not None:
-            return problem.message[:300]
-        request = self._driver.request
-        queries = ", ".join(sorted({run.name.name for run in self._driver.runs()})) or "none"
-        if request is not None and self._driver.terminated.is_set():
-            what = "stopped" if request.mode is Mode.STOP else "drained"
-            by = "SIGTERM" if self._board.status.evicted else f"request {request.request_id}"
-            record = self._board.status.completed
-            at = f" with checkpoint {record.checkpoint}" if record else ""
-            return f"{what} by {by}{at}; queries: {queries}"
-        if self._driver.terminated.is_set():
-            how = "with exit code 0" if code == 0 else f"with exit code {code}"
-            return f"the script has ended {how}, and so has every query that it started: {queries}"
-        return "the script has ended before a query began"
-
-    def _at_exit(self) -> None:
-        """The last atexit handler: it runs after those of the script."""
-        if os.getpid() != self._process:
-            return  # a forked child is not the driver
-        self._driver.script.sessions.end_put_off()
-        end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())
-        script.flush()
-        self._signals.ignore()
-        self._gone.set()

@@ -17,8 +17,9 @@ from ..driver.status_board import StatusBoard
 from ..startup import index_recovery
 from ..startup.own_disk import refuse_own_disk
 from . import config, termination_log
+from .exit import Exit
 from .jvm_ahead import JvmAhead
-from .lifecycle import Exit, run_script
+from .lifecycle import run_script
 from .servers.control_server import ControlServer
 from .servers.metrics_server import serve_metrics
 from .signals import Signals

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from ..driver import threads
-from ..driver.script.interruption import interrupt, never_in
+from ..driver.script.interruption import interrupt
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
 RAISED, AGAIN = 5.0, 0.1  # seconds: the main thread gets a signal of ours for so long, again after so long
+# It makes the main thread run our handler, and nobody takes it for a signal to the job. Processes ignore it
+# unless they ask for it, as a script may: one that we have not sent is the script's.
+OURS = signal.SIGURG
 
 
 class Signals:
@@ -34,16 +35,9 @@ class Signals:
         self._theirs: dict[int, Any] = {}  # the handlers that the script believes are installed
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
-        self._exit_code: int | None = None
-        self._once: Callable[[], BaseException | None] | None = None
-        # A queue, whose put() may be interrupted by a signal whose handler puts, too. An Event would block
-        # itself.
-        self._raised: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._knocks = 0  # signals that we have sent to ourselves and whose handler has not run yet
-        self._own = 0  # signals that we have sent to ourselves and that the descriptor has not shown yet
-        self._raising: BaseException | None = None  # the last error that was raised in the main thread
-        self._tell_of_dropped, sys.unraisablehook = sys.unraisablehook, self._not_raised
-        never_in(Signals._not_raised.__code__)
+        self._raising = threading.Lock()  # one error after the other
+        # What the main thread is to raise, and how it says that it has come to that.
+        self._wanted: tuple[Callable[[], BaseException | None], threading.Event] | None = None
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -51,6 +45,7 @@ class Signals:
         self._masks = threading.local()  # the thread's signal mask before a fork
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
+        self.on(OURS)
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
         """Call the first callback at the first signal, the second at the second. Later signals are ignored.
@@ -65,44 +60,28 @@ class Signals:
         if number == signal.SIGTERM:
             self._watch_descriptor()
 
-    def leave(self, code: int) -> None:
-        """Raise SystemExit in the main thread, wherever it is, and again at each later signal."""
-        self._exit_code = code
-        self._knock()
-
-    def leave_once(self, error: Callable[[], BaseException | None]) -> bool:
-        """Raise an error in the main thread, wherever it is, once.
-
-        :param error: called in the main thread; None: raise nothing.
-        :returns: whether the main thread has come to it within `RAISED` seconds.
-        """
-        self._once = error
-        return self._knock()
-
-    def _knock(self) -> bool:
-        """Send the main thread a signal of our own until its handler has run.
+    def raise_in_main_thread(self, error: Callable[[], BaseException | None]) -> bool:
+        """Raise an error in the main thread, wherever it is.
 
         Python misses a signal that arrives just before the thread blocks in C: it notices it with the next
-        one.
+        one. So the thread gets the signal again until its handler has run.
 
-        :returns: False if the handler has not run within `RAISED` seconds.
+        :param error: called in the main thread, once; None: raise nothing.
+        :returns: whether the main thread has come to it within `RAISED` seconds.
         """
         ident = threading.main_thread().ident
         assert ident is not None, "it has started"
-        while not self._raised.empty():
-            self._raised.get()
-        for _ in range(int(RAISED / AGAIN)):
-            self._own += 1
-            self._knocks += 1
-            signal.pthread_kill(ident, signal.SIGTERM)
-            with suppress(queue.Empty):
-                self._raised.get(timeout=AGAIN)
-                return True
-        return False
-
-    def leave_no_more(self) -> None:
-        """Stop raising SystemExit: the script is over, and the main thread waits for its queries."""
-        self._exit_code = None
+        with self._raising:
+            come = threading.Event()
+            self._wanted = (error, come)
+            try:
+                for _ in range(int(RAISED / AGAIN)):
+                    signal.pthread_kill(ident, OURS)
+                    if come.wait(AGAIN):
+                        return True
+                return False
+            finally:
+                self._wanted = None
 
     def ignore(self) -> None:
         """Ignore our signals from now on: the exit code is decided, and the process is about to end.
@@ -143,9 +122,7 @@ class Signals:
         return before
 
     def _handle(self, number: int, frame: Any) -> None:
-        ours = number == signal.SIGTERM and self._knocks > 0
-        self._knocks -= ours
-        if ours or self._exit_code is not None:
+        if number == OURS and self._wanted is not None:
             interrupt(frame, self._next_error)
             return
         self._arrived.put((number, time.monotonic()))
@@ -158,22 +135,12 @@ class Signals:
 
     def _next_error(self) -> BaseException | None:
         """What is to be raised now in the main thread."""
-        once, self._once = self._once, None
-        error = once() if once is not None and self._exit_code is None else None
-        self._raising = error if self._exit_code is None else SystemExit(self._exit_code)
-        self._raised.put(None)
-        return self._raising
-
-    def _not_raised(self, what: sys.UnraisableHookArgs) -> None:
-        """Python tells of an exception that it drops, because a garbage collection has called what raised it.
-        Ours is raised again.
-        """
-        error = what.exc_value
-        if error is None or error is not self._raising:
-            self._tell_of_dropped(what)
-        else:
-            self._once = lambda: error
-            threads.start(self._knock, "streamjob-again")
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return None
+        error, come = wanted
+        come.set()
+        return error()
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()
@@ -182,10 +149,7 @@ class Signals:
 
         def watch() -> None:
             while True:
-                arrived = os.read(reader, 64).count(signal.SIGTERM)
-                own = min(arrived, self._own)
-                self._own -= own
-                if arrived > own and self._exit_code is None:
+                if signal.SIGTERM in os.read(reader, 64):
                     self._arrived.put((signal.SIGTERM, time.monotonic()))
 
         threads.start(watch, "streamjob-sigterm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,12 +22,17 @@ _WAITS_FOR_END: CodeType | None = getattr(
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 
 _put_off: list[BaseException] = []
-_never_in: set[CodeType] = set()
 
 
-def never_in(function: CodeType) -> None:
-    """Raise nothing while this function runs."""
-    _never_in.add(function)
+def unwinds(error: type[BaseException]) -> bool:
+    """Whether the calling thread runs an `except`, `finally` or `__exit__` because of such an error."""
+    current, seen = sys.exc_info()[1], set[int]()
+    while current is not None and id(current) not in seen:
+        if isinstance(current, error):
+            return True
+        seen.add(id(current))
+        current = current.__context__
+    return False
 
 
 def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
@@ -44,7 +50,7 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
         frame = frame.f_back
     waits = _WAITS_FOR_END in codes
     # Python drops what leaves a `__del__`, which would not do its work either.
-    if (waits and join.__code__ not in codes) or any(c in _never_in or c.co_name == "__del__" for c in codes):
+    if (waits and join.__code__ not in codes) or any(code.co_name == "__del__" for code in codes):
         return False
     found = error()
     if found is None:
@@ -66,9 +72,12 @@ def join(original: Callable[..., None], thread: threading.Thread, timeout: float
         return original(thread, timeout)
     end = None if timeout is None else time.monotonic() + max(timeout, 0)
     while True:
-        original(thread, SLICE if end is None else min(SLICE, max(end - time.monotonic(), 0)))
-        over = not thread.is_alive() or (end is not None and time.monotonic() >= end)
-        _raise_what_was_put_off()
+        try:
+            original(thread, SLICE if end is None else min(SLICE, max(end - time.monotonic(), 0)))
+            # The thread's own class may have another idea of `is_alive()`.
+            over = not threading.Thread.is_alive(thread) or (end is not None and time.monotonic() >= end)
+        finally:
+            _raise_what_was_put_off()
         if over:
             return None
 

@@ -25,8 +25,9 @@ from ...driver import threads
 from ...driver.driver import Driver
 from ...driver.status_board import StatusBoard
 from .. import config
+from ..exit import Exit
 from ..jvm_ahead import JvmAhead
-from ..lifecycle import Exit, run_script
+from ..lifecycle import run_script
 from ..script import ScriptNotFound
 from ..signals import Signals
 from . import handover as handovers
