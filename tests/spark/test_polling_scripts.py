@@ -68,10 +68,12 @@ class Thing:
 def dropped(_):
     while True:
         time.sleep(0.01)
-say("polls")
 caught = 0
-while caught < 2:
+say("polls")
+while True:
     try:
+        if caught == 2:
+            break
         time.sleep(0.01)
     except:
         caught += 1
@@ -83,6 +85,56 @@ try:
         time.sleep(0.01)
 finally:
     say("ends at last")
+"""
+ALWAYS_CATCHES_IT = """
+exit.LAST = exit.AGAIN = 1.0
+say("polls")
+while True:
+    try:
+        time.sleep(0.01)
+    except:
+        say("caught")
+"""
+CLEANS_UP_IN_A_COROUTINE = """
+import asyncio
+exit.AGAIN = 0.5
+
+async def work():
+    say("polls")
+    try:
+        while True:
+            time.sleep(0.01)
+    finally:
+        await asyncio.sleep(3)
+        say("has cleaned up")
+
+asyncio.run(work())
+"""
+BESIDE_A_THREAD_WITH_A_JOB = """
+spark = SparkSession.builder.getOrCreate()
+a_round(spark)
+go_on = Path("go on").absolute()
+
+def waits(number):
+    while not go_on.exists():
+        time.sleep(0.05)
+    return number
+
+def work():
+    job = spark.sparkContext.parallelize([5], 1).map(waits)
+    say("the job", job.collect())
+
+worker = threading.Thread(target=work)
+worker.start()
+while not spark.sparkContext.statusTracker().getActiveJobsIds():
+    time.sleep(0.05)
+say("polls")
+try:
+    spark._jvm.java.lang.Thread.sleep(600_000)
+finally:
+    time.sleep(1)
+    go_on.touch()
+    worker.join()
 """
 WITH_HANDLERS_AT_EXIT = """
 import atexit
@@ -227,6 +279,46 @@ def test_a_script_that_catches_what_ends_it_is_told_again(app: Path, tmp_path: P
         said = driver.log.read_text()
     assert "ends at last" in said
     assert said.count("its script runs on: SystemExit was raised") == 4
+
+
+@pytest.mark.parametrize("app", [pytest.param(ALWAYS_CATCHES_IT, id="always-catches-it")], indirect=True)
+def test_a_script_that_always_catches_it_is_ended_after_its_time(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.terminate(Mode.STOP, timeout=0.1)
+        driver.finish()
+        said = driver.log.read_text()
+    assert "caught" in said
+    assert "the script does not end: its process does" in said
+
+
+@pytest.mark.parametrize("app", [pytest.param(CLEANS_UP_IN_A_COROUTINE, id="in-a-coroutine")], indirect=True)
+def test_a_coroutine_cleans_up_undisturbed(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        stopped(driver)
+        said = driver.log.read_text()
+    assert "has cleaned up" in said
+    assert said.count("its script runs on: SystemExit was raised") == 1
+
+
+@pytest.mark.parametrize(
+    "app", [pytest.param(BESIDE_A_THREAD_WITH_A_JOB, id="beside-a-thread-with-a-job")], indirect=True
+)
+def test_the_job_of_another_thread_is_left_alone(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        stopped(driver)
+        assert "the job [5]" in driver.log.read_text()
+
+
+@pytest.mark.parametrize("app", [pytest.param(BEFORE_ITS_FIRST_QUERY, id="without-a-query")], indirect=True)
+def test_a_savepoint_that_waits_for_a_query_ends_at_its_timeout(app: Path, tmp_path: Path) -> None:
+    with LocalDriver(tmp_path, app) as driver:
+        says(driver, "polls")
+        driver.savepoint("s-1", timeout=0.5)
+        status = driver.wait_for(lambda s: s.savepoint is not None and s.savepoint.over)
+        assert status.savepoint is not None
+        assert status.savepoint.problem is not None
+        assert "has not started all its queries" in status.savepoint.problem.message
 
 
 @pytest.mark.parametrize("app", [pytest.param(WITH_HANDLERS_AT_EXIT, id="handlers-at-exit")], indirect=True)

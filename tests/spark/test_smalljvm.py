@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,8 +50,8 @@ def test_the_script_may_set_up_its_own_jvm_meanwhile(monkeypatch: pytest.MonkeyP
 
     def meanwhile(*args: Any) -> Any:
         assert os.environ == {k: v for k, v in before.items() if k != "PYSPARK_SUBMIT_ARGS"}
-        assert SparkContext._lock.acquire(timeout=60), "the script has to wait for it"
-        SparkContext._lock.release()
+        with ThreadPoolExecutor() as script:
+            assert script.submit(SparkContext._lock.acquire, timeout=60).result(), "the script has to wait"
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages its:own:1 pyspark-shell")
         return submit(*args)
 

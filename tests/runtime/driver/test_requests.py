@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamjob.protocol.engine import effects as fx
@@ -76,7 +78,7 @@ def test_an_early_savepoint_waits_no_longer_than_it_may_and_says_for_what() -> N
     requests.savepoint(SAVEPOINT)
     for now in (100.0, 130.0, 160.0):
         requests.look(now)
-        requests.savepoint(SAVEPOINT)  # the controller repeats it
+        requests.savepoint(replace(SAVEPOINT, timeout=160.0 - now))  # the controller repeats it
         waits = job.board.status.savepoint
         assert waits is not None
         assert (waits.over, waits.progress) == (False, "the script has not started all its queries")
@@ -86,6 +88,7 @@ def test_an_early_savepoint_waits_no_longer_than_it_may_and_says_for_what() -> N
     assert told.over
     assert told.problem is not None
     assert told.problem.reason == "SavepointAborted"
+    requests.savepoint(replace(SAVEPOINT, timeout=0.0))
     job.start("a")
     requests.settle()
     assert not job.queues, "it is not written any more"

@@ -22,7 +22,7 @@ def interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(tmp_path: Path, source: str, *args: str) -> Outcome:
     path = tmp_path / "app.py"
     path.write_text(source)
-    return script.run(Application(file=str(path), args=args), str(path))
+    return script.run(Application(file=str(path), args=args), str(path), lambda: None)
 
 
 def test_it_is_main_with_its_arguments_and_its_folder_on_the_path(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_script_that_cannot_be_parsed_has_no_effect(tmp_path: Path) -> None:
 
 def test_what_is_no_python_is_said_by_the_name_in_the_spec(tmp_path: Path) -> None:
     (tmp_path / "copy.py").write_bytes(b"\x00\x01")
-    outcome = script.run(Application(file="s3a://b/app.py"), str(tmp_path / "copy.py"))
+    outcome = script.run(Application(file="s3a://b/app.py"), str(tmp_path / "copy.py"), lambda: None)
     assert isinstance(outcome.error, script.ScriptSyntaxError)
     assert outcome.error.message.startswith("s3a://b/app.py")
 
@@ -103,7 +103,7 @@ def test_what_is_no_python_is_said_by_the_name_in_the_spec(tmp_path: Path) -> No
     "application", [Application(file="/no/such.py"), Application(module="no_such_module_here")]
 )
 def test_a_missing_script_is_named(application: Application) -> None:
-    outcome = script.run(application, application.file)
+    outcome = script.run(application, application.file, lambda: None)
     assert isinstance(outcome.error, script.ScriptNotFound)
     assert (application.file or application.module or "?") in outcome.error.message
 
@@ -111,3 +111,15 @@ def test_a_missing_script_is_named(application: Application) -> None:
 def test_what_a_retry_may_help_is_said() -> None:
     assert script.ScriptFailed.retryable
     assert not any(e.retryable for e in (script.ScriptSyntaxError, script.ScriptNotFound, script.NoQuery))
+
+
+def test_the_script_is_over_before_its_error_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends a script must not end the hook that tells of its error."""
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "excepthook", lambda *_: seen.append("reported"))
+    path = tmp_path / "app.py"
+    path.write_text("raise ValueError\n")
+    outcome = script.run(Application(file=str(path)), str(path), lambda: seen.append("over"))
+    assert (outcome.code, seen) == (1, ["over", "reported"])

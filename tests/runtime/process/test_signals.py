@@ -185,6 +185,27 @@ def test_a_script_that_must_end_is_ended_in_its_main_thread_and_its_finally_runs
     assert run(blocking) == (5, "finally\n")
 
 
+def test_what_was_to_be_raised_is_raised_when_the_main_thread_comes_out_of_c() -> None:
+    """However long it was there, and although nobody waits for that any more."""
+    blocking = (
+        "import hashlib\n"
+        "from streamjob.runtime.process import signals as module\n"
+        "module.RAISED = 0.1\n"
+        "inside, came = threading.Event(), []\n"
+        "def end():\n"
+        "    inside.wait()\n"
+        "    came.append(ours.raise_in_main_thread(KeyError))\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
+        "try:\n"
+        "    inside.set()\n"
+        "    while True:\n"
+        "        hashlib.pbkdf2_hmac('sha256', b'', b'', 5_000_000)\n"
+        "except KeyError:\n"
+        "    print('raised', flush=True)"
+    )
+    assert run(blocking, signals=0) == (0, "raised\nsaved\n")
+
+
 def test_a_script_may_use_our_signal_for_what_it_wants() -> None:
     """SIGURG says that a connection has urgent data."""
     install = (

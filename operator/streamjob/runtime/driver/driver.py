@@ -249,15 +249,18 @@ class Driver:
             self._requests.settle()
             self._note_request()
 
+    def look_at_requests(self) -> None:
+        """Abort what has waited for too long. Call it often: no query may have started yet."""
+        with self._loop.lock:
+            self._requests.look(time.monotonic())
+
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
         self._executors.look()
         if self._loop.since_last_start > PATIENCE:
             self._starter.deferred.release()
-        now = time.monotonic()
-        self._requests.look(now)
         over = self._requests.patience_is_over(
-            now,
+            time.monotonic(),
             self._loop.since_last_start,
             has_started=bool(self.stages),
             awaits_tasks=self._coordinator.awaits_tasks,

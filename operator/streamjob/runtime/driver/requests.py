@@ -92,9 +92,11 @@ class Requests:
             )
         if not self.settled:
             # A savepoint without the queries that have yet to start would not be one of the whole job.
-            if self._early_savepoint != request:  # not repeated
+            known, savepoints = self._early_savepoint, self._dispatcher.live_savepoints
+            savepoints.begin(request.request_id)
+            repeated = known is not None and known.request_id == request.request_id
+            if not repeated and not savepoints.is_over(request.request_id):
                 self._early_savepoint, self._savepoint_since = request, None
-            self._dispatcher.live_savepoints.begin(request.request_id)
             return
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)

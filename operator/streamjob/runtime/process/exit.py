@@ -9,9 +9,11 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...jvm import spark_jobs
 from ...protocol.messages.commands import Mode
@@ -19,10 +21,11 @@ from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Proble
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.requests import PATIENCE
-from ..driver.script.interruption import unwinds
-from ..driver.script.job_stopped import JobStopped, has_met
+from ..driver.script.interruption import is_in_a_call
+from ..driver.script.job_stopped import JobStopped, cleans_up, has_met
 from ..driver.script.sessions import end_spark
 from ..driver.status_board import StatusBoard
+from ..driver.threads import script_threads
 from . import script
 from .signals import Signals
 
@@ -30,6 +33,8 @@ log = logging.getLogger("streamjob")
 
 LOOK = 0.2  # seconds between two checks whether the script has ended
 LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
+AGAIN = 1.0  # seconds, at least, from one time that a script is told to the next one
+JVM_ANSWERS = 1.0  # seconds: a JVM that takes longer may hang, and the script is told all the same
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
@@ -48,16 +53,17 @@ class Exit:
         self._driver = driver
         self._signals = signals
         self._report = report
-        self._script_runs = False
+        self._script_begun = self._script_runs = False
         self._main_thread_runs = False  # the script, in the main thread
         self._script_over = threading.Event()
         self._left = threading.Event()
         self._gone = threading.Event()
         self._process = os.getpid()
         self._ending = threading.Lock()
-        # When JobStopped was last to be raised in the script's main thread, and when it was raised.
-        self._asked_at: float | None = None
+        # When JobStopped was raised in the script's main thread for the first time, and last looked for.
         self._told_at: float | None = None
+        self._looked_at: float | None = None
+        self._leaving = False
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # why the job ended before its first query
         driver.end_main_thread = self.end_main_thread
@@ -101,7 +107,7 @@ class Exit:
         (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
         """
         with self._ending:
-            if self._asked_at is None:
+            if self._told_at is None:
                 # Where it has met with it, its `finally` blocks are running.
                 self._tell(lambda: has_met(threading.current_thread()))
 
@@ -111,30 +117,39 @@ class Exit:
         :param spared: asked in the main thread: raise nothing.
         :returns: whether it was raised.
         """
-        before, self._asked_at = self._told_at, time.monotonic()
+        raised = []
 
         def error() -> JobStopped | None:
             if not self._main_thread_runs or spared():
                 return None
-            self._told_at = time.monotonic()
+            raised.append(True)
+            self._told_at = self._told_at or time.monotonic()
             return JobStopped()
 
         self._signals.raise_in_main_thread(error)
-        return self._told_at != before
+        return bool(raised)
 
     def _tell_again(self) -> None:
         """Tell a script that runs on after its job has stopped. It may have caught what told it before."""
-        jobs = spark_jobs.running()
-        if self._tell(lambda: unwinds(SystemExit)):
+        jobs = self._jobs_of_main_thread()
+        if self._tell(cleans_up):
             log.warning(
                 "the job has stopped and its script runs on: SystemExit was raised in its main thread"
             )
-            # A call into the JVM may have been left. Its job would keep the cores from `finally`.
-            spark_jobs.cancel(jobs)
+            spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
+
+    def _jobs_of_main_thread(self) -> list[int]:
+        """The Spark jobs whose results the main thread waits for. None if other threads may have jobs."""
+        found: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+        if is_in_a_call(threading.main_thread()) and not script_threads():
+            threads.start(lambda: found.put(spark_jobs.running()), "streamjob-jobs")
+            with suppress(queue.Empty):
+                return found.get(timeout=JVM_ANSWERS)
+        return []
 
     def script_begins(self) -> None:
         """All that the script needs is there, and its first line is next."""
-        self._script_runs = self._main_thread_runs = True
+        self._script_begun = self._script_runs = self._main_thread_runs = True
 
     def main_thread_is_over(self) -> None:
         """The script has come to its end in the main thread. Threads of it may run on."""
@@ -154,9 +169,17 @@ class Exit:
         :param limit: until when the script may take to end, on the clock of time.monotonic(); at least `LAST`
             seconds.
         """
-        self._signals.raise_in_main_thread(lambda: SystemExit(code))
-        if self._script_over.wait(max(limit - time.monotonic(), LAST)):
-            self._left.wait()
+        until = max(limit, time.monotonic() + LAST)
+
+        def error() -> SystemExit | None:
+            # Behind the script's end, the driver waits for what has to be finished. Then the process may wait
+            # for the script's threads and for its atexit handlers.
+            waits = self._script_begun and not self._main_thread_runs and not self._left.is_set()
+            return None if waits or self._leaving else SystemExit(code)
+
+        self._signals.raise_in_main_thread(error, until - time.monotonic())
+        over = self._script_over.wait(max(until - time.monotonic(), 0))
+        if over and self._left.wait(None if self._driver.has_tasks else LAST):
             if self._gone.wait(LAST):
                 return
         else:
@@ -175,11 +198,12 @@ class Exit:
         Runs in a thread of its own. Returns when the process is about to exit.
         """
         while not self._gone.wait(LOOK):
+            self._driver.look_at_requests()
             if self._script_runs:
                 self._driver.without_query.look(time.monotonic())
             if self._runs_on():
-                self._asked_at = time.monotonic()
-                threads.start(self._tell_again, "streamjob-tell")  # it may have to wait for the JVM
+                self._looked_at = time.monotonic()
+                threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
             if self._script_is_left and time.monotonic() > self._limit():
                 log.warning(
                     "the script runs on after its queries have ended, for longer than it may: it is ended"
@@ -200,10 +224,14 @@ class Exit:
         stopped = driver.stops and driver.terminated.is_set() and driver.only_script_left
         if not (stopped and self._main_thread_runs):
             return False
-        if not driver.runs() and self._asked_at is None and not has_met(threading.main_thread()):
+        first = self._looked_at is None and self._told_at is None and not has_met(threading.main_thread())
+        if first and not driver.runs():
             return True
         since = driver.only_script_left_since or now
-        return now > max(since, self._asked_at or 0) + min(PATIENCE, max(self._limit() - since, 0) / 3)
+        patience = min(PATIENCE, max(self._limit(extended=False) - since, 0) / 3)
+        if self._looked_at is not None:
+            return now > self._looked_at + max(patience, AGAIN)
+        return now > max(since, self._told_at or 0) + patience
 
     @property
     def _script_is_left(self) -> bool:
@@ -213,7 +241,11 @@ class Exit:
         """
         return self._driver.only_script_left or (self._left.is_set() and self._driver.asked_to_end)
 
-    def _limit(self) -> float:
+    def _limit(self, *, extended: bool = True) -> float:
+        """Until when the script may run, on the clock of time.monotonic().
+
+        :param extended: by the time that a script has for its `finally` blocks once it was told.
+        """
         request, now = self._driver.request, time.monotonic()
         if self.deadline is not None:
             return self.deadline
@@ -223,8 +255,8 @@ class Exit:
             limit = max(begun + request.timeout, alone_since + LAST)
         else:
             limit = alone_since + self._driver.config.grace
-        # A script that has just been told has time for its `finally` blocks.
-        return limit if self._told_at is None else max(limit, self._told_at + LAST)
+        told = self._told_at if extended else None
+        return limit if told is None else max(limit, told + LAST)
 
     def _reason(self, code: int, problem: Problem | None) -> str:
         if problem is not None:
@@ -246,6 +278,7 @@ class Exit:
         """The last atexit handler: it runs after those of the script."""
         if os.getpid() != self._process:
             return  # a forked child is not the driver
+        self._leaving = True
         self._driver.script.sessions.end_put_off()
         end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())
         script.flush()

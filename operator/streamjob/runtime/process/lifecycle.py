@@ -50,11 +50,11 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
         # The modules stay to the end. Python's last collections would take 0.05 s to find nothing in them.
         gc.freeze()
         exits.script_begins()
-        outcome = script.run(settings.application, file)
+        outcome = script.run(settings.application, file, exits.main_thread_is_over)
     except StreamJobError as e:  # raised by the runtime before the script began
         outcome = Outcome(1, e)
-    except SystemExit:  # `Exit.leave_at_once`, before the script began or just after its end
-        outcome = Outcome(0)
+    except SystemExit as e:  # `Exit.leave_at_once`, before the script began
+        outcome = Outcome(e.code if isinstance(e.code, int) else 0)
     finally:
         exits.main_thread_is_over()
     if os.getpid() != process:

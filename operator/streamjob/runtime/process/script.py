@@ -8,6 +8,7 @@ import runpy
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,24 +58,21 @@ class Outcome:
     by_query: bool = False
 
 
-def run(application: Application, script: str | None) -> Outcome:
+def run(application: Application, script: str | None, at_end: Callable[[], None]) -> Outcome:
     """Run the script to its end in the calling thread, which must be the main thread.
 
     An exception of the script is printed as Python prints it. It never propagates.
 
     :param script: path of the script, None for a module.
+    :param at_end: called when the script has ended, before anything is said of it.
     """
     # Absolute, because the script may change the working directory.
     file = None if script is None else Path(script).absolute()
     try:
-        if file is not None:
-            _run_file(file, [str(script), *application.args], application)
-        else:
-            assert application.module is not None
-            if importlib.util.find_spec(application.module) is None:
-                raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE)
-            sys.argv = [application.module, *application.args]
-            runpy.run_module(application.module, run_name="__main__", alter_sys=True)
+        try:
+            _run(application, script, file)
+        finally:
+            at_end()
     except SystemExit as e:
         return _left(application, e)
     except (ScriptNotFound, ScriptSyntaxError) as e:
@@ -86,6 +84,17 @@ def run(application: Application, script: str | None) -> Outcome:
         code = 130 if isinstance(e, KeyboardInterrupt) else 1
         return Outcome(code, _failed(application, e), isinstance(e, StreamingQueryException))
     return Outcome(0)
+
+
+def _run(application: Application, script: str | None, file: Path | None) -> None:
+    if file is not None:
+        _run_file(file, [str(script), *application.args], application)
+        return
+    assert application.module is not None
+    if importlib.util.find_spec(application.module) is None:
+        raise ScriptNotFound(f"module {application.module} is not in the image", remedy=_WHERE)
+    sys.argv = [application.module, *application.args]
+    runpy.run_module(application.module, run_name="__main__", alter_sys=True)
 
 
 _WHERE = "Set spec.application to a script that the image or a volume of the job holds, or to a URI"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import signal
@@ -18,7 +19,7 @@ from ..driver.script.interruption import interrupt
 SAME_KEYSTROKE = 0.2
 RAISED, AGAIN = 5.0, 0.1  # seconds: the main thread gets a signal of ours for so long, again after so long
 # It makes the main thread run our handler, and nobody takes it for a signal to the job. Processes ignore it
-# unless they ask for it, as a script may: one that we have not sent is the script's.
+# unless they ask for it, as a script may: while we do not send it, it is the script's.
 OURS = signal.SIGURG
 
 
@@ -38,6 +39,7 @@ class Signals:
         self._raising = threading.Lock()  # one error after the other
         # What the main thread is to raise, and how it says that it has come to that.
         self._wanted: tuple[Callable[[], BaseException | None], threading.Event] | None = None
+        self._knocks = False  # signals of ours are on their way
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -60,28 +62,32 @@ class Signals:
         if number == signal.SIGTERM:
             self._watch_descriptor()
 
-    def raise_in_main_thread(self, error: Callable[[], BaseException | None]) -> bool:
+    def raise_in_main_thread(
+        self, error: Callable[[], BaseException | None], within: float | None = None
+    ) -> bool:
         """Raise an error in the main thread, wherever it is.
 
         Python misses a signal that arrives just before the thread blocks in C: it notices it with the next
-        one. So the thread gets the signal again until its handler has run.
+        one. So the thread gets the signal again until its handler has run. Where that takes too long, the
+        error is raised when the thread comes out of C, unless another one has been wanted since.
 
         :param error: called in the main thread, once; None: raise nothing.
-        :returns: whether the main thread has come to it within `RAISED` seconds.
+        :param within: seconds to wait for that, `RAISED` if it is None.
+        :returns: whether the main thread has come to it by then.
         """
         ident = threading.main_thread().ident
         assert ident is not None, "it has started"
         with self._raising:
             come = threading.Event()
-            self._wanted = (error, come)
+            self._wanted, self._knocks = (error, come), True
             try:
-                for _ in range(int(RAISED / AGAIN)):
+                for _ in range(math.ceil((RAISED if within is None else within) / AGAIN)):
                     signal.pthread_kill(ident, OURS)
                     if come.wait(AGAIN):
                         return True
                 return False
             finally:
-                self._wanted = None
+                self._knocks = False
 
     def ignore(self) -> None:
         """Ignore our signals from now on: the exit code is decided, and the process is about to end.
@@ -98,7 +104,8 @@ class Signals:
         Until `_forked` has run, the child has our handlers and the parent's wake-up descriptor. A signal to
         the child alone (a pool terminates its workers) would reach the parent through it and stop the job.
         """
-        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)
+        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)  # may run a handler that raises
 
     def _unblock(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.before)
@@ -122,7 +129,7 @@ class Signals:
         return before
 
     def _handle(self, number: int, frame: Any) -> None:
-        if number == OURS and self._wanted is not None:
+        if number == OURS and (self._knocks or self._wanted is not None):
             interrupt(frame, self._next_error)
             return
         self._arrived.put((number, time.monotonic()))
@@ -139,8 +146,10 @@ class Signals:
         if wanted is None:
             return None
         error, come = wanted
-        come.set()
-        return error()
+        try:
+            return error()
+        finally:
+            come.set()
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()

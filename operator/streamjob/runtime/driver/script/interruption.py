@@ -21,6 +21,9 @@ _WAITS_FOR_END: CodeType | None = getattr(
 # py4j would read the answer to the call that was left as the answer to the next one.
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 
+# What an exception that leaves these has acquired is never released. Python's own locks have no such instant.
+_ACQUIRE = {threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__}
+
 _put_off: list[BaseException] = []
 
 
@@ -35,6 +38,17 @@ def unwinds(error: type[BaseException]) -> bool:
     return False
 
 
+def runs_coroutines() -> bool:
+    """Whether the calling thread runs an event loop of asyncio."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def is_in_a_call(thread: threading.Thread) -> bool:
+    """Whether the thread waits for the answer of the JVM."""
+    return _SENDS in _codes(sys._current_frames().get(thread.ident or 0))
+
+
 def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
     """Raise the error. Call it in the main thread, from a signal handler.
 
@@ -44,10 +58,9 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
     :param error: None: raise nothing.
     :returns: False if it is not the moment, in which case `error` has not been called.
     """
-    codes = dict[CodeType, FrameType]()
-    while frame is not None:
-        codes.setdefault(frame.f_code, frame)
-        frame = frame.f_back
+    if frame is not None and frame.f_code in _ACQUIRE:
+        return False
+    codes = _codes(frame)
     waits = _WAITS_FOR_END in codes
     # Python drops what leaves a `__del__`, which would not do its work either.
     if (waits and join.__code__ not in codes) or any(code.co_name == "__del__" for code in codes):
@@ -60,7 +73,19 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
         return True
     if _SENDS in codes:
         codes[_SENDS].f_locals["self"].close()
-    raise found
+    try:
+        raise found
+    finally:
+        del found  # its traceback has this frame, which would keep it alive
+
+
+def _codes(frame: FrameType | None) -> dict[CodeType, FrameType]:
+    """The functions that a thread is in."""
+    codes = dict[CodeType, FrameType]()
+    while frame is not None:
+        codes.setdefault(frame.f_code, frame)
+        frame = frame.f_back
+    return codes
 
 
 def join(original: Callable[..., None], thread: threading.Thread, timeout: float | None = None) -> None:
@@ -84,6 +109,9 @@ def join(original: Callable[..., None], thread: threading.Thread, timeout: float
 
 def _raise_what_was_put_off() -> None:
     if _put_off:
-        error: Any = _put_off[0]
+        error: Any = _put_off.pop()
         _put_off.clear()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # as above

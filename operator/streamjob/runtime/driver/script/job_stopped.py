@@ -15,8 +15,9 @@ from typing import Any
 from ....protocol.errors import StreamJobError
 from . import interruption
 
-# Threads in which JobStopped has been raised.
+# Threads in which JobStopped has been raised, and those of it that are still handled or kept.
 _raised_in: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_alive: weakref.WeakSet[JobStopped] = weakref.WeakSet()
 
 
 class BatchEndedByStop(StreamJobError):
@@ -44,11 +45,20 @@ class JobStopped(SystemExit):
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
         _raised_in.add(threading.current_thread())
+        _alive.add(self)
 
 
 def has_met(thread: threading.Thread) -> bool:
     """Whether JobStopped has been raised in the thread."""
     return thread in _raised_in
+
+
+def cleans_up() -> bool:
+    """Whether the calling thread runs code that JobStopped has caused: `finally`, `except`, `__exit__`.
+
+    A coroutine that awaits something in its `finally` is not seen by its thread. It holds the exception.
+    """
+    return interruption.unwinds(SystemExit) or (interruption.runs_coroutines() and len(_alive) > 0)
 
 
 def end_joiners() -> None:
