@@ -48,10 +48,16 @@ def test_the_script_may_set_up_its_own_jvm_meanwhile(monkeypatch: pytest.MonkeyP
     submit, before = standalone.submit, dict(os.environ)
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
 
+    def is_free() -> bool:
+        free = SparkContext._lock.acquire(timeout=60)
+        if free:
+            SparkContext._lock.release()
+        return free
+
     def meanwhile(*args: Any) -> Any:
         assert os.environ == {k: v for k, v in before.items() if k != "PYSPARK_SUBMIT_ARGS"}
         with ThreadPoolExecutor() as script:
-            assert script.submit(SparkContext._lock.acquire, timeout=60).result(), "the script has to wait"
+            assert script.submit(is_free).result(), "the script has to wait for it"
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages its:own:1 pyspark-shell")
         return submit(*args)
 

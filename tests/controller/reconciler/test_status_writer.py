@@ -76,12 +76,14 @@ async def test_a_standby_that_is_refused_has_failed_and_its_job_runs_on() -> Non
     [
         ("pods is forbidden: no rule", REFUSALS - 1, False),
         ("pods is forbidden: no rule", REFUSALS, True),
+        ('pods is forbidden: User "streamjob" cannot get resource "pods"', 2 * REFUSALS - 1, False),
+        ('pods is forbidden: User "streamjob" cannot get resource "pods"', 2 * REFUSALS, True),
         ('pods is forbidden: RBAC: role "streamjob" not found', REFUSALS, False),
         ('pods is forbidden: RBAC: role "streamjob" not found', 2 * REFUSALS, True),
     ],
 )
 async def test_a_refusal_is_reported_when_it_lasts(message: str, refusals: int, reported: bool) -> None:
-    """An API server that has just started knows bindings before their roles."""
+    """An API server that has just started knows no bindings yet, then bindings before their roles."""
     kube = Kube({"phase": "Running", "epoch": 1, "startedEpoch": 1})
     writer = StatusWriter(kube, Leader(), lambda: factories.NOW)  # type: ignore[arg-type]
     item = WorkItem("shop", "orders", uid=factories.UID, failures=refusals - 1)

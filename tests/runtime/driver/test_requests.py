@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamjob.protocol.engine import effects as fx
+from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
@@ -92,3 +93,15 @@ def test_an_early_savepoint_waits_no_longer_than_it_may_and_says_for_what() -> N
     job.start("a")
     requests.settle()
     assert not job.queues, "it is not written any more"
+
+
+def test_an_early_savepoint_has_the_rest_of_its_time_when_the_queries_have_started() -> None:
+    job = Job()
+    requests = requests_of(job)
+    requests.savepoint(SAVEPOINT)
+    for now in (100.0, 145.0):
+        requests.look(now)
+    taken: list[object] = []
+    job.dispatcher.take = taken.append  # type: ignore[method-assign, assignment]
+    requests.settle()
+    assert ev.SavepointRequested("s-1", "file:/savepoints/1", 15.0) in taken

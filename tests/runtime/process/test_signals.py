@@ -198,8 +198,28 @@ def test_what_was_to_be_raised_is_raised_when_the_main_thread_comes_out_of_c() -
         "threading.Thread(target=end, daemon=True).start()\n"
         "try:\n"
         "    inside.set()\n"
-        "    while True:\n"
-        "        hashlib.pbkdf2_hmac('sha256', b'', b'', 5_000_000)\n"
+        "    for _ in range(100):\n"
+        "        if not came:\n"
+        "            hashlib.pbkdf2_hmac('sha256', b'', b'', 5_000_000)\n"
+        "except KeyError:\n"
+        "    print('raised', came, flush=True)"
+    )
+    assert run(blocking, signals=0) == (0, "raised [False]\nsaved\n")
+
+
+def test_what_is_to_be_raised_while_the_main_thread_forks_is_raised_behind_that() -> None:
+    """Python drops what leaves a function of `os.register_at_fork`."""
+    blocking = (
+        "import signal\n"
+        "ours._block()\n"
+        "threading.Thread(target=lambda: ours.raise_in_main_thread(KeyError), daemon=True).start()\n"
+        "while signal.SIGURG not in signal.sigpending(): pass\n"
+        "try:\n"
+        "    try:\n"
+        "        ours._unblock()\n"
+        "    except KeyError:\n"
+        "        print('dropped', flush=True)\n"
+        "    threading.Event().wait()\n"
         "except KeyError:\n"
         "    print('raised', flush=True)"
     )

@@ -108,7 +108,8 @@ def _blocked(job: StreamJob, problem: Problem, now: datetime, refused: Action | 
 def _refusals(error: Forbidden) -> int:
     """How often in a row the API server has to refuse until that is reported.
 
-    An API server that has just started may know a binding before its role. Then it names the role as missing,
-    for some seconds or, on a busy machine, for longer.
+    An API server that has just started knows no roles and bindings yet, or a binding before its role, for
+    some seconds or, on a busy machine, for longer.
     """
-    return 2 * REFUSALS if "RBAC: " in error.message and "not found" in error.message else REFUSALS
+    by_roles = "RBAC: " in error.message or " cannot " in error.message
+    return 2 * REFUSALS if by_roles else REFUSALS

@@ -42,6 +42,8 @@ class Requests:
         self._early_savepoint: SavepointRequest | None = None
         self._since: float | None = None  # when the early termination began to wait
         self._savepoint_since: float | None = None  # when the early savepoint began to wait
+        self._now = 0.0  # when it was looked at last
+        self._given_up: set[str] = set()  # ids of savepoints that waited for too long
         self._dispatcher = dispatcher
         self._coordinator = dispatcher.coordinator
         self.carry_over(config)
@@ -90,13 +92,15 @@ class Requests:
             raise TerminationConflict(
                 f"termination {self.early.request_id} comes first", remedy="Use the savepoint of it"
             )
+        savepoints, known = self._dispatcher.live_savepoints, self._early_savepoint
         if not self.settled:
             # A savepoint without the queries that have yet to start would not be one of the whole job.
-            known, savepoints = self._early_savepoint, self._dispatcher.live_savepoints
             savepoints.begin(request.request_id)
             repeated = known is not None and known.request_id == request.request_id
             if not repeated and not savepoints.is_over(request.request_id):
                 self._early_savepoint, self._savepoint_since = request, None
+            return
+        if request.request_id in self._given_up:
             return
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)
@@ -110,8 +114,9 @@ class Requests:
         if early is not None:
             self.terminate(early)
         if savepoint is not None:
+            waited = 0.0 if self._savepoint_since is None else self._now - self._savepoint_since
             try:
-                self.savepoint(savepoint)
+                self.savepoint(replace(savepoint, timeout=max(savepoint.timeout - waited, 0)))
             except TerminationConflict as e:
                 self._dispatcher.live_savepoints.abort(savepoint.request_id, e.message)
 
@@ -123,11 +128,13 @@ class Requests:
         early = self._early_savepoint
         if early is None:
             return
+        self._now = now
         if self._savepoint_since is None:
             self._savepoint_since = now
             self._dispatcher.live_savepoints.say(early.request_id, WAITS)
         if now - self._savepoint_since > early.timeout:
             self._early_savepoint = None
+            self._given_up.add(early.request_id)
             self._dispatcher.live_savepoints.abort(early.request_id, f"its time is over: {WAITS}")
 
     def patience_is_over(

@@ -63,6 +63,7 @@ class Exit:
         # When JobStopped was raised in the script's main thread for the first time, and last looked for.
         self._told_at: float | None = None
         self._looked_at: float | None = None
+        self._asked = False  # a thread of the script that ends has asked for it
         self._leaving = False
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # why the job ended before its first query
@@ -95,7 +96,7 @@ class Exit:
         It has the rest of the grace period to clean up.
         """
         with self._ending:
-            if self.reason is not None:
+            if self.reason is not None or self._left.is_set():
                 return
             self.reason = reason
         self.end_script(code, self.deadline or time.monotonic() + self._driver.config.grace)
@@ -107,7 +108,8 @@ class Exit:
         (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
         """
         with self._ending:
-            if self._told_at is None:
+            if self._told_at is None and not self._asked:
+                self._asked = True
                 # Where it has met with it, its `finally` blocks are running.
                 self._tell(lambda: has_met(threading.current_thread()))
 
@@ -175,21 +177,31 @@ class Exit:
             # Behind the script's end, the driver waits for what has to be finished. Then the process may wait
             # for the script's threads and for its atexit handlers.
             waits = self._script_begun and not self._main_thread_runs and not self._left.is_set()
-            return None if waits or self._leaving else SystemExit(code)
+            return None if waits or self._leaving else SystemExit(self._code(code))
 
-        self._signals.raise_in_main_thread(error, until - time.monotonic())
-        over = self._script_over.wait(max(until - time.monotonic(), 0))
-        if over and self._left.wait(None if self._driver.has_tasks else LAST):
-            if self._gone.wait(LAST):
-                return
-        else:
+        def left() -> float:
+            return max(until - time.monotonic(), 0)
+
+        self._signals.raise_in_main_thread(error, left())
+        while not self._script_over.wait(min(PATIENCE, max(left() / 3, AGAIN))) and left():
+            # The script has caught it, or Python has dropped it.
+            self._signals.raise_in_main_thread(lambda: None if cleans_up() else error())
+        over = self._script_over.is_set()
+        if not (over and self._left.wait(None if self._driver.has_tasks else max(left(), LAST))):
             log.warning("the script does not end: its process does")
             if self._driver.has_tasks:
                 self._driver.await_queries()
-            self.leave(code, self._driver.failure if code else None)
-            self._gone.wait(LOOK)  # whoever follows the status sees the last one
+            if not self._left.is_set():
+                self.leave(code, self._driver.failure if code else None)
+                self._gone.wait(LOOK)  # whoever follows the status sees the last one
+                os._exit(self._code(code))
+        if not self._gone.wait(max(left(), LAST)):
+            os._exit(self._code(code))
+
+    def _code(self, otherwise: int) -> int:
+        """The exit code that is decided."""
         decided = self._board.status.exit_code
-        os._exit(code if decided is None else decided)
+        return otherwise if decided is None else decided
 
     def watch_request(self) -> None:
         """End a script that runs on for too long: its job was asked to end and its queries have ended, or the
@@ -198,21 +210,27 @@ class Exit:
         Runs in a thread of its own. Returns when the process is about to exit.
         """
         while not self._gone.wait(LOOK):
-            self._driver.look_at_requests()
-            if self._script_runs:
-                self._driver.without_query.look(time.monotonic())
-            if self._runs_on():
-                self._looked_at = time.monotonic()
-                threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
-            if self._script_is_left and time.monotonic() > self._limit():
-                log.warning(
-                    "the script runs on after its queries have ended, for longer than it may: it is ended"
-                )
-                self.end_script(0)
-            died_at = self._driver.jvm_died_at
-            if died_at is not None and time.monotonic() > died_at + LAST:
-                log.warning("the script runs on without a JVM: it is ended")
-                self.end_script(0 if self._driver.stops and self._driver.terminated.is_set() else 1)
+            try:
+                self._watch()
+            except Exception as e:  # without this thread nothing has a limit any more
+                log.warning("the script could not be watched, and is again: %r", e)
+
+    def _watch(self) -> None:
+        self._driver.look_at_requests()
+        if self._script_runs:
+            self._driver.without_query.look(time.monotonic())
+        if self._runs_on():
+            self._looked_at = time.monotonic()
+            threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+        if self._script_is_left and time.monotonic() > self._limit():
+            log.warning(
+                "the script runs on after its queries have ended, for longer than it may: it is ended"
+            )
+            self.end_script(0)
+        died_at = self._driver.jvm_died_at
+        if died_at is not None and time.monotonic() > died_at + LAST:
+            log.warning("the script runs on without a JVM: it is ended")
+            self.end_script(0 if self._driver.stops and self._driver.terminated.is_set() else 1)
 
     def _runs_on(self) -> bool:
         """Whether the job has stopped and the script runs on: it polls, or works, or has caught JobStopped.
@@ -279,8 +297,10 @@ class Exit:
         if os.getpid() != self._process:
             return  # a forked child is not the driver
         self._leaving = True
-        self._driver.script.sessions.end_put_off()
-        end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())
-        script.flush()
-        self._signals.ignore()
-        self._gone.set()
+        try:
+            self._driver.script.sessions.end_put_off()
+            end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())
+        finally:
+            script.flush()
+            self._signals.ignore()
+            self._gone.set()

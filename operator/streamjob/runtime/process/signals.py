@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..driver import threads
-from ..driver.script.interruption import interrupt
+from ..driver.script.interruption import interrupt, never_in
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
@@ -45,6 +45,7 @@ class Signals:
         self._original_get = signal.getsignal
         signal.getsignal = lambda number: self._theirs.get(number, self._original_get(number))  # type: ignore[assignment]
         self._masks = threading.local()  # the thread's signal mask before a fork
+        never_in(Signals._block.__code__, Signals._unblock.__code__)  # Python drops what leaves them
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
         self.on(OURS)
@@ -68,8 +69,8 @@ class Signals:
         """Raise an error in the main thread, wherever it is.
 
         Python misses a signal that arrives just before the thread blocks in C: it notices it with the next
-        one. So the thread gets the signal again until its handler has run. Where that takes too long, the
-        error is raised when the thread comes out of C, unless another one has been wanted since.
+        one. So the thread gets the signal again until its handler has run. If it is in C for longer, the
+        error is raised when it comes out, unless another one has been wanted since.
 
         :param error: called in the main thread, once; None: raise nothing.
         :param within: seconds to wait for that, `RAISED` if it is None.
@@ -104,8 +105,7 @@ class Signals:
         Until `_forked` has run, the child has our handlers and the parent's wake-up descriptor. A signal to
         the child alone (a pool terminates its workers) would reach the parent through it and stop the job.
         """
-        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)  # may run a handler that raises
+        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._callbacks)
 
     def _unblock(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.before)

@@ -21,10 +21,16 @@ _WAITS_FOR_END: CodeType | None = getattr(
 # py4j would read the answer to the call that was left as the answer to the next one.
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 
-# What an exception that leaves these has acquired is never released. Python's own locks have no such instant.
-_ACQUIRE = {threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__}
+# What an exception that leaves it has acquired is never released. Python's own locks have no such instant.
+_ENTERS: CodeType = threading.Condition.__enter__.__code__
 
+_never_in: set[CodeType] = set()
 _put_off: list[BaseException] = []
+
+
+def never_in(*functions: CodeType) -> None:
+    """Raise nothing while these run."""
+    _never_in.update(functions)
 
 
 def unwinds(error: type[BaseException]) -> bool:
@@ -40,8 +46,8 @@ def unwinds(error: type[BaseException]) -> bool:
 
 def runs_coroutines() -> bool:
     """Whether the calling thread runs an event loop of asyncio."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+    running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)  # it may be half imported
+    return running is not None and running() is not None
 
 
 def is_in_a_call(thread: threading.Thread) -> bool:
@@ -58,12 +64,13 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
     :param error: None: raise nothing.
     :returns: False if it is not the moment, in which case `error` has not been called.
     """
-    if frame is not None and frame.f_code in _ACQUIRE:
+    if frame is not None and frame.f_code is _ENTERS and frame.f_locals["self"]._is_owned():
         return False
     codes = _codes(frame)
     waits = _WAITS_FOR_END in codes
     # Python drops what leaves a `__del__`, which would not do its work either.
-    if (waits and join.__code__ not in codes) or any(code.co_name == "__del__" for code in codes):
+    dropped = any(code in _never_in or code.co_name == "__del__" for code in codes)
+    if dropped or (waits and join.__code__ not in codes):
         return False
     found = error()
     if found is None:
