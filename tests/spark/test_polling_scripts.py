@@ -53,6 +53,7 @@ finally:
     say("has cleaned up")
 """
 IN_A_LONG_JOB = """
+exit.PATIENCE = 10.0  # the job has begun by then
 spark = SparkSession.builder.getOrCreate()
 a_round(spark)
 say("polls")

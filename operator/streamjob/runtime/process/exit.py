@@ -34,7 +34,7 @@ log = logging.getLogger("streamjob")
 LOOK = 0.2  # seconds between two checks whether the script has ended
 LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
 AGAIN = 1.0  # seconds, at least, from one time that a script is told to the next one
-JVM_ANSWERS = 1.0  # seconds: a JVM that takes longer may hang, and the script is told all the same
+JVM_ANSWERS = 10.0  # seconds: a JVM that takes longer hangs, and the script is told all the same
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
