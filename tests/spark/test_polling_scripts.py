@@ -92,9 +92,13 @@ exit.LAST = exit.AGAIN = 1.0
 say("polls")
 while True:
     try:
-        time.sleep(0.01)
+        while True:
+            try:
+                time.sleep(0.01)
+            except:
+                say("caught")
     except:
-        say("caught")
+        pass
 """
 CLEANS_UP_IN_A_COROUTINE = """
 import asyncio
