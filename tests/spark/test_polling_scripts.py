@@ -225,9 +225,9 @@ def says(driver: LocalDriver, text: str) -> None:
     eventually(lambda: text in driver.log.read_text(), text)
 
 
-def stopped(driver: LocalDriver) -> CheckpointRecord:
+def stopped(driver: LocalDriver, timeout: float = FOR_LONG) -> CheckpointRecord:
     says(driver, "polls")
-    driver.terminate(Mode.STOP, timeout=FOR_LONG)
+    driver.terminate(Mode.STOP, timeout=timeout)
     return driver.finish()
 
 
@@ -289,9 +289,7 @@ def test_a_script_that_catches_what_ends_it_is_told_again(app: Path, tmp_path: P
 @pytest.mark.parametrize("app", [pytest.param(ALWAYS_CATCHES_IT, id="always-catches-it")], indirect=True)
 def test_a_script_that_always_catches_it_is_ended_after_its_time(app: Path, tmp_path: Path) -> None:
     with LocalDriver(tmp_path, app) as driver:
-        says(driver, "polls")
-        driver.terminate(Mode.STOP, timeout=0.1)
-        driver.finish()
+        stopped(driver, timeout=0.1)
         said = driver.log.read_text()
     assert "caught" in said
     assert "the script does not end: its process does" in said
@@ -329,9 +327,7 @@ def test_a_savepoint_that_waits_for_a_query_ends_at_its_timeout(app: Path, tmp_p
 @pytest.mark.parametrize("app", [pytest.param(WITH_HANDLERS_AT_EXIT, id="handlers-at-exit")], indirect=True)
 def test_a_thread_that_never_ends_takes_nothing_from_the_handlers_at_exit(app: Path, tmp_path: Path) -> None:
     with LocalDriver(tmp_path, app) as driver:
-        says(driver, "polls")
-        driver.terminate(Mode.STOP, timeout=0.1)
-        driver.finish()
+        stopped(driver, timeout=0.1)
         said = driver.log.read_text()
     assert "second begins\nsecond ends\nfirst begins\nfirst ends" in said
 

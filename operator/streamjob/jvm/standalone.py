@@ -10,7 +10,6 @@ import os
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -23,10 +22,9 @@ from ..protocol.errors import StreamJobError
 from . import class_archive, numpy_converters
 from .errors import first_line
 from .process import JvmDied
-from .spark_home import CLASSIC, CONNECTION, spark_home
+from .spark_home import CLASSIC, CONNECTION, comes_up, spark_home
 
 PINNED = "PYSPARK_PIN_THREAD"  # a variable: whether each thread of Python has one of its own in the JVM
-LOOK = 0.05  # seconds between two looks for that file
 MEMORY = "256m"
 ENDS_WITHIN = 5.0  # seconds
 CHATTER = ("WARNING: ", "NOTE: ", "Picked up ")  # prefixes of harmless lines in a JVM's output
@@ -123,10 +121,7 @@ class SmallJvm(Jvm):
                 self.process = submit([*words, "pyspark-shell"], os.environ, connection, said)
             except OSError as e:
                 raise _no_jvm(str(e)) from None
-            while self.process.poll() is None and not connection.exists():
-                time.sleep(LOOK)
-            if not connection.exists():
-                self.process.wait()
+            if not comes_up(self.process, connection):
                 said.seek(0)
                 lines = said.read().decode(errors="replace").splitlines()
                 why = "\n".join(line for line in lines if not line.startswith(CHATTER))

@@ -108,7 +108,7 @@ class Exit:
         (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
         """
         with self._ending:
-            if self._told_at is None and not self._asked:
+            if not self._asked:
                 self._asked = True
                 # Where it has met with it, its `finally` blocks are running.
                 self._tell(lambda: has_met(threading.current_thread()))
@@ -141,7 +141,7 @@ class Exit:
             spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
 
     def _jobs_of_main_thread(self) -> list[int]:
-        """The Spark jobs whose results the main thread waits for. None if other threads may have jobs."""
+        """The Spark jobs whose results the main thread waits for. Empty if others may have jobs, too."""
         found: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
         if is_in_a_call(threading.main_thread()) and not script_threads():
             threads.start(lambda: found.put(spark_jobs.running()), "streamjob-jobs")
@@ -183,7 +183,7 @@ class Exit:
             return max(until - time.monotonic(), 0)
 
         self._signals.raise_in_main_thread(error, left())
-        while not self._script_over.wait(min(PATIENCE, max(left() / 3, AGAIN))) and left():
+        while not self._script_over.wait(max(_patience(left()), AGAIN)) and left():
             # The script has caught it, or Python has dropped it.
             self._signals.raise_in_main_thread(lambda: None if cleans_up() else error())
         over = self._script_over.is_set()
@@ -242,11 +242,11 @@ class Exit:
         stopped = driver.stops and driver.terminated.is_set() and driver.only_script_left
         if not (stopped and self._main_thread_runs):
             return False
-        first = self._looked_at is None and self._told_at is None and not has_met(threading.main_thread())
+        first = self._looked_at is None and not has_met(threading.main_thread())
         if first and not driver.runs():
             return True
         since = driver.only_script_left_since or now
-        patience = min(PATIENCE, max(self._limit(extended=False) - since, 0) / 3)
+        patience = _patience(self._limit(extended=False) - since)
         if self._looked_at is not None:
             return now > self._looked_at + max(patience, AGAIN)
         return now > max(since, self._told_at or 0) + patience
@@ -304,3 +304,8 @@ class Exit:
             script.flush()
             self._signals.ignore()
             self._gone.set()
+
+
+def _patience(time_left: float) -> float:
+    """Seconds that a script with so many left has to end by itself."""
+    return min(PATIENCE, max(time_left, 0) / 3)

@@ -16,17 +16,14 @@ import resource
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...jvm.class_archive import SUBMIT_ARGUMENTS
-from ...jvm.spark_home import CLASSIC, CONNECTION, spark_home
+from ...jvm.spark_home import CLASSIC, CONNECTION, comes_up, spark_home
 
 log = logging.getLogger("streamjob")
-
-LOOK = 0.01  # seconds between two looks for that file
 
 
 class JvmAhead:
@@ -91,9 +88,7 @@ class JvmAhead:
 
         :returns: whether it listens.
         """
-        while process.poll() is None and not self._connection.exists():
-            time.sleep(LOOK)
-        if process.poll() is not None:
+        if not comes_up(process, self._connection):
             return False
         self._connection.replace(wanted)
         return True
