@@ -13,7 +13,10 @@ from .terminal import Terminal
 
 REPLACED = "the JVM that was started ahead is replaced: "
 DECIDES = "the script decides about "
-KILLS_IT = 'subprocess.run(["pkill", "-9", "-P", str(os.getpid())])'
+# It has been told to end when pkill is back. It has ended when that can be waited for.
+KILLS_IT = (
+    'subprocess.run(["pkill", "-9", "-P", str(os.getpid())]); os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)'
+)
 SCRIPT = """
 import os, subprocess, sys
 from pyspark.sql import SparkSession
