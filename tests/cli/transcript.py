@@ -24,8 +24,8 @@ CHANGES = (
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?", "TIME"),
     (r"\b\d\d-\d\d \d\d:\d\d:\d\d\b", "TIME"),
     (r"(?m)^\d\d:\d\d:\d\d\b", "TIME"),
-    # No longer one: a name of eight digits may end like a span.
-    (r"\b\d{1,5}(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago)?", "SPAN"),
+    # Not within a name: its hexadecimal digits may end like a span (orders-tool-21456d).
+    (r"(?<![\w.-])\d+(\.\d+)?(ms|[smhd])(\d+[smh])?\b( ago)?", "SPAN"),
     (r" +", " "),
 )
 NUMBERS = (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.storage.hadoop_checksums import ChecksumMismatch
-from streamjob.storage.local_disk import BUFFER, copy, replace, write_new
+from streamjob.storage.local_disk import BUFFER, copy, read, replace, write_new
 
 CHUNK = 512
 SIZE = 2 * BUFFER + 3 * CHUNK + 7  # several buffers, and neither chunk nor buffer is whole at the end
@@ -45,6 +45,25 @@ def test_a_changed_byte_is_found_and_where(source: Path, tmp_path: Path, at: int
     source.write_bytes(data)
     with pytest.raises(ChecksumMismatch, match=f"byte {at // CHUNK * CHUNK} or one after"):
         copy(source, tmp_path / "b")
+
+
+@pytest.mark.parametrize("limit", [SIZE + 1, 2 * SIZE])
+def test_a_file_that_is_read_is_checked_too(source: Path, limit: int) -> None:
+    data = source.read_bytes()
+    assert read(source, limit) == data
+    source.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(ChecksumMismatch, match="or one after"):
+        read(source, limit)
+
+
+@pytest.mark.parametrize("limit", [1, CHUNK, SIZE - 1, SIZE])
+def test_the_first_bytes_of_a_file_are_read(source: Path, limit: int) -> None:
+    assert read(source, limit) == source.read_bytes()[:limit]
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * CHUNK, b"x" * (3 * CHUNK)])
+def test_small_files_are_read(tmp_path: Path, data: bytes) -> None:
+    assert read(with_checksums(tmp_path / "a", data), 1 << 20) == data
 
 
 def test_so_is_a_file_that_has_grown(source: Path, tmp_path: Path) -> None:

@@ -131,11 +131,12 @@ class HadoopFiles:
         :raises StorageError: the file is longer than `limit` bytes.
         """
         with translated(uri, "read"):
-            stream = self._system(uri).open(self._path(uri))
-            try:
-                data = bytes(stream.readNBytes(limit + 1))
-            finally:
-                stream.close()
+            # Java's error for a missing file costs 10 to 40 ms, and much of what is asked for is missing.
+            data = (
+                local_disk.read(path_of(uri), limit + 1)
+                if self._is_local(uri)
+                else self._read(uri, limit + 1)
+            )
         if len(data) > limit:
             raise StorageError(uri, "read", f"longer than {limit} bytes")
         return data
@@ -238,6 +239,13 @@ class HadoopFiles:
         """The same URI with scheme and authority."""
         with translated(uri, "resolve"):
             return str(self._system(uri).makeQualified(self._path(uri)).toString())
+
+    def _read(self, uri: str, limit: int) -> bytes:
+        stream = self._system(uri).open(self._path(uri))
+        try:
+            return bytes(stream.readNBytes(limit))
+        finally:
+            stream.close()
 
     def _copied_by_store(self, source: str, target: str) -> CopiedFile | None:
         at, to = urlsplit(source), urlsplit(target)

@@ -82,6 +82,18 @@ def write_new(path: Path, data: bytes) -> None:
     _settle_names(path.parent)
 
 
+def read(path: Path, limit: int) -> bytes:
+    """Read a file, but at most `limit` bytes of it.
+
+    :raises ChecksumMismatch: the whole file was read, and does not match its checksum file.
+    """
+    with path.open("rb") as file, _checksums(path) as checksums:
+        data = file.read(limit)
+        if checksums is not None and len(data) < limit:
+            checksums.check(bytearray(data), len(data))
+        return data
+
+
 def copy(source: Path, target: Path) -> tuple[int, str]:
     """Copy one file durably, replacing whatever is at `target`.
 
