@@ -12,6 +12,10 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Gate, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.startup.warm_up import copy_last_batch
+from streamjob.storage.hadoop import CopiedFile, HadoopFiles
+from streamjob.storage.local_disk import uri_of
 
 from .feeds import eventually
 from .job import APP, Feed
@@ -120,6 +124,26 @@ def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
     assert "script:" not in said
     assert not list(scratch.glob("streamjob-warm-up-*"))
     assert after == before
+
+
+class Purging(HadoopFiles):
+    """Spark purges the first batch after it has been listed, before it is copied."""
+
+    def copy(self, source: str, target: str) -> CopiedFile:
+        if source.endswith("/offsets/0"):
+            self.delete(source)
+        return super().copy(source, target)
+
+
+def test_it_warms_up_while_the_running_driver_purges_old_batches(spark: SparkSession, tmp_path: Path) -> None:
+    files = Purging(spark)
+    for log in ("offsets", "commits"):
+        for batch in range(4):
+            files.write_new(uri_of(tmp_path / "q" / log / str(batch)), b"v1\n{}\n")
+    batch = copy_last_batch(files, CheckpointDir(files, uri_of(tmp_path / "q")), uri_of(tmp_path / "copy"))
+    found = {str(p.relative_to(tmp_path / "copy")) for p in (tmp_path / "copy").rglob("*") if p.is_file()}
+    assert batch == 3
+    assert found == {"metadata", *(f"offsets/{n}" for n in (1, 2, 3)), *(f"commits/{n}" for n in (0, 1, 2))}
 
 
 def test_a_query_that_does_not_fit_its_state_is_refused_before_the_gate(feed: Feed, tmp_path: Path) -> None:

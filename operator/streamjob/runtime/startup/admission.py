@@ -26,8 +26,8 @@ from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
 from ..spark.file_manager import refuse_unfit
-from ..spark.handles import analyzed_plan, frame_of
-from ..spark.sources.plan_sources import sources_of_plan
+from ..spark.handles import frame_of
+from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written, choose_location
 from ..spark.tables.find import MissingTable, table_written
 from .begin_from import begin_from, plan_of_only_task
@@ -120,7 +120,7 @@ def enter(
             "each batch",
             remedy="Remove the option asyncProgressTrackingEnabled",
         )
-    sockets = [s.name for s in sources_of_plan(analyzed_plan(writer)) or () if not s.replayable]
+    sockets = [s.name for s in sources_of(writer) or () if not s.replayable]
     volatile = bool(sockets) or _writes_to_memory(written)
     afresh = volatile and written.location is None
     location, said_by = written.location, "the script's checkpointLocation"

@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -23,14 +23,14 @@ from ...job import ONLY_QUERY
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
-from ...storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles, NotFound
 from ...storage.parallel import THREADS, each
 from ..savepoints.layout import content
 from ..savepoints.live_files import files_of, refuse_outrun
 from ..spark.checkpoint_dir import METADATA, CheckpointDir
 from ..spark.engine import Engine
-from ..spark.handles import analyzed_plan, frame_of
-from ..spark.sources.plan_sources import sources_of_plan
+from ..spark.handles import frame_of
+from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written
 from .checks.dry_run import refuse_changed
 from .restore_point import root_of
@@ -65,7 +65,7 @@ def prepare(writer: DataStreamWriter, said: Written, engine: Engine, config: Dri
     try:
         _refuse_unfit(writer, engine)
         with _scratch(engine.files, config) as scratch:
-            batch = _copy(engine.files, directory, scratch)
+            batch = copy_last_batch(engine.files, directory, scratch)
             took = [_run(writer, said, engine, scratch, batch) for _ in range(ROUNDS)]
     except (NotWarmedUp, StreamJobError) as e:
         log.info(COLD, directory.uri, e)
@@ -97,14 +97,14 @@ def _refuse_unfit(writer: DataStreamWriter, engine: Engine) -> None:
     """
     if engine.internals is None:
         raise NotWarmedUp("this version of Spark is unknown")
-    for source in sources_of_plan(analyzed_plan(writer)) or ():
+    for source in sources_of(writer) or ():
         if source.kind is None and source.name.lower() not in READS_ONLY:
             raise NotWarmedUp(f"reading {source.name} again may not be without effect")
         if source.options.get("cleansource", "off").lower() != "off":
             raise NotWarmedUp("its source deletes or archives the files that it has read")
 
 
-def _copy(files: HadoopFiles, directory: CheckpointDir, scratch: str) -> int:
+def copy_last_batch(files: HadoopFiles, directory: CheckpointDir, scratch: str) -> int:
     """Copy what the last committed batch begins from, and its offsets.
 
     :returns: the number of that batch.
@@ -121,7 +121,12 @@ def _copy(files: HadoopFiles, directory: CheckpointDir, scratch: str) -> int:
         raise NotWarmedUp(f"its state of {size >> 20} MiB is too large to be copied for that")
     files.delete(scratch)
     paths = [*(f.path for f in chosen), f"offsets/{batch}"]
-    each(lambda path: files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}"), paths, THREADS)
+
+    def copy(path: str) -> None:
+        with suppress(NotFound):  # purged since the listing, see `live_files`
+            files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}")
+
+    each(copy, paths, THREADS)
     refuse_outrun(directory, before, set(paths))
     # With the id of the running query, each of the two would stop the other.
     CheckpointDir(files, scratch).begin_as(str(uuid.uuid4()))

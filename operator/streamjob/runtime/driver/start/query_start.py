@@ -22,9 +22,9 @@ from ...query.likeness import Likeness
 from ...query.task import Stage
 from ...spark.engine import Engine
 from ...spark.foreach_batch.function import running_batch
-from ...spark.handles import analyzed_plan, java_query, query_manager
+from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
-from ...spark.sources.plan_sources import sources_of_plan
+from ...spark.sources.plan_sources import sources_of
 from ...spark.stream_writer import Written, written
 from ...spark.tables.find import table_written
 from ...startup import admission
@@ -250,7 +250,7 @@ class Starter:
             noted_ends=entry.ends,
             manager=query_manager(writer),
             exhausts=said.exhausts,
-            sources=lambda: sources_of_plan(analyzed_plan(writer)),
+            sources=lambda: sources_of(writer),
         )
         stage.each_batch = said.each_batch
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)

@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..handles import full_name
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ..handles import analyzed_plan, full_name
 
 Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 
+_ATTRIBUTE = "_streamjob_sources"
 KNOWN = frozenset({"StreamingRelation", "StreamingRelationV2"})
 
 
@@ -81,6 +84,17 @@ class Source:
             pairs = {(t, int(n)) for t, numbers in json.loads(assigned).items() for n in numbers}
             return lambda topic, number: (topic, number) in pairs
         return None
+
+
+def sources_of(writer: DataStreamWriter) -> list[Source] | None:
+    """The streaming sources of the frame that the writer writes, as `sources_of_plan`.
+
+    Looked up once for each writer: it takes some calls into the JVM for each source and each of its options.
+    """
+    if not hasattr(writer, _ATTRIBUTE):
+        setattr(writer, _ATTRIBUTE, sources_of_plan(analyzed_plan(writer)))
+    found: list[Source] | None = getattr(writer, _ATTRIBUTE)
+    return found
 
 
 def sources_of_plan(plan: Any) -> list[Source] | None:

@@ -25,7 +25,7 @@ from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.handles import analyzed_plan, jvm, session_of
 from ...spark.internals import Internals
-from ...spark.sources.plan_sources import sources_of_plan
+from ...spark.sources.plan_sources import sources_of
 from .sources import changed, refuse_other_sources
 
 log = logging.getLogger("streamjob")
@@ -64,7 +64,7 @@ def refuse_changed(
     plan = analyzed_plan(writer)
     version, metadata, positions = directory.entry(latest)
     warnings: list[Problem] = []
-    if (sources := sources_of_plan(plan)) is not None:
+    if (sources := sources_of(writer)) is not None:
         known = positions if version == "v1" else ["-"] * len(positions)
         warnings = refuse_other_sources(directory, sources, known, jvm(session_of(writer)), fed=fed)
     if internals is None:

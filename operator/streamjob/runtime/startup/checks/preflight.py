@@ -15,8 +15,7 @@ from ...query.edges import Channel
 from ...query.endpoints import NotedEnds
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.engine import Engine
-from ...spark.handles import analyzed_plan
-from ...spark.sources.plan_sources import Source, sources_of_plan
+from ...spark.sources.plan_sources import Source, sources_of
 from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
 from .data_loss import refuse_gone
@@ -47,7 +46,7 @@ class Going:
 
     @cached_property
     def sources(self) -> list[Source] | None:
-        return sources_of_plan(analyzed_plan(self.writer))
+        return sources_of(self.writer)
 
     @cached_property
     def ends(self) -> NotedEnds | None:
