@@ -50,6 +50,7 @@ def test_a_running_job_goes_on_with_another_specification(cluster: Site, storage
     drain_and_compare(job, storage)
 
 
+@pytest.mark.slow  # tests/e2e/test_page.py has an upgrade in vain, too
 def test_a_wrong_image_is_rolled_back(cluster: Site, storage: Storage) -> None:
     job = sums(cluster, "rolled-back", upgrade=SOON)
     reach_epoch(job, 1)

@@ -9,24 +9,19 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
-from ...jvm import spark_jobs
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
-from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.requests import PATIENCE
-from ..driver.script.interruption import is_in_a_call
-from ..driver.script.job_stopped import JobStopped, cleans_up, has_met
+from ..driver.script.job_stopped import cleans_up
 from ..driver.script.sessions import end_spark
 from ..driver.status_board import StatusBoard
-from ..driver.threads import script_threads
 from . import script
+from .main_thread import ScriptsMainThread
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
@@ -34,7 +29,6 @@ log = logging.getLogger("streamjob")
 LOOK = 0.2  # seconds between two checks whether the script has ended
 LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
 AGAIN = 1.0  # seconds, at least, from one time that a script is told to the next one
-JVM_ANSWERS = 10.0  # seconds: a JVM that takes longer hangs, and the script is told all the same
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
@@ -53,21 +47,17 @@ class Exit:
         self._driver = driver
         self._signals = signals
         self._report = report
+        self._main_thread = ScriptsMainThread(signals)
         self._script_begun = self._script_runs = False
-        self._main_thread_runs = False  # the script, in the main thread
         self._script_over = threading.Event()
         self._left = threading.Event()
         self._gone = threading.Event()
         self._process = os.getpid()
         self._ending = threading.Lock()
-        # When JobStopped was raised in the script's main thread for the first time, and last looked for.
-        self._told_at: float | None = None
-        self._looked_at: float | None = None
-        self._asked = False  # a thread of the script that ends has asked for it
         self._leaving = False
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
         self.reason: str | None = None  # why the job ended before its first query
-        driver.end_main_thread = self.end_main_thread
+        driver.end_main_thread = self._main_thread.end_with_a_thread
         atexit.register(self._at_exit)
 
     def report(self) -> None:
@@ -101,61 +91,13 @@ class Exit:
             self.reason = reason
         self.end_script(code, self.deadline or time.monotonic() + self._driver.config.grace)
 
-    def end_main_thread(self) -> None:
-        """Raise JobStopped in the script's main thread, unless it has met with it, or the script is over.
-
-        A thread of the script is about to end because the job was stopped. The main thread may wait for that
-        (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
-        """
-        with self._ending:
-            if not self._asked:
-                self._asked = True
-                # Where it has met with it, its `finally` blocks are running.
-                self._tell(lambda: has_met(threading.current_thread()))
-
-    def _tell(self, spared: Callable[[], bool]) -> bool:
-        """Raise JobStopped in the script's main thread.
-
-        :param spared: asked in the main thread: raise nothing.
-        :returns: whether it was raised.
-        """
-        raised = []
-
-        def error() -> JobStopped | None:
-            if not self._main_thread_runs or spared():
-                return None
-            raised.append(True)
-            self._told_at = self._told_at or time.monotonic()
-            return JobStopped()
-
-        self._signals.raise_in_main_thread(error)
-        return bool(raised)
-
-    def _tell_again(self) -> None:
-        """Tell a script that runs on after its job has stopped. It may have caught what told it before."""
-        jobs = self._jobs_of_main_thread()
-        if self._tell(cleans_up):
-            log.warning(
-                "the job has stopped and its script runs on: SystemExit was raised in its main thread"
-            )
-            spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
-
-    def _jobs_of_main_thread(self) -> list[int]:
-        """The Spark jobs whose results the main thread waits for. Empty if others may have jobs, too."""
-        found: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-        if is_in_a_call(threading.main_thread()) and not script_threads():
-            threads.start(lambda: found.put(spark_jobs.running()), "streamjob-jobs")
-            with suppress(queue.Empty):
-                return found.get(timeout=JVM_ANSWERS)
-        return []
-
     def script_begins(self) -> None:
         """All that the script needs is there, and its first line is next."""
-        self._script_begun = self._script_runs = self._main_thread_runs = True
+        self._script_begun = self._script_runs = self._main_thread.runs = True
 
     def main_thread_is_over(self) -> None:
         """The script has come to its end in the main thread. Threads of it may run on."""
-        self._main_thread_runs = False
+        self._main_thread.runs = False
 
     def script_is_over(self) -> None:
         """The script has ended, including its threads."""
@@ -176,7 +118,7 @@ class Exit:
         def error() -> SystemExit | None:
             # Behind the script's end, the driver waits for what has to be finished. Then the process may wait
             # for the script's threads and for its atexit handlers.
-            waits = self._script_begun and not self._main_thread_runs and not self._left.is_set()
+            waits = self._script_begun and not self._main_thread.runs and not self._left.is_set()
             return None if waits or self._leaving else SystemExit(self._code(code))
 
         def left() -> float:
@@ -220,8 +162,7 @@ class Exit:
         if self._script_runs:
             self._driver.without_query.look(time.monotonic())
         if self._runs_on():
-            self._looked_at = time.monotonic()
-            threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+            self._main_thread.tell_in_background()
         if self._script_is_left and time.monotonic() > self._limit():
             log.warning(
                 "the script runs on after its queries have ended, for longer than it may: it is ended"
@@ -238,18 +179,18 @@ class Exit:
         It has `PATIENCE` to end by itself, less if it has little time left. If it has started no query in
         this epoch, it has had that before the stop (`WithoutQuery`).
         """
-        driver, now = self._driver, time.monotonic()
+        driver, main, now = self._driver, self._main_thread, time.monotonic()
         stopped = driver.stops and driver.terminated.is_set() and driver.only_script_left
-        if not (stopped and self._main_thread_runs):
+        if not (stopped and main.runs):
             return False
-        first = self._looked_at is None and not has_met(threading.main_thread())
+        first = main.tried_at is None and not main.has_met
         if first and not driver.runs():
             return True
         since = driver.only_script_left_since or now
         patience = _patience(self._limit(extended=False) - since)
-        if self._looked_at is not None:
-            return now > self._looked_at + max(patience, AGAIN)
-        return now > max(since, self._told_at or 0) + patience
+        if main.tried_at is not None:
+            return now > main.tried_at + max(patience, AGAIN)
+        return now > max(since, main.told_at or 0) + patience
 
     @property
     def _script_is_left(self) -> bool:
@@ -273,7 +214,7 @@ class Exit:
             limit = max(begun + request.timeout, alone_since + LAST)
         else:
             limit = alone_since + self._driver.config.grace
-        told = self._told_at if extended else None
+        told = self._main_thread.told_at if extended else None
         return limit if told is None else max(limit, told + LAST)
 
     def _reason(self, code: int, problem: Problem | None) -> str:
