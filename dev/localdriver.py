@@ -102,6 +102,7 @@ class LocalDriver:
         )
         variables = {
             **os.environ,
+            "PYTHONUNBUFFERED": "1",
             **self.environment,
             "STREAMJOB_CONFIG": codec.dumps(self.config),
             "STREAMJOB_SECRETS": str(secrets),
@@ -110,7 +111,6 @@ class LocalDriver:
             "STREAMJOB_TERMINATION_LOG": str(self.report_file),
             "PYSPARK_PYTHON": python,
             "PYTHONPATH": str(Path(streamjob.__file__).parents[1]),
-            "PYTHONUNBUFFERED": "1",
         }
         self._tls = ssl.create_default_context(cadata=credentials.certificate)
         self._tls.check_hostname = False

@@ -14,7 +14,7 @@ from streamjob.protocol.messages.driver_config import Gate, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.startup.warm_up import copy_last_batch
-from streamjob.storage.hadoop import CopiedFile, HadoopFiles
+from streamjob.storage.hadoop import CopiedFile, HadoopFiles, NotFound
 from streamjob.storage.local_disk import uri_of
 
 from .feeds import eventually
@@ -127,20 +127,39 @@ def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
 
 
 class Purging(HadoopFiles):
-    """Spark purges the first batch after it has been listed, before it is copied."""
+    """Spark purges a batch after it has been listed, before it is copied."""
+
+    def __init__(self, spark: SparkSession, purged: int) -> None:
+        super().__init__(spark)
+        self.purged = purged
 
     def copy(self, source: str, target: str) -> CopiedFile:
-        if source.endswith("/offsets/0"):
+        if source.endswith(f"/offsets/{self.purged}"):
             self.delete(source)
         return super().copy(source, target)
 
 
-def test_it_warms_up_while_the_running_driver_purges_old_batches(spark: SparkSession, tmp_path: Path) -> None:
-    files = Purging(spark)
+def purging(spark: SparkSession, tmp_path: Path, batches: int, purged: int) -> CheckpointDir:
+    files = Purging(spark, purged)
     for log in ("offsets", "commits"):
-        for batch in range(4):
+        for batch in range(batches):
             files.write_new(uri_of(tmp_path / "q" / log / str(batch)), b"v1\n{}\n")
-    batch = copy_last_batch(files, CheckpointDir(files, uri_of(tmp_path / "q")), uri_of(tmp_path / "copy"))
+    return CheckpointDir(files, uri_of(tmp_path / "q"))
+
+
+@pytest.mark.parametrize("last", [0, 3])
+def test_it_does_not_warm_up_with_a_batch_that_is_purged(
+    spark: SparkSession, tmp_path: Path, last: int
+) -> None:
+    """Spark would plan another one."""
+    directory = purging(spark, tmp_path, last + 1, purged=last)
+    with pytest.raises(NotFound):
+        copy_last_batch(directory.files, directory, uri_of(tmp_path / "copy"))
+
+
+def test_it_warms_up_while_the_running_driver_purges_old_batches(spark: SparkSession, tmp_path: Path) -> None:
+    directory = purging(spark, tmp_path, 4, purged=0)
+    batch = copy_last_batch(directory.files, directory, uri_of(tmp_path / "copy"))
     found = {str(p.relative_to(tmp_path / "copy")) for p in (tmp_path / "copy").rglob("*") if p.is_file()}
     assert batch == 3
     assert found == {"metadata", *(f"offsets/{n}" for n in (1, 2, 3)), *(f"commits/{n}" for n in (0, 1, 2))}

@@ -97,6 +97,7 @@ while True:
                 time.sleep(0.01)
             except:
                 say("caught")
+                print("not flushed")
     except:
         pass
 """
@@ -288,10 +289,11 @@ def test_a_script_that_catches_what_ends_it_is_told_again(app: Path, tmp_path: P
 
 @pytest.mark.parametrize("app", [pytest.param(ALWAYS_CATCHES_IT, id="always-catches-it")], indirect=True)
 def test_a_script_that_always_catches_it_is_ended_after_its_time(app: Path, tmp_path: Path) -> None:
-    with LocalDriver(tmp_path, app) as driver:
+    with LocalDriver(tmp_path, app, environment={"PYTHONUNBUFFERED": ""}) as driver:
         stopped(driver, timeout=0.1)
         said = driver.log.read_text()
     assert "caught" in said
+    assert said.count("not flushed") == said.count("caught")
     assert "the script does not end: its process does" in said
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamjob.storage.hadoop_checksums import ChecksumMismatch
-from streamjob.storage.local_disk import BUFFER, copy, read, replace, write_new
+from streamjob.storage.local_disk import BUFFER, copy, path_of, read, replace, write_new
 
 CHUNK = 512
 SIZE = 2 * BUFFER + 3 * CHUNK + 7  # several buffers, and neither chunk nor buffer is whole at the end
@@ -64,6 +64,22 @@ def test_the_first_bytes_of_a_file_are_read(source: Path, limit: int) -> None:
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * CHUNK, b"x" * (3 * CHUNK)])
 def test_small_files_are_read(tmp_path: Path, data: bytes) -> None:
     assert read(with_checksums(tmp_path / "a", data), 1 << 20) == data
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path, 1 << 20)
+
+
+def test_a_file_whose_checksums_cannot_be_opened_is_read_as_hadoop_does(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    (tmp_path / ".a.crc").mkdir()
+    assert read(tmp_path / "a", 1 << 20) == b"x"
+
+
+@pytest.mark.parametrize("uri", ["/a/b", "file:/a/b", "file:///a/b", "file://host/a/b", "FILE:///a/b"])
+def test_the_path_of_a_uri(uri: str) -> None:
+    assert path_of(uri) == Path("/a/b")
 
 
 def test_so_is_a_file_that_has_grown(source: Path, tmp_path: Path) -> None:

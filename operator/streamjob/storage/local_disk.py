@@ -28,7 +28,7 @@ class LinkFound(OSError):
 
 def path_of(uri: str) -> Path:
     """The path of a URI such as `file:/a`, `file:///a` or `/a`. Nothing is percent-decoded."""
-    path = uri.removeprefix("file:")
+    path = uri[len("file:") :] if uri[: len("file:")].lower() == "file:" else uri
     return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
 
 
@@ -85,8 +85,11 @@ def write_new(path: Path, data: bytes) -> None:
 def read(path: Path, limit: int) -> bytes:
     """Read a file, but at most `limit` bytes of it.
 
+    :raises FileNotFoundError: it is missing, or a folder.
     :raises ChecksumMismatch: the whole file was read, and does not match its checksum file.
     """
+    if path.is_dir():
+        raise FileNotFoundError(0, "it is a folder")
     with path.open("rb") as file, _checksums(path) as checksums:
         data = file.read(limit)
         if checksums is not None and len(data) < limit:
@@ -219,7 +222,7 @@ def _write_back(written: FileIO, start: int, end: int) -> None:
 def _checksums(path: Path) -> Iterator[Checksums | None]:
     try:
         file = path.with_name(f".{path.name}.crc").open("rb")
-    except FileNotFoundError:
+    except OSError:  # Hadoop reads a file whose checksums it cannot open, too
         yield None
         return
     with file:

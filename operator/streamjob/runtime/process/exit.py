@@ -12,9 +12,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.requests import PATIENCE
 from ..driver.script.job_stopped import cleans_up
@@ -29,6 +31,7 @@ log = logging.getLogger("streamjob")
 LOOK = 0.2  # seconds between two checks whether the script has ended
 LAST = 10.0  # seconds that the script has after SystemExit, and that the process has after the script
 AGAIN = 1.0  # seconds, at least, from one time that a script is told to the next one
+LAST_PRINTS = 1.0  # seconds to wait until what the script has printed is written
 SPARK_STOPS = 10.0  # seconds to wait for SparkContext.stop()
 
 
@@ -136,9 +139,17 @@ class Exit:
             if not self._left.is_set():
                 self.leave(code, self._driver.failure if code else None)
                 self._gone.wait(LOOK)  # whoever follows the status sees the last one
-                os._exit(self._code(code))
+                self._end_process(code)
         if not self._gone.wait(max(left(), LAST)):
-            os._exit(self._code(code))
+            self._end_process(code)
+
+    def _end_process(self, code: int) -> None:
+        """End the process at once, with what the script has printed."""
+        flushes = threads.own(threading.Thread(target=script.flush, name="streamjob-flush"))
+        with suppress(RuntimeError):  # Python is about to end and starts no thread any more
+            flushes.start()
+            flushes.join(LAST_PRINTS)  # the script may hold the lock of its stream for ever
+        os._exit(self._code(code))
 
     def _code(self, otherwise: int) -> int:
         """The exit code that is decided."""

@@ -29,7 +29,7 @@ class ScriptsMainThread:
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._ending = threading.Lock()
+        self._ending, self._telling = threading.Lock(), threading.Lock()
         self._asked = False  # a thread of the script that ends has asked for it
         self.runs = False  # the script, in the main thread
         # On the clock of time.monotonic(): when it was told for the first time, and last tried.
@@ -59,15 +59,19 @@ class ScriptsMainThread:
         It runs on after the job has stopped: it polls, or works, or has caught what told it before.
         """
         self.tried_at = time.monotonic()
-        threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+        if self._telling.acquire(blocking=False):
+            threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
 
     def _tell_again(self) -> None:
-        jobs = self._jobs()
-        if self._tell(cleans_up):
-            log.warning(
-                "the job has stopped and its script runs on: SystemExit was raised in its main thread"
-            )
-            spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
+        try:
+            jobs = self._jobs()
+            if self._tell(cleans_up):
+                log.warning(
+                    "the job has stopped and its script runs on: SystemExit was raised in its main thread"
+                )
+                spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
+        finally:
+            self._telling.release()
 
     def _tell(self, spared: Callable[[], bool]) -> bool:
         """Raise JobStopped in it.

@@ -12,7 +12,7 @@ from ...protocol.formats import manifest as manifests
 from ...protocol.formats.manifest import Begun, FileEntry, Manifest
 from ...protocol.formats.records import CheckpointRecord, JobRef
 from ...storage.clock import now
-from ...storage.hadoop import FileInfo, HadoopFiles, NotFound, StorageError
+from ...storage.hadoop import FileInfo, HadoopFiles, NotADirectory, NotFound, StorageError
 from ...storage.parallel import THREADS, Counter, Progress, each
 from ..spark.checkpoint_dir import NotAtBoundary, is_temporary
 
@@ -47,7 +47,7 @@ def read_manifest(files: HadoopFiles, savepoint: str) -> Manifest:
     where = f"{savepoint.rstrip('/')}/{manifests.NAME}"
     try:
         data = files.read_bytes(where, manifests.SIZE_LIMIT)
-    except NotFound:
+    except (NotFound, NotADirectory):  # the second: of a path that ends with the manifest
         raise SavepointIncomplete(
             f"{savepoint} has no {manifests.NAME}: it was never finished, or is no savepoint",
             remedy="Check the path; if it is right, take another savepoint",

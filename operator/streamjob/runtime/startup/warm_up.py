@@ -120,10 +120,12 @@ def copy_last_batch(files: HadoopFiles, directory: CheckpointDir, scratch: str) 
     if (size := sum(f.size for f in chosen)) > LARGEST:
         raise NotWarmedUp(f"its state of {size >> 20} MiB is too large to be copied for that")
     files.delete(scratch)
-    paths = [*(f.path for f in chosen), f"offsets/{batch}"]
+    planned = f"offsets/{batch}"
+    paths = [*(f.path for f in chosen), planned]
 
     def copy(path: str) -> None:
-        with suppress(NotFound):  # purged since the listing, see `live_files`
+        # Purged since the listing, see `live_files`. Without its offsets, Spark would plan another batch.
+        with suppress(*(() if path == planned else (NotFound,))):
             files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}")
 
     each(copy, paths, THREADS)

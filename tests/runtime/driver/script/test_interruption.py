@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
@@ -75,3 +79,80 @@ def test_what_an_error_makes_the_script_do_is_told_from_what_follows_it() -> Non
     except ValueError:
         seen.append(interruption.unwinds(SystemExit))
     assert seen == [True, True, True, True, False, False]
+
+
+def moments(code: CodeType, work: Callable[[], object], event: str) -> list[bool]:
+    """Whether the error would be raised at each such event of a function while `work` runs."""
+    found = []
+
+    def look(frame: FrameType, what: str, value: Any) -> None:
+        if frame.f_code is code and what == event:
+            sys.setprofile(None)
+            found.append(interruption.interrupt(frame, lambda: None))
+            sys.setprofile(look)
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+class Folder:
+    """A context manager of a script."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def use(resource: AbstractContextManager[object]) -> Callable[[], None]:
+    def work() -> None:
+        with resource:
+            pass
+
+    return work
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python runs no signal handler there")
+@pytest.mark.parametrize("resource", [threading.Condition(), threading.Condition(threading.Lock()), Folder()])
+def test_nothing_is_raised_before_a_context_manager_releases_what_it_holds(
+    resource: AbstractContextManager[object],
+) -> None:
+    assert moments(type(resource).__exit__.__code__, use(resource), "call") == [False]
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        threading.Condition(),
+        threading.Condition(threading.Lock()),
+        threading.Semaphore(),
+        threading.BoundedSemaphore(),
+        multiprocessing.Lock(),
+        multiprocessing.RLock(),
+    ],
+)
+def test_nothing_is_raised_when_a_lock_has_just_been_acquired(
+    resource: AbstractContextManager[object],
+) -> None:
+    assert moments(type(resource).__enter__.__code__, use(resource), "return") == [False]
+
+
+@pytest.mark.parametrize("lock", [threading.Lock, threading.RLock])
+def test_it_is_raised_while_something_is_waited_for(lock: Callable[[], Any]) -> None:
+    condition = threading.Condition(lock())
+
+    def work() -> None:
+        with condition:
+            condition.wait(0.01)
+
+    def acquires() -> None:
+        threading.Semaphore(0).acquire(timeout=0.01)
+
+    assert moments(threading.Condition.wait.__code__, work, "c_call")
+    assert all(moments(threading.Condition.wait.__code__, work, "c_call"))
+    assert all(moments(threading.Condition.wait.__code__, acquires, "c_call"))

@@ -1,11 +1,12 @@
-"""Raises an exception in the script's main thread, wherever it is. Two calls cannot be left in the middle."""
+"""Raises an exception in the script's main thread, wherever it is. Some calls come to their end first."""
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,8 +22,17 @@ _WAITS_FOR_END: CodeType | None = getattr(
 # py4j would read the answer to the call that was left as the answer to the next one.
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 
-# What an exception that leaves it has acquired is never released. Python's own locks have no such instant.
-_ENTERS: CodeType = threading.Condition.__enter__.__code__
+# What a lock that is written in Python has acquired is never released if an exception leaves it just then, or
+# comes just before it is released. Python's own locks have no such instant.
+_WAITS: CodeType = threading.Condition.wait.__code__
+_PASSES_ON: tuple[CodeType, ...] = tuple(
+    getattr(threading.Condition, name).__code__ for name in ("_acquire_restore", "_release_save")
+)
+_COUNTS: tuple[CodeType, ...] = tuple(
+    f.__code__
+    for f in (threading.Semaphore.acquire, threading.Semaphore.release, threading.BoundedSemaphore.release)
+)
+_BEGINS: int | None = dis.opmap.get("RESUME")  # before Python 3.11, signal handlers run at other places
 
 _never_in: set[CodeType] = set()
 _put_off: list[BaseException] = []
@@ -64,9 +74,9 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
     :param error: None: raise nothing.
     :returns: False if it is not the moment, in which case `error` has not been called.
     """
-    if frame is not None and frame.f_code is _ENTERS and frame.f_locals["self"]._is_owned():
-        return False
     codes = _codes(frame)
+    if frame is not None and _holds(frame, codes):
+        return False
     waits = _WAITS_FOR_END in codes
     # Python drops what leaves a `__del__`, which would not do its work either.
     dropped = any(code in _never_in or code.co_name == "__del__" for code in codes)
@@ -84,6 +94,25 @@ def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]
         raise found
     finally:
         del found  # its traceback has this frame, which would keep it alive
+
+
+def _holds(frame: FrameType, codes: Collection[CodeType]) -> bool:
+    """Whether the thread holds what nobody would release if it left this function now.
+
+    :param codes: the functions that the thread is in.
+    """
+    code = frame.f_code
+    if code in _PASSES_ON or (_WAITS not in codes and any(f in codes for f in _COUNTS)):
+        return True
+    if code.co_name not in ("__enter__", "__exit__"):
+        return False
+    if code.co_name == "__exit__" and code.co_code[max(frame.f_lasti, 0)] == _BEGINS:
+        return True
+    owner: Any = frame.f_locals.get("self")
+    module = frame.f_globals.get("__name__")
+    if module == "threading" and isinstance(owner, threading.Condition):
+        return bool(owner._is_owned())  # type: ignore[attr-defined]
+    return module == "multiprocessing.synchronize" and bool(owner._semlock._is_mine())
 
 
 def _codes(frame: FrameType | None) -> dict[CodeType, FrameType]:
