@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +16,8 @@ from pyspark import SparkContext
 
 from streamjob.jvm import standalone
 from streamjob.jvm.standalone import NoJvm, SmallJvm, beside_the_script
+
+from .feeds import eventually
 
 pytestmark = pytest.mark.any_spark
 
@@ -69,3 +74,23 @@ def test_the_script_may_set_up_its_own_jvm_meanwhile(monkeypatch: pytest.MonkeyP
         assert jvm.jvm.java.lang.System.getProperty("spark.jars.packages") is None
     finally:
         jvm.close()
+
+
+# Prints the number of the process of the JVM, and exits while that starts.
+EXITS_MEANWHILE = """
+import threading, time
+from streamjob.jvm import standalone
+
+submitted = []
+submit = standalone.submit
+standalone.submit = lambda *given: submitted.append(submit(*given)) or submitted[-1]
+threading.Thread(target=standalone.SmallJvm, args=({},), daemon=True).start()
+while not submitted:
+    time.sleep(0.01)
+print(submitted[0].pid)
+"""
+
+
+def test_one_that_still_starts_when_its_process_exits_ends_too() -> None:
+    ran = subprocess.run([sys.executable, "-c", EXITS_MEANWHILE], capture_output=True, text=True, check=True)
+    eventually(lambda: not Path(f"/proc/{int(ran.stdout)}").exists(), "its end")

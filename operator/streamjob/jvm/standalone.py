@@ -7,6 +7,7 @@ device, and ends with this process. The settings of `spark-defaults.conf` for fi
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -115,18 +116,30 @@ class SmallJvm(Jvm):
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
         # Not by pyspark's `launch_gateway`, which reads PYSPARK_SUBMIT_ARGS: the script may be about to set
         # it for the JVM of its own.
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
-            connection = Path(folder, "connection")
-            try:
-                self.process = submit([*words, "pyspark-shell"], os.environ, connection, said)
-            except OSError as e:
-                raise _no_jvm(str(e)) from None
-            if not comes_up(self.process, connection):
-                said.seek(0)
-                lines = said.read().decode(errors="replace").splitlines()
-                why = "\n".join(line for line in lines if not line.startswith(CHATTER))
-                raise _no_jvm(why or f"it ended with code {self.process.returncode}")
-            super().__init__(_connect(connection.read_bytes()))
+        # No TemporaryDirectory: Python deletes it when it exits, and a JVM that cannot write there never ends.
+        folder = Path(tempfile.mkdtemp(prefix="streamjob-jvm-"))
+        try:
+            with tempfile.TemporaryFile() as said:
+                super().__init__(self._started([*words, "pyspark-shell"], folder / "connection", said))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _started(self, arguments: Sequence[str], connection: Path, said: IO[bytes]) -> Any:
+        """A gateway to the JVM, which is `self.process`."""
+        try:
+            self.process = submit(arguments, os.environ, connection, said)
+        except OSError as e:
+            raise _no_jvm(str(e)) from None
+        try:
+            if comes_up(self.process, connection):
+                return _connect(connection.read_bytes())
+        except BaseException:  # the script is ended, for example
+            self.process.kill()
+            raise
+        said.seek(0)
+        lines = said.read().decode(errors="replace").splitlines()
+        why = "\n".join(line for line in lines if not line.startswith(CHATTER))
+        raise _no_jvm(why or f"it ended with code {self.process.returncode}")
 
     @property
     def has_ended(self) -> bool:

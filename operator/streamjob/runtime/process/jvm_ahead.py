@@ -65,14 +65,16 @@ class JvmAhead:
         pyspark.Popen = self._instead
 
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        process, self._process = self._process, None
+        process = self._process
         if process is not None:
             other = self._differs(command, options["env"])
             if other is None and self._connect(process, Path(options["env"][CONNECTION])):
+                self._process = None  # not before: if the script is ended meanwhile, nobody else has it
                 return process
             why = f"the script decides about {other}" if other else f"it ended with code {process.poll()}"
             log.info("the JVM that was started ahead is replaced: %s", why)
             _kill(process)
+            self._process = None
         return subprocess.Popen(command, **options)
 
     def _differs(self, command: Sequence[str], environment: Mapping[str, str]) -> str | None:
