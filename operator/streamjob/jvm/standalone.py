@@ -116,7 +116,7 @@ class SmallJvm(Jvm):
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
         # Not by pyspark's `launch_gateway`, which reads PYSPARK_SUBMIT_ARGS: the script may be about to set
         # it for the JVM of its own.
-        # No TemporaryDirectory: Python deletes it when it exits, and a JVM that cannot write there never ends.
+        # No TemporaryDirectory: Python deletes it when it exits. A JVM that cannot write there never ends.
         folder = Path(tempfile.mkdtemp(prefix="streamjob-jvm-"))
         try:
             with tempfile.TemporaryFile() as said:
