@@ -135,6 +135,8 @@ def test_nothing_is_raised_before_a_context_manager_releases_what_it_holds(
         threading.BoundedSemaphore(),
         multiprocessing.Lock(),
         multiprocessing.RLock(),
+        multiprocessing.Condition(),
+        multiprocessing.BoundedSemaphore(),
     ],
 )
 def test_nothing_is_raised_when_a_lock_has_just_been_acquired(

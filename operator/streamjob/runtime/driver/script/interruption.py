@@ -108,11 +108,14 @@ def _holds(frame: FrameType, codes: Collection[CodeType]) -> bool:
         return False
     if code.co_name == "__exit__" and code.co_code[max(frame.f_lasti, 0)] == _BEGINS:
         return True
-    owner: Any = frame.f_locals.get("self")
     module = frame.f_globals.get("__name__")
-    if module == "threading" and isinstance(owner, threading.Condition):
+    if module not in ("threading", "multiprocessing.synchronize"):
+        return False  # the script's own: its code is not called
+    owner: Any = frame.f_locals["self"]
+    if isinstance(owner, threading.Condition):
         return bool(owner._is_owned())  # type: ignore[attr-defined]
-    return module == "multiprocessing.synchronize" and bool(owner._semlock._is_mine())
+    lock = getattr(getattr(owner, "_lock", owner), "_semlock", None)  # a Condition of multiprocessing has one
+    return lock is not None and bool(lock._is_mine())
 
 
 def _codes(frame: FrameType | None) -> dict[CodeType, FrameType]:
