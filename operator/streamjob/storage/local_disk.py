@@ -28,7 +28,8 @@ class LinkFound(OSError):
 
 def path_of(uri: str) -> Path:
     """The path of a URI such as `file:/a`, `file:///a` or `/a`. Nothing is percent-decoded."""
-    path = uri[len("file:") :] if uri[: len("file:")].lower() == "file:" else uri
+    scheme, _, rest = uri.partition(":")
+    path = rest if scheme.lower() == "file" else uri
     return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
 
 

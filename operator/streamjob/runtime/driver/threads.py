@@ -19,9 +19,11 @@ def own(thread: T) -> T:
     return thread
 
 
-def start(target: Callable[..., object], name: str, *args: Any) -> None:
+def start(target: Callable[..., object], name: str, *args: Any) -> threading.Thread:
     """Start a daemon thread of the runtime's own."""
-    own(threading.Thread(target=target, name=name, args=args)).start()
+    thread = own(threading.Thread(target=target, name=name, args=args))
+    thread.start()
+    return thread
 
 
 def script_threads() -> list[threading.Thread]:

@@ -145,10 +145,9 @@ class Exit:
 
     def _end_process(self, code: int) -> None:
         """End the process at once, with what the script has printed."""
-        flushes = threads.own(threading.Thread(target=script.flush, name="streamjob-flush"))
         with suppress(RuntimeError):  # Python is about to end and starts no thread any more
-            flushes.start()
-            flushes.join(LAST_PRINTS)  # the script may hold the lock of its stream for ever
+            # The script may hold the lock of its stream for ever.
+            threads.start(script.flush, "streamjob-flush").join(LAST_PRINTS)
         os._exit(self._code(code))
 
     def _code(self, otherwise: int) -> int:

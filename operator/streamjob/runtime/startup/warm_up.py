@@ -120,15 +120,17 @@ def copy_last_batch(files: HadoopFiles, directory: CheckpointDir, scratch: str) 
     if (size := sum(f.size for f in chosen)) > LARGEST:
         raise NotWarmedUp(f"its state of {size >> 20} MiB is too large to be copied for that")
     files.delete(scratch)
-    planned = f"offsets/{batch}"
-    paths = [*(f.path for f in chosen), planned]
 
     def copy(path: str) -> None:
-        # Purged since the listing, see `live_files`. Without its offsets, Spark would plan another batch.
-        with suppress(*(() if path == planned else (NotFound,))):
-            files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}")
+        files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}")
 
-    each(copy, paths, THREADS)
+    def copy_unless_purged(path: str) -> None:
+        with suppress(NotFound):  # since the listing, see `live_files`
+            copy(path)
+
+    copy(f"offsets/{batch}")  # without them, Spark would plan another batch
+    paths = [f.path for f in chosen]
+    each(copy_unless_purged, paths, THREADS)
     refuse_outrun(directory, before, set(paths))
     # With the id of the running query, each of the two would stop the other.
     CheckpointDir(files, scratch).begin_as(str(uuid.uuid4()))

@@ -44,7 +44,7 @@ class Going:
     upstream: Collection[str]
     is_shard: bool
 
-    @cached_property
+    @property
     def sources(self) -> list[Source] | None:
         return sources_of(self.writer)
 
