@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 BUGS = load(HERE / "mutations.txt")
 # Where a module's tests are not in the file of its name.
 TESTS = {
-    "runtime.savepoints.write": ("write", "live_files", "shared_files"),
+    "runtime.savepoints.write": ("write", "batch_files", "shared_files"),
     "runtime.savepoints.layout": ("write",),
     "runtime.savepoints.catalog": ("shared_files",),
     "runtime.savepoints.incomplete": ("expired",),
@@ -68,7 +68,7 @@ def test_each_module_has_tests() -> None:
 
 def test_no_false_alarm(sources: Path) -> None:
     """Of a copy as such; that the tests pass where there is no bug, they show themselves."""
-    done = run(files_for("runtime.savepoints.live_files"), sources)
+    done = run(files_for("runtime.savepoints.batch_files"), sources)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 

@@ -16,6 +16,7 @@ from streamjob.protocol.errors import FormatError
 from streamjob.protocol.formats import manifest as manifests
 from streamjob.protocol.formats.manifest import FileEntry, Manifest
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.runtime.savepoints import batch_files
 from streamjob.runtime.savepoints.catalog import delete_savepoint
 from streamjob.runtime.savepoints.layout import (
     MARKER,
@@ -160,8 +161,13 @@ def job(
     ],
     indirect=True,
 )
-def test_two_restores_go_on_as_the_original_does(job: Job, files: HadoopFiles, internals: Internals) -> None:
+def test_two_restores_go_on_as_the_original_does(
+    job: Job, files: HadoopFiles, internals: Internals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_files, "ENTRIES", 2)
     written = job.save()
+    logged = [e.path for e in written.files if "/offsets/" in e.path]
+    assert len(logged) == 2 < len(job.directory.batches("offsets"))
     assert verify_savepoint(files, job.target) == []
     assert read_manifest(files, job.target) == written
     assert written.size == sum(job.place_of(f).stat().st_size for f in written.files)

@@ -16,7 +16,7 @@ from ...storage import executor_copy
 from ...storage.hadoop import CopiedFile, HadoopFiles, NotFound
 from ...storage.parallel import THREADS, Counter, Progress, each
 from ..spark.checkpoint_dir import CheckpointDir, NotAtBoundary
-from . import live_files
+from . import batch_files
 from .layout import SavepointExists, SavepointIncomplete, content, read_manifest
 from .shared_files import Attempt, FileKey, is_state, lost_shared, settled, shared_sizes
 
@@ -38,6 +38,7 @@ def write_savepoint(
 ) -> Manifest:
     """Copy the checkpoint directories of all tasks at the batches of `checkpoint`; write the manifest last.
 
+    Of the logs, only what the next batch needs is copied (see `batch_files`).
     State files that the job's newest savepoint in the same root already has are not copied again but shared
     with it (see `shared_files`).
 
@@ -49,7 +50,7 @@ def write_savepoint(
 
     :param directories: (stage uid, task index) → checkpoint directory.
     :param target: URI of the savepoint.
-    :param live: the queries keep running, so only the files of their batches are copied (see `live_files`).
+    :param live: the queries keep running, so the files of later batches are left out.
     :param unsettled: tasks that do not run but may have an uncommitted batch; copied as if they ran.
     :param spark: Spark's version, None for that of the session.
     :param check: called before each file; an exception from it ends the copy.
@@ -72,10 +73,10 @@ def write_savepoint(
     for (stage, task), directory in directories.items():
         batch = batches[stage, task]
         if live or (stage, task) in unsettled:
-            inside = live_files.files_of(directory, batch, [content(files, directory.uri) for _ in range(2)])
+            inside = batch_files.files_of(directory, batch, [content(files, directory.uri) for _ in range(2)])
         else:
             _check_boundary(directory, batch)
-            inside = content(files, directory.uri)
+            inside = batch_files.without_old_entries(content(files, directory.uri))
         root = manifests.stage_root(stage, task)
         for found in inside:
             entry = FileEntry(f"{root}/{found.path}", found.size, "", modified=settled(found))
@@ -91,7 +92,7 @@ def write_savepoint(
         except NotFound:
             if not live:
                 raise
-            return None  # purged since the listing, see `live_files`
+            return None  # purged since the listing, see `batch_files`
         return _noted(entry, done)
 
     entries = _there(each(copy, [item for item in listed if not item[1].shared], threads, counter))
@@ -111,7 +112,7 @@ def write_savepoint(
         if live or (stage, task) in unsettled:
             root = manifests.stage_root(stage, task) + "/"
             paths = {e.path.removeprefix(root) for _, e in listed if e.path.startswith(root)}
-            live_files.refuse_outrun(directory, batches[stage, task], paths)
+            batch_files.refuse_outrun(directory, batches[stage, task], paths)
         else:
             _check_boundary(directory, batches[stage, task])
     check()

@@ -26,7 +26,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import HadoopFiles, NotFound
 from ...storage.parallel import THREADS, each
 from ..savepoints.layout import content
-from ..savepoints.live_files import files_of, refuse_outrun
+from ..savepoints.batch_files import files_of, refuse_outrun
 from ..spark.checkpoint_dir import METADATA, CheckpointDir
 from ..spark.engine import Engine
 from ..spark.handles import frame_of
@@ -125,7 +125,7 @@ def copy_last_batch(files: HadoopFiles, directory: CheckpointDir, scratch: str) 
         files.copy(f"{directory.uri}/{path}", f"{scratch}/{path}")
 
     def copy_unless_purged(path: str) -> None:
-        with suppress(NotFound):  # since the listing, see `live_files`
+        with suppress(NotFound):  # since the listing, see `batch_files`
             copy(path)
 
     copy(f"offsets/{batch}")  # without them, Spark would plan another batch

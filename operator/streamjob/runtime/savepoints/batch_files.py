@@ -1,9 +1,12 @@
-"""Selects the files of a checkpoint directory that belong to one batch, while the query keeps running.
+"""Selects the files of a checkpoint directory that a query needs to continue after batch N.
 
-Batch N is committed, so everything that a query needs to continue after it is written and no longer changes:
-the logs have one file per batch, and the state stores one per version (batch N leaves version N + 1). Spark's
-maintenance writes snapshots of existing versions, and deletes what is older than
-`spark.sql.streaming.minBatchesToRetain` batches.
+Of the two logs, these are the last entries (`ENTRIES`). Spark keeps a hundred, each in a file of its own. They
+would be most of the files of a small savepoint.
+
+While the query keeps running, its directory has more than N needs. Batch N is committed, so everything that
+belongs to it is written and no longer changes: the logs have one file per batch, and the state stores one per
+version (batch N leaves version N + 1). Spark's maintenance writes snapshots of existing versions, and deletes
+what is older than `spark.sql.streaming.minBatchesToRetain` batches.
 
 - Later batches and versions are left out. Files without a version are copied as they are: the query's id, the
   sources' logs (a restored query reads their entries only up to the offsets of N), operators' metadata,
@@ -24,6 +27,9 @@ from ...storage.hadoop import FileInfo
 from ..spark.checkpoint_dir import CheckpointDir
 
 LOGS = ("offsets", "commits")
+# The entries of each log that a savepoint has. Spark's StreamExecution reads the last one and the one before
+# it; `undrain` reads those of a drain's batches, of which there are more than a few only if timers set timers.
+ENTRIES = 10
 _VERSIONED = re.compile(
     r"([0-9]+)[._]"
 )  # 7.delta, 7.snapshot, 7.zip, 7_<id>.changelog; not 000007-<uuid>.sst
@@ -53,8 +59,22 @@ def number_of(path: str) -> tuple[str, int] | None:
     return None
 
 
+def without_old_entries(found: list[FileInfo]) -> list[FileInfo]:
+    """Leave out all entries of each log but the last `ENTRIES`.
+
+    :param found: files of a checkpoint directory, those of its last batch included.
+    """
+    entries: dict[str, list[int]] = {}
+    for file in found:
+        log, _, name = file.path.rpartition("/")
+        if log in LOGS and name.isdigit():
+            entries.setdefault(log, []).append(int(name))
+    old = {f"{log}/{n}" for log, numbers in entries.items() for n in sorted(numbers)[:-ENTRIES]}
+    return [f for f in found if f.path not in old]
+
+
 def files_of(directory: CheckpointDir, batch: int | None, listed: list[list[FileInfo]]) -> list[FileInfo]:
-    """The files that belong to `batch`.
+    """The files that belong to `batch`, while the query keeps running.
 
     :param batch: None for the state before the first batch.
     :param listed: two listings of the directory, in the order in which they were made.
@@ -69,7 +89,7 @@ def files_of(directory: CheckpointDir, batch: int | None, listed: list[list[File
         if number is None or (file.path in before and number[1] <= last + (number[0] == "version")):
             found.append(file)
     refuse_without(directory, batch, {f.path for f in found})
-    return found
+    return without_old_entries(found)
 
 
 def refuse_outrun(directory: CheckpointDir, batch: int | None, listed: set[str]) -> None:

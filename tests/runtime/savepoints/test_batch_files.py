@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
+from streamjob.runtime.savepoints import batch_files
 from streamjob.runtime.savepoints.layout import read_manifest, verify_savepoint
-from streamjob.runtime.savepoints.live_files import SavepointOutrun, number_of
+from streamjob.runtime.savepoints.batch_files import SavepointOutrun, number_of
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 
@@ -74,11 +75,11 @@ def query(files: Busy, tmp_path: Path) -> Query:
 
 
 def save(query: Query, batch: int | None, name: str = "savepoint-1", **more: Any) -> dict[str, bytes]:
-    """Beside the run. Returns what is in it."""
+    """Beside the run, by default. Returns what is in it."""
     stage = StageRecord(STAGE, (TaskRecord(0, query.directory.uri, batch),), OPERATORS)
     record = CheckpointRecord(1, 1, None, name, query.uri(name), "2026-01-01T00:00:00Z", (stage,))
     directories = {(STAGE, 0): query.directory}
-    write_savepoint(query.files, JOB, record, directories, query.uri(name), live=True, **more)
+    write_savepoint(query.files, JOB, record, directories, query.uri(name), **{"live": True, **more})
     assert verify_savepoint(query.files, query.uri(name)) == []
     return query.restored(query.uri(name), f"from-{name}-{batch}")
 
@@ -94,6 +95,22 @@ def test_later_batches_are_left_out(query: Query) -> None:
     assert logs(found) == {"offsets/0", "offsets/1", "commits/0", "commits/1"}
     assert {p for p in found if p.endswith(".delta")} == {
         f"state/0/{p}/{v}.delta" for p in (0, 1) for v in (1, 2)
+    }
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_old_entries_of_the_logs_are_left_out(query: Query, live: bool) -> None:
+    """By number, not by name: 2 comes before 10. What belongs to no log stays."""
+    while query.directory.latest_commit() != 12:
+        query.batch()
+    query.write("offsets/.13.tmp", "a driver died")
+    query.write("sources/0/1", "a file")
+    found = save(query, 12, live=live)
+    kept = range(13 - batch_files.ENTRIES, 13)
+    assert logs(found) == {f"{log}/{n}" for log in ("offsets", "commits") for n in kept}
+    assert "sources/0/1" in found
+    assert {p for p in found if p.endswith(".delta")} == {
+        f"state/0/{p}/{v}.delta" for p in (0, 1) for v in range(1, 14)
     }
 
 
