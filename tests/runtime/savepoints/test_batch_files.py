@@ -12,8 +12,8 @@ import pytest
 
 from streamjob.protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
 from streamjob.runtime.savepoints import batch_files
-from streamjob.runtime.savepoints.layout import read_manifest, verify_savepoint
 from streamjob.runtime.savepoints.batch_files import SavepointOutrun, number_of
+from streamjob.runtime.savepoints.layout import read_manifest, verify_savepoint
 from streamjob.runtime.savepoints.write import write_savepoint
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 

@@ -1,6 +1,6 @@
 """Selects the files of a checkpoint directory that a query needs to continue after batch N.
 
-Of the two logs, these are the last entries (`ENTRIES`). Spark keeps a hundred, each in a file of its own. They
+Of the two logs, these are the last entries (`ENTRIES`). Spark keeps a hundred of each, one to a file. They
 would be most of the files of a small savepoint.
 
 While the query keeps running, its directory has more than N needs. Batch N is committed, so everything that
@@ -28,7 +28,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 
 LOGS = ("offsets", "commits")
 # The entries of each log that a savepoint has. Spark's StreamExecution reads the last one and the one before
-# it; `undrain` reads those of a drain's batches, of which there are more than a few only if timers set timers.
+# it. `undrain` reads those of a drain's batches; there are more than a few only if timers set timers.
 ENTRIES = 10
 _VERSIONED = re.compile(
     r"([0-9]+)[._]"

@@ -25,8 +25,8 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ...storage.hadoop import HadoopFiles, NotFound
 from ...storage.parallel import THREADS, each
-from ..savepoints.layout import content
 from ..savepoints.batch_files import files_of, refuse_outrun
+from ..savepoints.layout import content
 from ..spark.checkpoint_dir import METADATA, CheckpointDir
 from ..spark.engine import Engine
 from ..spark.handles import frame_of
