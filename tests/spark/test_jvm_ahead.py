@@ -64,6 +64,32 @@ def test_a_script_without_spark_leaves_no_jvm(tmp_path: Path) -> None:
     eventually(lambda: not is_there(group), "the end of the processes of the job")
 
 
+def test_a_script_that_is_stopped_while_its_own_jvm_starts_leaves_none(tmp_path: Path) -> None:
+    """pyspark deletes the folder in which that would say where it listens."""
+    script = """
+import os, subprocess, threading, time
+from pyspark import java_gateway
+from pyspark.sql import SparkSession
+submit = java_gateway.Popen
+def starts(*given, **options):
+    real = subprocess.Popen
+    def told(*given, **options):
+        process = real(*given, **options)
+        print("its own", process.pid, flush=True)
+        os.kill(os.getpid(), 15)
+        return process
+    subprocess.Popen = told
+    return submit(*given, **options)
+java_gateway.Popen = starts
+SparkSession.builder.config("spark.driver.memory", "600m").getOrCreate()
+"""
+    with started(tmp_path, script) as running:
+        code, log = running.ended()
+    (pid,) = (line.split()[2] for line in log.splitlines() if line.startswith("its own "))
+    assert code == 0, log
+    assert not Path(f"/proc/{pid}").exists(), "the JVM that was starting goes on"
+
+
 def is_there(group: int) -> bool:
     try:
         os.killpg(group, signal.SIGCONT)

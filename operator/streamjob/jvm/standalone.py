@@ -121,8 +121,11 @@ class SmallJvm(Jvm):
         try:
             with tempfile.TemporaryFile() as said:
                 super().__init__(self._started([*words, "pyspark-shell"], folder / "connection", said))
-        finally:
+        except Exception:
             shutil.rmtree(folder, ignore_errors=True)
+            raise
+        # If the script was ended meanwhile, the folder stays: there may be a JVM that is not `self.process` yet.
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _started(self, arguments: Sequence[str], connection: Path, said: IO[bytes]) -> Any:
         """A gateway to the JVM, which is `self.process`."""

@@ -207,6 +207,67 @@ def test_what_was_to_be_raised_is_raised_when_the_main_thread_comes_out_of_c() -
     assert run(blocking, signals=0) == (0, "raised [False]\nsaved\n")
 
 
+@pytest.mark.parametrize(
+    ("patience", "work", "says"),
+    [
+        pytest.param("1e9", "10.0.0.0/13", "raised in the script, done: True\n", id="that it ends"),
+        pytest.param("0.1", "0.0.0.0/0", "raised in ipaddress, done: False\n", id="that takes for ever"),
+    ],
+)
+def test_a_library_ends_its_work_first_if_that_does_not_take_long(
+    patience: str, work: str, says: str
+) -> None:
+    """It may just have acquired a lock, which would stay locked."""
+    blocking = (
+        "import collections, ipaddress, traceback\n"
+        "from streamjob.runtime.process import signals as module\n"
+        f"module.PATIENCE = {patience}\n"
+        "inside, done = threading.Event(), False\n"
+        "def end():\n"
+        "    inside.wait()\n"
+        "    ours.raise_in_main_thread(KeyError)\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
+        "try:\n"
+        f"    network = ipaddress.ip_network('{work}')\n"
+        "    inside.set()\n"
+        "    collections.deque(network, maxlen=0)\n"
+        "    done = True\n"
+        "    while True: pass\n"
+        "except KeyError as e:\n"
+        "    files = [frame.filename for frame in traceback.extract_tb(e.__traceback__)]\n"
+        "    place = 'ipaddress' if any(f.endswith('ipaddress.py') for f in files) else 'the script'\n"
+        "    print(f'raised in {place}, done: {done}', flush=True)"
+    )
+    assert run(blocking, signals=0) == (0, f"{says}saved\n")
+
+
+def test_a_signal_of_ours_that_comes_while_the_one_before_is_handled_raises_nothing() -> None:
+    """The one before may be about to spare the place that the main thread is at."""
+    blocking = (
+        "import time, traceback\n"
+        "from streamjob.runtime.driver.script import interruption\n"
+        "holds, spared = interruption._holds, []\n"
+        "def slow(frame, codes):\n"
+        "    if len(spared) < 3:\n"
+        "        spared.append(time.sleep(0.3))\n"
+        "        return True\n"
+        "    return holds(frame, codes)\n"
+        "interruption._holds = slow\n"
+        "inside = threading.Event()\n"
+        "def end():\n"
+        "    inside.wait()\n"
+        "    ours.raise_in_main_thread(KeyError)\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
+        "try:\n"
+        "    inside.set()\n"
+        "    while True: pass\n"
+        "except KeyError as e:\n"
+        "    names = [frame.name for frame in traceback.extract_tb(e.__traceback__)]\n"
+        "    print(len(spared), names.count('_handle'), flush=True)"
+    )
+    assert run(blocking, signals=0) == (0, "3 1\nsaved\n")
+
+
 def test_what_is_to_be_raised_while_the_main_thread_forks_is_raised_behind_that() -> None:
     """Python drops what leaves a function of `os.register_at_fork`."""
     blocking = (

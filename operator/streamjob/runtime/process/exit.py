@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
@@ -145,10 +144,11 @@ class Exit:
 
     def _end_process(self, code: int) -> None:
         """End the process at once, with what the script has printed."""
-        with suppress(RuntimeError):  # Python is about to end and starts no thread any more
+        try:
             # The script may hold the lock of its stream for ever.
             threads.start(script.flush, "streamjob-flush").join(LAST_PRINTS)
-        os._exit(self._code(code))
+        finally:  # when Python is about to end, it starts no thread any more
+            os._exit(self._code(code))
 
     def _code(self, otherwise: int) -> int:
         """The exit code that is decided."""

@@ -37,25 +37,22 @@ class JvmAhead:
         self._inherited = inherited()
         self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self._end, os.getpid())
         home = spark_home()
         if home is None:
             return
         arguments = shlex.split(environment.get(SUBMIT_ARGUMENTS, "pyspark-shell"))
         self._command = [str(home / "bin/spark-submit"), *arguments]
         try:
-            self._process = self._popen()
+            # As pyspark does it: the JVM ends when the pipe breaks, and Ctrl-C is not for it.
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                env=self._environment,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  no threads yet
+            )
         except OSError as e:  # pyspark will say it of its own
             log.debug("no JVM was started ahead: %s", e)
-        atexit.register(self._end, os.getpid())
-
-    def _popen(self) -> subprocess.Popen[bytes]:
-        # As pyspark does it: the JVM ends when the pipe breaks, and Ctrl-C is not for it.
-        return subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            env=self._environment,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  no threads yet
-        )
 
     def lend(self) -> None:
         """Let pyspark have it, in this process, when it starts its JVM."""
@@ -65,17 +62,39 @@ class JvmAhead:
         pyspark.Popen = self._instead
 
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        environment = options.pop("env")
+        process = self._fitting(command, environment) or self._replacement(command, environment, options)
+        # If the script is ended before this line, nobody else has the process.
+        self._process = None
+        return process
+
+    def _fitting(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes] | None:
+        """The process that runs already. None if it does not do, in which case it is ended."""
         process = self._process
-        if process is not None:
-            other = self._differs(command, options["env"])
-            if other is None and self._connect(process, Path(options["env"][CONNECTION])):
-                self._process = None  # not before: if the script is ended meanwhile, nobody else has it
-                return process
-            why = f"the script decides about {other}" if other else f"it ended with code {process.poll()}"
-            log.info("the JVM that was started ahead is replaced: %s", why)
-            _kill(process)
-            self._process = None
-        return subprocess.Popen(command, **options)
+        if process is None:
+            return None
+        other = self._differs(command, environment)
+        if other is None and self._connect(process, environment):
+            return process
+        why = f"the script decides about {other}" if other else f"it ended with code {process.poll()}"
+        log.info("the JVM that was started ahead is replaced: %s", why)
+        _kill(process)
+        self._process = None
+        return None
+
+    def _replacement(
+        self, command: Sequence[str], environment: Mapping[str, str], options: Mapping[str, Any]
+    ) -> subprocess.Popen[bytes]:
+        # It writes into our folder, too. If the script is ended meanwhile, pyspark deletes the folder of its
+        # own, and a JVM that cannot write there never ends.
+        self._connection.unlink(missing_ok=True)
+        self._command, self._inherited = list(command), inherited()
+        self._environment = {**environment, CONNECTION: str(self._connection)}
+        process = self._process = subprocess.Popen(command, env=self._environment, **options)
+        self._connect(process, environment)
+        return process
 
     def _differs(self, command: Sequence[str], environment: Mapping[str, str]) -> str | None:
         now = inherited()
@@ -85,14 +104,14 @@ class JvmAhead:
             or next((what for what, value in self._inherited.items() if now[what] != value), None)
         )
 
-    def _connect(self, process: subprocess.Popen[bytes], wanted: Path) -> bool:
+    def _connect(self, process: subprocess.Popen[bytes], environment: Mapping[str, str]) -> bool:
         """Wait until the JVM has said where it listens, and put that where pyspark looks for it.
 
         :returns: whether it listens.
         """
         if not comes_up(process, self._connection):
             return False
-        self._connection.replace(wanted)
+        Path(environment[CONNECTION]).write_bytes(self._connection.read_bytes())
         return True
 
     def _end(self, owner: int) -> None:

@@ -60,7 +60,11 @@ class ScriptsMainThread:
         """
         self.tried_at = time.monotonic()
         if self._telling.acquire(blocking=False):
-            threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+            try:
+                threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+            except BaseException:
+                self._telling.release()
+                raise
 
     def _tell_again(self) -> None:
         try:

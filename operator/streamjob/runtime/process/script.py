@@ -181,8 +181,10 @@ def _print(error: BaseException, file: Path | None) -> None:
 
 
 def flush() -> None:
-    """Flush the standard streams. The script may have closed or removed them, or their reader may be gone."""
-    for stream in (sys.stdout, sys.stderr):
+    """Flush the standard streams. The script may have closed, removed or replaced them, or their reader may be
+    gone.
+    """
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
 

@@ -9,15 +9,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from ..driver import threads
-from ..driver.script.interruption import interrupt, never_in
+from ..driver.script.interruption import PATIENCE, interrupt, may_be_left, never_in
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
-RAISED, AGAIN = 5.0, 0.1  # seconds: the main thread gets a signal of ours for so long, again after so long
+RAISED, AGAIN = 5.0, 0.05  # seconds: the main thread gets a signal of ours for so long, again after so long
 # It makes the main thread run our handler, and nobody takes it for a signal to the job. Processes ignore it
 # unless they ask for it, as a script may: while we do not send it, it is the script's.
 OURS = signal.SIGURG
@@ -39,7 +40,11 @@ class Signals:
         self._raising = threading.Lock()  # one error after the other
         # What the main thread is to raise, and how it says that it has come to that.
         self._wanted: tuple[Callable[[], BaseException | None], threading.Event] | None = None
+        self._wanted_since = 0.0  # on the clock of time.monotonic()
         self._knocks = False  # signals of ours are on their way
+        self._found: tuple[FrameType | None, int] | None = None  # where the last one found the main thread
+        self._computed = 0.0  # its processor time then
+        self._handling = False  # one is being handled: the next one comes in the middle of that
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
@@ -80,6 +85,7 @@ class Signals:
         assert ident is not None, "it has started"
         with self._raising:
             come = threading.Event()
+            self._wanted_since = time.monotonic()
             self._wanted, self._knocks = (error, come), True
             try:
                 for _ in range(math.ceil((RAISED if within is None else within) / AGAIN)):
@@ -130,7 +136,7 @@ class Signals:
 
     def _handle(self, number: int, frame: Any) -> None:
         if number == OURS and (self._knocks or self._wanted is not None):
-            interrupt(frame, self._next_error)
+            self._knock(frame)
             return
         self._arrived.put((number, time.monotonic()))
         theirs = self._theirs.get(number)
@@ -139,6 +145,26 @@ class Signals:
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
         if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
             theirs(number, frame)
+
+    def _knock(self, frame: FrameType | None) -> None:
+        """Raise what is wanted, unless the main thread is at work where it should not be left.
+
+        It waits there if it has neither moved nor computed since the last signal.
+        """
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            found, computed = (frame, -1 if frame is None else frame.f_lasti), time.thread_time()
+            waits = found == self._found and computed < self._computed + AGAIN / 10
+            late = time.monotonic() > self._wanted_since + PATIENCE
+            if waits or late or frame is None or may_be_left(frame):
+                self._found = None
+                interrupt(frame, self._next_error)
+            else:
+                self._found, self._computed = found, computed
+        finally:
+            self._handling = False
 
     def _next_error(self) -> BaseException | None:
         """What is to be raised now in the main thread."""

@@ -118,7 +118,6 @@ def use(resource: AbstractContextManager[object]) -> Callable[[], None]:
     return work
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python runs no signal handler there")
 @pytest.mark.parametrize("resource", [threading.Condition(), threading.Condition(threading.Lock()), Folder()])
 def test_nothing_is_raised_before_a_context_manager_releases_what_it_holds(
     resource: AbstractContextManager[object],

@@ -1,18 +1,29 @@
-"""Raises an exception in the script's main thread, wherever it is. Some calls come to their end first."""
+"""Raises an exception in the script's main thread, wherever it is. Some calls come to their end first.
+
+No library expects an exception between any two of its instructions: a lock that it has just acquired would stay
+locked. So the exception is raised in the script's own code, or where the thread waits. If the thread is at
+neither for `PATIENCE` seconds, it is raised where the thread is.
+"""
 
 from __future__ import annotations
 
 import dis
+import site
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import py4j
+import pyspark
 from py4j.clientserver import ClientServerConnection
 
 SLICE = 0.1  # seconds
+PATIENCE = 2.0  # seconds, from the first time that an error is to be raised
 
 # Python 3.12 and older count a thread as ended if an exception leaves this call of `join` and `is_alive`.
 # Nobody would wait for it any more, not even Python when it exits.
@@ -32,7 +43,16 @@ _COUNTS: tuple[CodeType, ...] = tuple(
     f.__code__
     for f in (threading.Semaphore.acquire, threading.Semaphore.release, threading.BoundedSemaphore.release)
 )
-_BEGINS: int | None = dis.opmap.get("RESUME")  # before Python 3.11, signal handlers run at other places
+_BEGINS: int | None = dis.opmap.get("RESUME")  # where a function begins; Python 3.10 has no such instruction
+
+# Where the code is that the script has not written: of Python, of packages, of the runtime.
+_LIBRARIES: tuple[str, ...] = (
+    "<frozen ",
+    *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(f"{folder}/" for folder in site.getsitepackages()),
+    *(f"{package.__path__[0]}/" for package in (py4j, pyspark)),
+    f"{Path(__file__).parents[3]}/",
+)
 
 _never_in: set[CodeType] = set()
 _put_off: list[BaseException] = []
@@ -63,6 +83,12 @@ def runs_coroutines() -> bool:
 def is_in_a_call(thread: threading.Thread) -> bool:
     """Whether the thread waits for the answer of the JVM."""
     return _SENDS in _codes(sys._current_frames().get(thread.ident or 0))
+
+
+def may_be_left(frame: FrameType) -> bool:
+    """Whether an exception does no harm there: in the script's own code, but not while it enters a `with`."""
+    code = frame.f_code
+    return code.co_name != "__enter__" and not code.co_filename.startswith(_LIBRARIES)
 
 
 def interrupt(frame: FrameType | None, error: Callable[[], BaseException | None]) -> bool:
@@ -106,7 +132,7 @@ def _holds(frame: FrameType, codes: Collection[CodeType]) -> bool:
         return True
     if code.co_name not in ("__enter__", "__exit__"):
         return False
-    if code.co_name == "__exit__" and code.co_code[max(frame.f_lasti, 0)] == _BEGINS:
+    if code.co_name == "__exit__" and (frame.f_lasti < 0 or code.co_code[frame.f_lasti] == _BEGINS):
         return True
     module = frame.f_globals.get("__name__")
     if module not in ("threading", "multiprocessing.synchronize"):
