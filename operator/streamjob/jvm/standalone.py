@@ -124,7 +124,7 @@ class SmallJvm(Jvm):
         except Exception:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        # If the script was ended meanwhile, the folder stays: there may be a JVM that is not `self.process` yet.
+        # If the script was ended meanwhile, the folder stays: a JVM may have begun that nobody knows of.
         shutil.rmtree(folder, ignore_errors=True)
 
     def _started(self, arguments: Sequence[str], connection: Path, said: IO[bytes]) -> Any:

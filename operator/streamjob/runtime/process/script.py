@@ -181,9 +181,7 @@ def _print(error: BaseException, file: Path | None) -> None:
 
 
 def flush() -> None:
-    """Flush the standard streams. The script may have closed, removed or replaced them, or their reader may be
-    gone.
-    """
+    """Flush the standard streams. The script may have closed or replaced them, or their reader is gone."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()

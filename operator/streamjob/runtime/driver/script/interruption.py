@@ -1,8 +1,8 @@
 """Raises an exception in the script's main thread, wherever it is. Some calls come to their end first.
 
-No library expects an exception between any two of its instructions: a lock that it has just acquired would stay
-locked. So the exception is raised in the script's own code, or where the thread waits. If the thread is at
-neither for `PATIENCE` seconds, it is raised where the thread is.
+No library expects an exception between any two of its instructions: a lock that it has just acquired would
+stay locked. So the exception is raised in the script's own code, or where the thread waits. If the thread is
+at neither for `PATIENCE` seconds, it is raised where the thread is.
 """
 
 from __future__ import annotations
