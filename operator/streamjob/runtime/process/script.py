@@ -182,7 +182,8 @@ def _print(error: BaseException, file: Path | None) -> None:
 
 def flush() -> None:
     """Flush the standard streams. The script may have closed or replaced them, or their reader is gone."""
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+    streams: tuple[Any, ...] = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    for stream in streams:
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
 
