@@ -38,11 +38,14 @@ def run(blocking: str, signals: int = 1, before: str = "") -> tuple[int, str]:
         env=ENV,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    for _ in range(signals):
-        process.send_signal(signal.SIGTERM)
-    out = process.stdout.read()  # communicate() would lose what came with the first line
-    return process.wait(timeout=300), out
+    try:
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(signals):
+            process.send_signal(signal.SIGTERM)
+        out = process.stdout.read()  # communicate() would lose what came with the first line
+        return process.wait(timeout=300), out
+    finally:
+        process.kill()
 
 
 def test_the_callback_runs_while_the_main_thread_waits_in_c() -> None:
@@ -266,6 +269,34 @@ def test_a_signal_of_ours_that_comes_while_the_one_before_is_handled_raises_noth
         "    print(len(spared), names.count('_handle'), flush=True)"
     )
     assert run(blocking, signals=0) == (0, "3 1\nsaved\n")
+
+
+def test_it_is_raised_although_the_script_handles_a_signal_meanwhile() -> None:
+    """A signal of the script comes while ours is handled, and its handler takes longer than we try."""
+    blocking = (
+        "import time\n"
+        "from streamjob.runtime.process import signals as module\n"
+        "module.RAISED, came, inside = 0.3, [], threading.Event()\n"
+        "def theirs(*_):\n"
+        "    came.append(True)\n"
+        "    while True: time.sleep(0.01)\n"
+        "signal.signal(signal.SIGTERM, theirs)\n"
+        "look = module.may_be_left\n"
+        "def interrupted(frame):\n"
+        "    if not came: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return look(frame)\n"
+        "module.may_be_left = interrupted\n"
+        "def end():\n"
+        "    inside.wait()\n"
+        "    ours.raise_in_main_thread(KeyError)\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
+        "try:\n"
+        "    inside.set()\n"
+        "    while True: pass\n"
+        "except KeyError:\n"
+        "    print('raised', came, flush=True)"
+    )
+    assert run(blocking, signals=0) == (0, "raised [True]\nsaved\n")
 
 
 def test_what_is_to_be_raised_while_the_main_thread_forks_is_raised_behind_that() -> None:

@@ -15,7 +15,7 @@ from streamjob.runtime.savepoints import batch_files
 from streamjob.runtime.savepoints.batch_files import SavepointOutrun, number_of
 from streamjob.runtime.savepoints.layout import read_manifest, verify_savepoint
 from streamjob.runtime.savepoints.write import write_savepoint
-from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARKS, CheckpointDir
 
 from ..localfiles import LocalFiles
 from ..queries import JOB, OPERATORS, STAGE, Query
@@ -112,6 +112,16 @@ def test_old_entries_of_the_logs_are_left_out(query: Query, live: bool) -> None:
     assert {p for p in found if p.endswith(".delta")} == {
         f"state/0/{p}/{v}.delta" for p in (0, 1) for v in range(1, 14)
     }
+
+
+def test_what_it_takes_to_go_on_after_a_drain_stays(query: Query) -> None:
+    """The commit of the batch before the drain has the watermark with which a query continues."""
+    for watermark in MAX_WATERMARKS[: batch_files.ENTRIES + 1]:
+        query.batch()
+        last = query.directory.latest_commit()
+        query.write(f"offsets/{last}", f'v1\n{{"batchWatermarkMs":{watermark}}}\n{{}}')
+    found = logs(save(query, last, live=False))
+    assert found == {f"{log}/{n}" for log in ("offsets", "commits") for n in range(2, (last or 0) + 1)}
 
 
 def test_before_the_first_batch_it_is_empty(tmp_path: Path) -> None:

@@ -32,12 +32,14 @@ class JvmAhead:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         """:param folder: it stays as long as this process."""
         self.folder = folder
+        self._owner = os.getpid()
+        self._replacements = 0
         self._connection = folder / "connection"
         self._environment = {**environment, CLASSIC: "0", CONNECTION: str(self._connection)}
         self._inherited = inherited()
         self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
-        atexit.register(self._end, os.getpid())
+        atexit.register(self._end)
         home = spark_home()
         if home is None:
             return
@@ -62,6 +64,8 @@ class JvmAhead:
         pyspark.Popen = self._instead
 
     def _instead(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        if os.getpid() != self._owner:  # a forked process makes a session of its own, as under Python
+            return subprocess.Popen(command, **options)
         environment = options.pop("env")
         process = self._fitting(command, environment) or self._replacement(command, environment, options)
         # If the script is ended before this line, nobody else has the process.
@@ -89,7 +93,8 @@ class JvmAhead:
     ) -> subprocess.Popen[bytes]:
         # It writes into our folder, too. If the script is ended meanwhile, pyspark deletes the folder of its
         # own, and a JVM that cannot write there never ends.
-        self._connection.unlink(missing_ok=True)
+        self._replacements += 1
+        self._connection = self.folder / f"connection-{self._replacements}"
         self._command, self._inherited = list(command), inherited()
         self._environment = {**environment, CONNECTION: str(self._connection)}
         process = self._process = subprocess.Popen(command, env=self._environment, **options)
@@ -114,8 +119,8 @@ class JvmAhead:
         Path(environment[CONNECTION]).write_bytes(self._connection.read_bytes())
         return True
 
-    def _end(self, owner: int) -> None:
-        if self._process is not None and os.getpid() == owner:
+    def _end(self) -> None:
+        if self._process is not None and os.getpid() == self._owner:
             _kill(self._process)
 
 

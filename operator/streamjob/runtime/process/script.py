@@ -185,7 +185,7 @@ def flush() -> None:
     """Flush the standard streams. The script may have closed or replaced them, or their reader is gone."""
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
     for stream in streams:
-        with suppress(AttributeError, ValueError, OSError):
+        with suppress(Exception):  # the stream may be the script's own
             stream.flush()
 
 

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from ..driver import threads
@@ -42,7 +42,7 @@ class Signals:
         self._wanted: tuple[Callable[[], BaseException | None], threading.Event] | None = None
         self._wanted_since = 0.0  # on the clock of time.monotonic()
         self._knocks = False  # signals of ours are on their way
-        self._found: tuple[FrameType | None, int] | None = None  # where the last one found the main thread
+        self._found: tuple[CodeType, int] | None = None  # where the last one found the main thread
         self._computed = 0.0  # its processor time then
         self._handling = False  # one is being handled: the next one comes in the middle of that
         self._original = signal.signal
@@ -144,27 +144,33 @@ class Signals:
         # KeyboardInterrupt: a stop ends the script with SystemExit.
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
         if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
-            theirs(number, frame)
+            # It may interrupt us while we handle a signal of ours, and take its time.
+            handling, self._handling = self._handling, False
+            try:
+                theirs(number, frame)
+            finally:
+                self._handling = handling
 
     def _knock(self, frame: FrameType | None) -> None:
         """Raise what is wanted, unless the main thread is at work where it should not be left.
 
-        It waits there if it has neither moved nor computed since the last signal.
+        It waits there if it is where the last signal has found it, and has hardly computed since.
         """
         if self._handling:
             return
         self._handling = True
         try:
-            found, computed = (frame, -1 if frame is None else frame.f_lasti), time.thread_time()
+            computed = time.thread_time()
+            found = None if frame is None else (frame.f_code, frame.f_lasti)
             waits = found == self._found and computed < self._computed + AGAIN / 10
-            late = time.monotonic() > self._wanted_since + PATIENCE
-            if waits or late or frame is None or may_be_left(frame):
-                self._found = None
+            self._found, self._computed = found, computed
+            if frame is None or waits or may_be_left(frame) or self._waited_long():
                 interrupt(frame, self._next_error)
-            else:
-                self._found, self._computed = found, computed
         finally:
             self._handling = False
+
+    def _waited_long(self) -> bool:
+        return time.monotonic() > self._wanted_since + PATIENCE
 
     def _next_error(self) -> BaseException | None:
         """What is to be raised now in the main thread."""

@@ -27,8 +27,8 @@ from ...storage.hadoop import FileInfo
 from ..spark.checkpoint_dir import CheckpointDir
 
 LOGS = ("offsets", "commits")
-# The entries of each log that a savepoint has. Spark's StreamExecution reads the last one and the one before
-# it. `undrain` reads those of a drain's batches; there are more than a few only if timers set timers.
+# The entries of each log that a savepoint has, at least. Spark's StreamExecution reads the last one and the
+# one before it; the others are for those who look into a savepoint.
 ENTRIES = 10
 _VERSIONED = re.compile(
     r"([0-9]+)[._]"
@@ -59,17 +59,22 @@ def number_of(path: str) -> tuple[str, int] | None:
     return None
 
 
-def without_old_entries(found: list[FileInfo]) -> list[FileInfo]:
-    """Leave out all entries of each log but the last `ENTRIES`.
+def without_old_entries(directory: CheckpointDir, found: list[FileInfo]) -> list[FileInfo]:
+    """Leave out the entries of each log that nobody needs to continue.
 
-    :param found: files of a checkpoint directory, those of its last batch included.
+    If the query was drained, `undrain` needs the entries of all batches of the drain and the one before them.
+
+    :param found: files of the directory, those of its last batch included.
     """
     entries: dict[str, list[int]] = {}
     for file in found:
         log, _, name = file.path.rpartition("/")
         if log in LOGS and name.isdigit():
             entries.setdefault(log, []).append(int(name))
-    old = {f"{log}/{n}" for log, numbers in entries.items() for n in sorted(numbers)[:-ENTRIES]}
+    if all(len(numbers) <= ENTRIES for numbers in entries.values()):
+        return found
+    kept = max(ENTRIES, directory.drain_batches() + 1)
+    old = {f"{log}/{n}" for log, numbers in entries.items() for n in sorted(numbers)[:-kept]}
     return [f for f in found if f.path not in old]
 
 
@@ -89,7 +94,7 @@ def files_of(directory: CheckpointDir, batch: int | None, listed: list[list[File
         if number is None or (file.path in before and number[1] <= last + (number[0] == "version")):
             found.append(file)
     refuse_without(directory, batch, {f.path for f in found})
-    return without_old_entries(found)
+    return without_old_entries(directory, found)
 
 
 def refuse_outrun(directory: CheckpointDir, batch: int | None, listed: set[str]) -> None:

@@ -76,7 +76,7 @@ def write_savepoint(
             inside = batch_files.files_of(directory, batch, [content(files, directory.uri) for _ in range(2)])
         else:
             _check_boundary(directory, batch)
-            inside = batch_files.without_old_entries(content(files, directory.uri))
+            inside = batch_files.without_old_entries(directory, content(files, directory.uri))
         root = manifests.stage_root(stage, task)
         for found in inside:
             entry = FileEntry(f"{root}/{found.path}", found.size, "", modified=settled(found))

@@ -49,7 +49,7 @@ _BEGINS: int | None = dis.opmap.get("RESUME")  # where a function begins; Python
 _LIBRARIES: tuple[str, ...] = (
     "<frozen ",
     *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    *(f"{folder}/" for folder in site.getsitepackages()),
+    *(f"{folder}/" for folder in (*site.getsitepackages(), site.getusersitepackages())),
     *(f"{package.__path__[0]}/" for package in (py4j, pyspark)),
     f"{Path(__file__).parents[3]}/",
 )

@@ -30,7 +30,7 @@ def reopen(directory: CheckpointDir) -> None:
     commits = directory.batches("commits")
     if first - 1 in commits:
         before = int(_commit(directory, first - 1)[1].get("nextBatchWatermarkMs", 0))
-    else:  # a long drain: the savepoint does not have that commit, but `drained - 1` has its watermark
+    else:  # a long drain: Spark purged that commit. `drained - 1` has the watermark that it began with
         before = directory.watermark(drained - 1)
     version, metadata, sources = directory.entry(drained)
     _replace(
