@@ -67,20 +67,15 @@ def test_a_script_without_spark_leaves_no_jvm(tmp_path: Path) -> None:
 def test_a_script_that_is_stopped_while_its_own_jvm_starts_leaves_none(tmp_path: Path) -> None:
     """pyspark deletes the folder in which that would say where it listens."""
     script = """
-import os, subprocess, threading, time
-from pyspark import java_gateway
+import os, subprocess
 from pyspark.sql import SparkSession
-submit = java_gateway.Popen
+start = subprocess.Popen
 def starts(*given, **options):
-    real = subprocess.Popen
-    def told(*given, **options):
-        process = real(*given, **options)
-        print("its own", process.pid, flush=True)
-        os.kill(os.getpid(), 15)
-        return process
-    subprocess.Popen = told
-    return submit(*given, **options)
-java_gateway.Popen = starts
+    process = start(*given, **options)
+    print("its own", process.pid, flush=True)
+    os.kill(os.getpid(), 15)
+    return process
+subprocess.Popen = starts
 SparkSession.builder.config("spark.driver.memory", "600m").getOrCreate()
 """
     with started(tmp_path, script) as running:

@@ -33,28 +33,36 @@ class JvmAhead:
         """:param folder: it stays as long as this process."""
         self.folder = folder
         self._owner = os.getpid()
-        self._replacements = 0
-        self._connection = folder / "connection"
-        self._environment = {**environment, CLASSIC: "0", CONNECTION: str(self._connection)}
-        self._inherited = inherited()
-        self._command: list[str] = []
+        self._started = 0
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self._end)
         home = spark_home()
         if home is None:
             return
         arguments = shlex.split(environment.get(SUBMIT_ARGUMENTS, "pyspark-shell"))
-        self._command = [str(home / "bin/spark-submit"), *arguments]
+        command = [str(home / "bin/spark-submit"), *arguments]
         try:
             # As pyspark does it: the JVM ends when the pipe breaks, and Ctrl-C is not for it.
-            self._process = subprocess.Popen(
-                self._command,
+            self._start(
+                command,
+                {**environment, CLASSIC: "0"},
                 stdin=subprocess.PIPE,
-                env=self._environment,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509  no threads yet
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # there are no threads yet
             )
         except OSError as e:  # pyspark will say it of its own
             log.debug("no JVM was started ahead: %s", e)
+
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        # It says in our folder where it listens. If the script is ended meanwhile, pyspark deletes the folder
+        # of its own, and a JVM that cannot write there never ends.
+        self._started += 1
+        self._connection = self.folder / f"connection-{self._started}"
+        self._command, self._inherited = list(command), inherited()
+        self._environment = {**environment, CONNECTION: str(self._connection)}
+        self._process = subprocess.Popen(command, env=self._environment, **options)
+        return self._process
 
     def lend(self) -> None:
         """Let pyspark have it, in this process, when it starts its JVM."""
@@ -67,7 +75,10 @@ class JvmAhead:
         if os.getpid() != self._owner:  # a forked process makes a session of its own, as under Python
             return subprocess.Popen(command, **options)
         environment = options.pop("env")
-        process = self._fitting(command, environment) or self._replacement(command, environment, options)
+        process = self._fitting(command, environment)
+        if process is None:
+            process = self._start(command, environment, **options)
+            self._connect(process, environment)
         # If the script is ended before this line, nobody else has the process.
         self._process = None
         return process
@@ -87,19 +98,6 @@ class JvmAhead:
         _kill(process)
         self._process = None
         return None
-
-    def _replacement(
-        self, command: Sequence[str], environment: Mapping[str, str], options: Mapping[str, Any]
-    ) -> subprocess.Popen[bytes]:
-        # It writes into our folder, too. If the script is ended meanwhile, pyspark deletes the folder of its
-        # own, and a JVM that cannot write there never ends.
-        self._replacements += 1
-        self._connection = self.folder / f"connection-{self._replacements}"
-        self._command, self._inherited = list(command), inherited()
-        self._environment = {**environment, CONNECTION: str(self._connection)}
-        process = self._process = subprocess.Popen(command, env=self._environment, **options)
-        self._connect(process, environment)
-        return process
 
     def _differs(self, command: Sequence[str], environment: Mapping[str, str]) -> str | None:
         now = inherited()
