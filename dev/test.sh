@@ -6,22 +6,25 @@
 # which are shown at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p .build
+# Each run leaves the time of every test there; the table is shown at the end (dev/timings.py).
+timings=.build/timings
+rm -rf $timings
+mkdir -p $timings
 jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 
 # `default_spark`: enough is known of the oldest and the newest Spark without it.
 quick=' and not slow' few=' and not default_spark'
-# Tests of what the runtime uses from inside Spark: the boundary, the drain, the sink's log, the check of a query against
-# its state.
-by_version='tests/spark/test_boundary.py tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
-    tests/spark/test_drain_in_place.py tests/spark/test_executor_numbers.py
-    tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py
-    tests/spark/test_state_snapshots.py tests/spark/test_versions.py'
+# Tests of what the runtime uses from inside Spark. Of every Spark, whether its private members are there and a query ends at
+# its boundary. With `all`, also the drain, the sink's log, the check of a query against its state.
+by_version='tests/spark/test_boundary.py tests/spark/test_versions.py'
 # The oldest and the newest Spark, beside the default one. With `all`, every Spark.
 others='spark35 spark43'
 if [ "${1:-}" = all ]; then
     quick='' few='' others='spark35 spark42 spark43 spark40'
-    by_version="$by_version tests/spark/test_kafka.py"
+    by_version="$by_version tests/spark/test_changed_query.py tests/spark/test_classes.py tests/spark/test_drain.py
+        tests/spark/test_drain_in_place.py tests/spark/test_executor_numbers.py tests/spark/test_kafka.py
+        tests/spark/test_random_stops.py tests/spark/test_runtime.py tests/spark/test_settings.py tests/spark/test_sinklog.py
+        tests/spark/test_state_snapshots.py"
     export STREAMJOB_STOPS="${STREAMJOB_STOPS:-24}" # stops for each trigger with each sink
     export STREAMJOB_EXAMPLES="${STREAMJOB_EXAMPLES:-1000}" # examples for each rule of the controller
 fi
@@ -58,13 +61,13 @@ trap stop INT TERM
 if [ "${1:-}" = all ]; then
     echo "First, while the machine is idle: the tests that fail on a busy machine, with Spark 4.0, then with Spark 4.1"
     for venv in .venv-spark40 .venv; do
-        run $venv/bin/python -m pytest -n 2 -m impatient tests/spark
+        run $venv/bin/python -m pytest -n 2 --junitxml=$timings/impatient${venv#.venv}.xml -m impatient tests/spark
     done
 fi
 
-KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" tests/e2e tests/dev >"$jobs" 2>&1 &
+KEEP=$keep .venv/bin/python -m pytest --junitxml=$timings/cluster.xml -m "cluster$quick" tests/e2e tests/dev >"$jobs" 2>&1 &
 with_jobs=$!
-KEEP=$keep .venv/bin/python -m pytest --durations=15 -m "cluster$quick" --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
+KEEP=$keep .venv/bin/python -m pytest --junitxml=$timings/api-server.xml -m "cluster$quick" --ignore tests/e2e --ignore tests/dev >"$api" 2>&1 &
 with_api=$!
 beside="$with_jobs $with_api"
 
@@ -80,10 +83,10 @@ for spark in $others; do
     # Of these, Apache Hudi exists for Spark 3.5 alone.
     [ "$spark" != spark35 ] || [ "${1:-}" != all ] || files="$files tests/spark/test_tables.py tests/spark/test_table_schemas.py
         tests/spark/test_table_writers.py"
-    run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not any_spark and not impatient$quick$few" $files
+    run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --junitxml=$timings/$spark.xml -m "not any_spark and not impatient$quick$few" $files
 done
 echo "All tests that need no cluster, with Spark 4.1"
-run .venv/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not cluster and not impatient$quick"
+run .venv/bin/python -m pytest -n 2 --dist worksteal --junitxml=$timings/spark41.xml -m "not cluster and not impatient$quick"
 echo "Tests on the real cluster that need only its API server"
 run tail -n +1 -f --pid="$with_api" "$api"
 wait "$with_api" || status=1
@@ -91,4 +94,6 @@ echo "Tests on the real cluster with the product in it"
 run tail -n +1 -f --pid="$with_jobs" "$jobs"
 wait "$with_jobs" || status=1
 end_cluster || status=1
+echo "Where the time went"
+.venv/bin/python -m dev.timings || status=1
 exit $status

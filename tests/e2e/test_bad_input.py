@@ -61,8 +61,9 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "unreachable": ("good.py", {}, "StorageNotOnVolume", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 
-# Their drivers start Spark. tests/spark/test_script_faults.py and test_dependencies.py show what they report.
-SLOW = ("jar", "no-query", "continuous", "unreachable")
+# The gate has one of the pod, one of the script and one of the spec. tests/spark/test_script_faults.py and
+# test_dependencies.py show what drivers report.
+QUICK = ("image", "syntax", "absent")
 
 
 def bad(name: str) -> str:
@@ -94,7 +95,7 @@ def all_of_them(cluster: Site, storage: Storage, request: pytest.FixtureRequest)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) -> None:
     _, _, reason, words = CASES[name]
@@ -105,6 +106,7 @@ def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) 
     assert view.condition("Ready")["status"] == "False"
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Storage) -> None:
     job = Job(cluster.kubectl, bad("syntax"))
     follow_to_error(job, "ScriptSyntaxError")

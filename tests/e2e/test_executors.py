@@ -95,6 +95,7 @@ def stop_and_resume(job: Job) -> None:
     job.follow(lambda v: v.phase == "Running" and v.epoch == 2, "Running in epoch 2", PATIENCE)
 
 
+@pytest.mark.slow
 def test_more_fewer_and_a_lost_one_without_another_driver(cluster: Site, storage: Storage) -> None:
     for n in range(VOLUMES):
         cluster.kubectl.apply(*sites.volume(cluster, f"executor-{n}", CLASS))

@@ -70,6 +70,7 @@ def test_a_driver_killed_in_a_batch_loses_nothing(cluster: Site, storage: Storag
     drain_and_compare(job, storage)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_failed_driver_stays_and_its_executors_go(cluster: Site, storage: Storage) -> None:
     make_scripts(cluster.kubectl, "fails", {"fails.py": FAILS})
     executor: Object = {"instances": 1, "memory": "512Mi", "cores": "100m"}
@@ -97,6 +98,7 @@ def test_the_log_of_a_failed_driver_stays_and_its_executors_go(cluster: Site, st
     delete(job)
 
 
+@pytest.mark.slow
 def test_a_deleted_pod_saves_and_the_job_goes_on(cluster: Site, storage: Storage) -> None:
     job = sums(cluster, "evicted", termination={"gracePeriod": "600s"})
     job.reach("Running", PATIENCE)
@@ -184,6 +186,7 @@ def failure(job: Job) -> Object:
     return job.follow(lambda v: v.phase == "Failed", "Failed", PATIENCE, stalled=True).condition("Stalled")
 
 
+@pytest.mark.slow
 def test_another_job_goes_on_from_a_savepoint(
     cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
 ) -> None:
@@ -200,6 +203,7 @@ def test_another_job_goes_on_from_a_savepoint(
     assert sorted(before.output + after.output) == expected(after.numbers)
 
 
+@pytest.mark.slow
 def test_a_tampered_savepoint_is_refused(
     cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
 ) -> None:
@@ -218,6 +222,7 @@ def test_a_tampered_savepoint_is_refused(
     delete(job)
 
 
+@pytest.mark.slow
 def test_a_savepoint_without_manifest_is_refused(
     cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
 ) -> None:
@@ -230,6 +235,7 @@ def test_a_savepoint_without_manifest_is_refused(
     delete(job)
 
 
+@pytest.mark.slow
 def test_row14_a_drained_savepoint_is_an_end(
     cluster: Site, storage: Storage, savepoints: tuple[Found, str, str]
 ) -> None:

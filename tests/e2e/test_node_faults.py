@@ -57,6 +57,7 @@ def drained_as_if_nothing_had_been(job: Job, storage: Storage) -> None:
     drain_and_compare(job, storage)
 
 
+@pytest.mark.slow
 def test_the_api_server_dies_in_the_middle_of_a_drain(
     cluster: Site, storage: Storage, layout: Layout, api_server_alone: None
 ) -> None:

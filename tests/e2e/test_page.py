@@ -62,6 +62,7 @@ def await_phase(page: Page, phase: str) -> None:
     page.locator(".head .phase", has_text=phase).wait_for(timeout=PATIENCE * 1000)
 
 
+@pytest.mark.slow
 def test_a_job_is_stopped_upgraded_in_vain_and_drained_on_the_page(
     cluster: Site, storage: Storage, page: Page, address: str
 ) -> None:

@@ -54,6 +54,7 @@ class Command:
         return json.loads(out[out.index("[") :])  # behind the note about the pod
 
 
+@pytest.mark.slow
 def test_by_command_by_schedule_and_across_a_kill(cluster: Site, storage: Storage) -> None:
     """Each is one savepoint, whole and in the index; the job runs on in the meantime, and its output is as
     without them.

@@ -18,6 +18,7 @@ from .shared_volume import APPS, Storage, expected
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.slow
 def test_row4_row9_two_stages_are_stopped_resumed_killed_and_drained(cluster: Site, storage: Storage) -> None:
     make_scripts(cluster.kubectl, "two", {"two.py": (APPS / "two.py").read_text()})
     cluster.kubectl.apply(

@@ -46,6 +46,7 @@ def uid(job: Job, pod: str) -> str:
     return str(found["metadata"]["uid"])
 
 
+@pytest.mark.slow
 def test_a_killed_drivers_standby_goes_on(
     cluster: Site, storage: Storage, record_property: Callable[[str, object], None]
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_killed_drivers_standby_goes_on(
     until(only_the_last_killed_one, "the pod of the last killed driver alone", PATIENCE)
 
 
+@pytest.mark.slow
 def test_an_evicted_driver_hands_over_to_its_standby(cluster: Site, storage: Storage) -> None:
     job = sums(cluster, "replaced", driver=DRIVER)
     waits = prepared(job, 1)

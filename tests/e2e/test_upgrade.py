@@ -33,6 +33,7 @@ def upgraded(view: View) -> tuple[str, str]:
     return condition.get("status", ""), condition.get("reason", "")
 
 
+@pytest.mark.slow
 def test_a_running_job_goes_on_with_another_specification(cluster: Site, storage: Storage) -> None:
     job = sums(cluster, "upgraded", upgrade=PATIENT)
     reach_epoch(job, 1)
@@ -120,7 +121,9 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(
     ("change", "reason"),
     [
         ({"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}, "ImagePullBackOff"),
-        ({"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound"),
+        pytest.param(
+            {"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound", marks=pytest.mark.slow
+        ),
         pytest.param({"application": {"file": "/app/throws.py"}}, "ScriptFailed", marks=pytest.mark.slow),
         pytest.param({"application": {"file": "/app/other.py"}}, "QueryChanged", marks=pytest.mark.slow),
         pytest.param({"driver": {"memory": "500Gi"}}, "Unschedulable", marks=pytest.mark.slow),
