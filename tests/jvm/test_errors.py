@@ -4,46 +4,47 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.jvm.errors import LONGEST, first_line, one_line
-
-UDF = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Task 0 in stage 3.0 failed \
-1 times: \
-org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/app/orders.py", line 31, in <lambda>
-    slow = udf(lambda v: 1 // 0)
-                         ~~^~~
-
-ZeroDivisionError: integer division or modulo by zero
-
-\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
-SQLSTATE: XXKST"""
+from streamjob.jvm.errors import LONGEST, first_line, line_with, one_line
 
 
-def test_what_a_function_of_the_script_raised_is_said() -> None:
-    said = one_line(RuntimeError(UDF))
-    assert said.startswith("[STREAM_FAILED] Query")
-    assert said.endswith("ZeroDivisionError: integer division or modulo by zero")
+def test_what_comes_before_the_cause_may_be_long() -> None:
+    said = one_line(RuntimeError("word " * 1000 + "\nCaused by: java.io.IOException: gone"))
+    assert said.startswith("IOException: gone (word word"), "the cause comes first"
+    assert said.endswith("word …)"), "no word is cut off"
 
 
-def test_also_when_what_comes_before_is_long() -> None:
-    said = first_line("word " * 1000 + ": " + UDF)
-    assert said.endswith("word …: ZeroDivisionError: integer division or modulo by zero"), (
-        "no word is cut off"
+def test_the_cause_of_a_python_exception_is_said() -> None:
+    error = RuntimeError("cannot load the rates")
+    error.__cause__ = ConnectionRefusedError("[Errno 111] Connection refused")
+    assert one_line(error) == (
+        "ConnectionRefusedError: [Errno 111] Connection refused (cannot load the rates)"
     )
-    assert len(said) <= LONGEST + 2
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\n  first \nsecond", "first"),
-        ("", ""),
-        ("Traceback (most recent call last):\n  File x\nValueError: boom", "ValueError: boom"),
-        ("it says: Traceback (most recent call last):", "it says"),
-    ],
-)
+class Captured(Exception):
+    """As pyspark has it: the message, and the stack trace of the JVM."""
+
+    _stackTrace = (
+        "org.apache.spark.SparkException: it failed\n\tat org.apache.spark.Foo.bar(Foo.scala:1)\n"
+        "Caused by: java.net.ConnectException: broker:9092 refused\n\tat java.net.Socket.open(S.java:1)\n"
+    )
+
+
+def test_the_stack_trace_of_the_jvm_has_the_cause() -> None:
+    assert one_line(Captured("it failed")) == "ConnectException: broker:9092 refused (it failed)"
+    assert (
+        line_with(Captured("it failed"), ("refused",))
+        == "Caused by: java.net.ConnectException: broker:9092 refused"
+    )
+
+
+@pytest.mark.parametrize(("text", "expected"), [("\n  first \nsecond", "first"), ("", "")])
 def test_the_first_line(text: str, expected: str) -> None:
     assert first_line(text) == expected
+
+
+def test_a_first_line_is_cut() -> None:
+    assert len(first_line("word " * 1000)) == LONGEST
 
 
 def test_an_error_without_words_has_its_name() -> None:

@@ -8,39 +8,27 @@ from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from .causes import root_cause
+
 LONGEST = 500  # characters
-TRACEBACK = "Traceback (most recent call last):"
 DEEPEST = 20  # causes of a Java exception; some exceptions are their own cause
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an error's message.
+    """What has happened, in one line: the root cause, and what it happened to (`causes.root_cause`)."""
+    texts = _texts(error)
+    if not texts:
+        return "the driver's JVM is gone"
+    return shortened(root_cause(texts)) or type(error).__name__
 
-    For a Java exception, that of its innermost cause, because the outer exceptions only wrap it.
-    """
-    if isinstance(error, Py4JJavaError):
-        try:
-            return first_line(str(java_causes(error)[-1].toString()))
-        except Py4JError:
-            return "the driver's JVM is gone"
-    return first_line(str(error)) or type(error).__name__
+
+def shortened(text: str) -> str:
+    return textwrap.shorten(text, 2 * LONGEST, placeholder=" …")
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, at most `LONGEST` characters.
-
-    If that line only announces a Python traceback, as Spark's messages about a function of the script do, the
-    exception is appended: the first line after the frames.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        return ""
-    said = lines[0].strip()
-    if not said.endswith(TRACEBACK):
-        return said[:LONGEST]
-    raised = next((line.strip() for line in lines[1:] if not line[0].isspace()), "")
-    where = textwrap.shorten(said.removesuffix(TRACEBACK).rstrip(": "), LONGEST // 2, placeholder=" …")
-    return ": ".join(part for part in (where, raised[: LONGEST // 2]) if part)
+    """The first line that is not empty, at most `LONGEST` characters."""
+    return next((line.strip()[:LONGEST] for line in text.splitlines() if line.strip()), "")
 
 
 def line_with(error: BaseException, words: Collection[str]) -> str | None:
@@ -50,23 +38,26 @@ def line_with(error: BaseException, words: Collection[str]) -> str | None:
 
     :param words: in lower case.
     """
-    lines = (line for text in _messages(error) for line in text.splitlines())
+    lines = (line for text in _texts(error) for line in text.splitlines())
     found = next((line for line in lines if any(word in line.lower() for word in words)), None)
     return None if found is None else found.strip()[:LONGEST]
 
 
-def _messages(error: BaseException) -> list[str]:
-    """The messages of an error and of its causes, outermost first."""
+def _texts(error: BaseException) -> list[str]:
+    """Messages and stack traces of an error and its causes, outermost first. Empty: the JVM is gone."""
     if isinstance(error, Py4JJavaError):
         try:
             return [str(cause.toString()) for cause in java_causes(error)]
         except Py4JError:
-            return []  # the driver's JVM is gone
-    found: list[str] = []
+            return []
+    found = [str(error) or type(error).__name__]
     cause: BaseException | None = error
     while cause is not None and len(found) < DEEPEST:
-        found.append(str(cause))
+        found.append(str(getattr(cause, "_stackTrace", None) or ""))  # of the JVM, with its causes
         cause = getattr(cause, "_cause", None) or cause.__cause__  # pyspark has the former
+        if cause is not None:
+            captured = getattr(cause, "_stackTrace", None) is not None
+            found.append(str(cause) if captured else f"{type(cause).__name__}: {cause}")
     return found
 
 

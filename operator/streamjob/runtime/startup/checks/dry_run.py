@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ....jvm.causes import schema_difference
 from ....jvm.errors import LONGEST, java_causes, one_line
 from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
@@ -109,9 +110,9 @@ def _planned(
         if found := _REFUSALS.search(said):
             if found[1] == _NO_STATE:
                 return NEWLY_STATEFUL
-            return said[found.end() :] or found[1]
+            return schema_difference(said) or said[found.end() :][:LONGEST] or found[1]
         # If this is a real error, the query itself fails with it.
-        log.info("its next batch could not be planned ahead: %s", said)
+        log.info("its next batch could not be planned ahead: %s", said[:LONGEST])
         return None
     if now is None or before is None or now == before:
         return None
@@ -124,6 +125,4 @@ def _text(error: PySparkException | Py4JError) -> str:
         said = str(java_causes(error)[-1].getMessage() if isinstance(error, Py4JJavaError) else error)
     except Py4JError:
         said = one_line(error)
-    return " ".join(said.partition("SQLSTATE")[0].partition("JVM stacktrace")[0].split())[:LONGEST].rstrip(
-        "."
-    )
+    return " ".join(said.partition("SQLSTATE")[0].partition("JVM stacktrace")[0].split()).rstrip(".")
