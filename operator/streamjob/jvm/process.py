@@ -54,6 +54,5 @@ def _died(code: int) -> JvmDied | None:
         how += " (out of memory)"
     return JvmDied(
         f"the driver's JVM {how}",
-        remedy="See the end of the driver's log. If it was out of memory, raise the driver's memory "
-        "(spec.driver.memory)",
+        remedy="See the end of <log>. If it was out of memory, raise the driver's memory (<memory>)",
     )

@@ -66,9 +66,7 @@ def of_driver() -> Jvm:
     try:
         SparkContext._ensure_initialized()
     except (PySparkException, OSError) as e:
-        raise JvmDied(
-            f"the driver's JVM does not start: {first_line(str(e))}", remedy="See the driver's log"
-        ) from None
+        raise JvmDied(f"the driver's JVM does not start: {first_line(str(e))}", remedy="See <log>") from None
     return Jvm(SparkContext._gateway)
 
 

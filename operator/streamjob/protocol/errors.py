@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from .wording import fill
+
 
 class StreamJobError(Exception):
     """States what happened, to which object, and what to do about it.
 
     `reason` becomes the reason of a condition in the custom resource's status. `retryable` says whether the
-    same call may succeed later without a change by a person. `remedy` is one sentence for that person.
+    same call may succeed later without a change by a person. `remedy` is one sentence for that person. Both
+    may have placeholders (`wording`).
     """
 
     reason: ClassVar[str] = "InternalError"
@@ -17,8 +20,8 @@ class StreamJobError(Exception):
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message = fill(message)
+        self.remedy = fill(remedy)
 
     def __str__(self) -> str:
         if not self.remedy:

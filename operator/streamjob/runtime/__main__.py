@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages.driver_config import Application, Restore
+from ..protocol.wording import speak_of_laptop
 
 if TYPE_CHECKING:
     from .process.jvm_ahead import JvmAhead
@@ -66,9 +67,9 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     from .process import config, logs  # noqa: PLC0415
-    from .process.local.telling import in_options  # noqa: PLC0415
 
     logs.begin()
+    speak_of_laptop(on=options.local)
     try:
         if options.local and application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
@@ -99,8 +100,7 @@ def main(arguments: list[str]) -> int:
             ui=options.ui,
         )
     except StreamJobError as e:
-        text = in_options(str(e)) if options.local else str(e)
-        print(f"streamjob: {e.reason}: {text}", file=sys.stderr)
+        print(f"streamjob: {e.reason}: {e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # before the signals are the job's
         print("streamjob: interrupted before the script began", file=sys.stderr)

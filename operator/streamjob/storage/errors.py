@@ -16,7 +16,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from ..jvm.errors import first_line, java_causes, one_line
 from ..protocol.errors import StreamJobError
 
-REMEDY = "Check the location and the driver's access to it"
+REMEDY = "Check the location and <whose> access to it"
 FULL = ("no space left", "quota exceeded", "quotaexceeded", "storagefull")  # in messages, in lower case
 
 
@@ -96,13 +96,13 @@ _KINDS = (
         NoConnector,
         ("ClassNotFoundException", "NoClassDefFoundError", "UnsupportedFileSystemException"),
         (),
-        "Correct the scheme, or add the connector's jars to the image (docs/operations.md, On S3)",
+        "Correct the scheme, or <jars>",
     ),
     _Kind(
         NotFound,
         ("FileNotFoundException", "NoSuchFileException", "UnknownStoreException", "FileNotFoundError"),
         (),
-        "Check the location, and that its volume is mounted",
+        "Check the location<mounted>",
     ),
     _Kind(  # before AccessDenied: object stores answer 403 for an exceeded quota, too
         StorageFull,
@@ -120,8 +120,7 @@ _KINDS = (
             "CredentialInitializationException",
         ),
         ("permission denied", "operation not permitted", "read-only file system"),
-        "Give the driver's user the right to it; of an object store, see that its keys or the pod's identity "
-        "are right",
+        "Give <whose> user the right to it; of an object store, see that <identity>",
     ),
 )
 

@@ -64,7 +64,7 @@ def present(uri: str) -> Path:
     with translated(uri, "read"):
         if not path.is_file():
             cause = "it is a folder" if path.is_dir() else "there is no such file"
-            raise NotFound(uri, "read", cause, remedy="Check the location, and that its volume is mounted")
+            raise NotFound(uri, "read", cause, remedy="Check the location<mounted>")
     return path
 
 

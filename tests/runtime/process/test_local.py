@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import streamjob
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.formats.records import (
     CheckpointRecord,
@@ -24,56 +23,27 @@ from streamjob.protocol.formats.records import (
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from streamjob.protocol.wording import WORDS
 from streamjob.runtime.__main__ import parser
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.local import handover
 from streamjob.runtime.process.local.job_folder import JobFolder
 from streamjob.runtime.process.local.run import settings_for
-from streamjob.runtime.process.local.telling import describe, in_options
+from streamjob.runtime.process.local.telling import describe
 from streamjob.storage.local_disk import path_of
 
-PACKAGE = Path(str(streamjob.__file__)).parent
+
+def test_the_options_that_a_remedy_names_exist() -> None:
+    options = parser().format_help()
+    named = {word for _, laptop in WORDS.values() for word in re.findall(r"--[a-z-]+", laptop)}
+    assert named >= {"--state", "--restore", "--allow-drained", "--allow-non-restored-state"}
+    assert {option for option in named if option not in options} == set()
 
 
-def remedies() -> list[str]:
-    """Every one in the source of what runs in a driver."""
-    found = []
-    for file in [*(PACKAGE / "runtime").rglob("*.py"), *(PACKAGE / "protocol").rglob("*.py")]:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.keyword) and node.arg == "remedy":
-                found += [n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
-    return [text for text in found if isinstance(text, str)]
-
-
-def test_remedies_name_options_and_not_fields() -> None:
-    # Directories of another job are taken over in a cluster only.
-    fields = [t for t in remedies() if "restoreFrom" in t and "restoreFrom.checkpoints" not in t]
-    assert len(fields) >= 5
-    options = " ".join(parser().format_help().split())
-    for text in fields:
-        told = in_options(text)
-        assert "StreamJob" not in told, text
-        assert "restoreFrom." not in told, text
-        assert all(word.strip(",.") in options for word in told.split() if word.startswith("--")), told
-
-
-@pytest.mark.parametrize(
-    ("remedy", "told"),
-    [
-        (
-            "Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
-            "Start with another --state and --restore and --allow-drained",
-        ),
-        (
-            "Give it its name, or set spec.restoreFrom.allowNonRestoredState to true and lose it",
-            "Give it its name, or use --allow-non-restored-state and lose it",
-        ),
-        ("Mount it elsewhere", "Mount it elsewhere"),
-    ],
-)
-def test_a_problem_is_told_with_what_to_do_at_the_terminal(remedy: str, told: str) -> None:
-    status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=Problem("Gone", "it is gone", remedy))
-    assert describe(status) == f"Gone: it is gone. {told}"
+def test_a_problem_is_told_with_what_to_do_at_the_terminal() -> None:
+    problem = Problem("Gone", "it is gone", "Mount it elsewhere")
+    status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=problem)
+    assert describe(status) == "Gone: it is gone. Mount it elsewhere"
 
 
 def refused(folder: Path, *options: str) -> str:

@@ -113,7 +113,7 @@ def refuse_if_over(restore: Restore) -> None:
         raise AlreadyDrained(
             f"checkpoint {latest.checkpoint} was drained: its windows are out, a job resumed from it would "
             "drop every row",
-            remedy="Make a new StreamJob with restoreFrom.savepoint and restoreFrom.allowDrained",
+            remedy="<New-job> <and-allow-drained>",
         )
 
 
@@ -136,7 +136,7 @@ def plan(
             raise AlreadyDrained(
                 f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it "
                 "would drop every row as late",
-                remedy="Restore another one, or set restoreFrom.allowDrained to true",
+                remedy="Restore another one, or <allow-drained>",
             )
         record = replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
     known = {s.uid: s for s in record.stages}
@@ -145,8 +145,7 @@ def plan(
         raise NonRestoredState(
             f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the "
             "job has not",
-            remedy="Give the stage its name back, or set restoreFrom.allowNonRestoredState to true and lose "
-            "its state",
+            remedy="Give the stage its name back, or <allow-lost-state> and lose its state",
         )
     done = {uid for uid, s in known.items() if s.status is FinishedStatus.FULLY}
     _refuse_unfinished_before_finished(graph, known, done)

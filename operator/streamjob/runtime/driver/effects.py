@@ -154,7 +154,7 @@ class Work:
             log.exception("stage %s: %s", task, moment.value)
             raise HookFailed(
                 f"a hook {moment.value} of stage {task} raised {type(e).__name__}: {one_line(e)}",
-                remedy="See the driver's log; "
+                remedy="See <log>; "
                 + ("it is not called again" if moment is Moment.CLOSE else "the next attempt calls it again"),
             ) from e
 

@@ -22,6 +22,7 @@ from ...protocol.messages.driver_status import (
     TerminationStep,
 )
 from ...protocol.messages.figures import merged, total
+from ...protocol.wording import fill
 from ...storage.errors import FULL, StorageFull
 from ..query.figures import Figures
 from ..spark.max_watermark.batch import DrainResult
@@ -79,12 +80,12 @@ def problem_of(error: BaseException, what: str = "") -> Problem:
     message = f"{what}: {one_line(error)}".lstrip(": ")
     if (full := line_with(error, FULL)) is not None:
         remedy = (
-            "Make room where the message says: in spec.storage.checkpoints, in the sink, or in the local "
-            "folder of the pods (/tmp); it is tried again"
+            "Make room where the message says: in <checkpoints>, in the sink, or in <local-folder>; it is "
+            "tried again"
         )
         told = message if full in message else f"{message}: {full}"
-        return Problem(StorageFull.reason, told, remedy, retryable=True)
-    return Problem("QueryFailed", message, "See the driver's log for the cause", retryable=True)
+        return Problem(StorageFull.reason, told, fill(remedy), retryable=True)
+    return Problem("QueryFailed", message, fill("See <log> for the cause"), retryable=True)
 
 
 def phase(coordinator: Coordinator, notes: Notes) -> DriverPhase:

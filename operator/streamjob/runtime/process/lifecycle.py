@@ -106,7 +106,7 @@ def _without_query(driver: Driver) -> StreamJobError | None:
         return e
     except Exception as e:  # no session can be made, or the JVM is gone
         log.exception("what the script has left cannot be read")
-        return script.ScriptFailed(f"{NO_QUERY}: {one_line(e)}", remedy="See the driver's log")
+        return script.ScriptFailed(f"{NO_QUERY}: {one_line(e)}", remedy="See <log>")
     left = ", ".join(map(repr, driver.without_query.left))
     what = f", and the checkpoint has something left of {left}" if left else ""
     return script.NoQuery(f"{NO_QUERY}{what}", remedy=START_ONE)

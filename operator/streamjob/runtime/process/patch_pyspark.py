@@ -165,7 +165,7 @@ def _refuse_connect() -> None:
         return ConnectUnsupported(
             f"{where} asks for Spark Connect: the driver's JVM is elsewhere, and a boundary can only be held "
             "inside it",
-            remedy="Use a classic session: remove it, the operator gives the driver its master",
+            remedy="Use a classic session: remove it, <master>",
         )
 
     if os.environ.get("SPARK_REMOTE"):

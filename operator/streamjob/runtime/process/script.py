@@ -112,13 +112,9 @@ def _run_file(path: Path, arguments: list[str], application: Application) -> Non
     except SyntaxError as e:
         _print(e, None)
         line = f", line {e.lineno}" if e.lineno else ""
-        raise ScriptSyntaxError(
-            f"{application.file}{line}: {e.msg}", remedy="Fix the script (spec.application.file)"
-        ) from None
+        raise ScriptSyntaxError(f"{application.file}{line}: {e.msg}", remedy="Fix <script>") from None
     except ValueError as e:  # null bytes
-        raise ScriptSyntaxError(
-            f"{application.file}: {e}", remedy="Name a Python script in spec.application.file"
-        ) from None
+        raise ScriptSyntaxError(f"{application.file}: {e}", remedy="Fix <script>") from None
     sys.argv = arguments
     _put_on_path(path.resolve().parent)  # as Python does: the folder of the link's target
     # It stays there after the script has ended: its threads, query functions and atexit handlers look up
@@ -160,7 +156,7 @@ def _left(application: Application, exit_: SystemExit) -> Outcome:
     return Outcome(code, ScriptFailed(f"{_name(application)} exited with code {exit_.code}", remedy=_LOG))
 
 
-_LOG = "See the driver's log"
+_LOG = "See <log>"
 
 
 def _print(error: BaseException, file: Path | None) -> None:
@@ -192,7 +188,7 @@ def flush() -> None:
 def _failed(application: Application, error: BaseException) -> ScriptFailed:
     return ScriptFailed(
         f"{_name(application)}: {type(error).__name__}: {one_line(error)}",
-        remedy="See the driver's log for the traceback",
+        remedy="See <log> for the traceback",
     )
 
 

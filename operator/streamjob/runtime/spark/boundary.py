@@ -225,7 +225,7 @@ def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> Stre
     except (PySparkException, Py4JError) as e:
         raise QueryFailed(
             f"the batch could not be run: {one_line(e)}",
-            remedy="See the driver's log for the cause; its next attempt runs the batch again",
+            remedy="See <log> for the cause; its next attempt runs the batch again",
         ) from None
     raise_failure(query)
     return query
@@ -240,8 +240,7 @@ def raise_failure(query: StreamingQuery) -> None:
     if error is not None:
         raise QueryFailed(
             f"query {query.name or query.id} failed: {one_line(error)}",
-            remedy="See the driver's log for the cause; the next attempt continues from the last "
-            "committed batch",
+            remedy="See <log> for the cause; the next attempt continues from the last committed batch",
         )
 
 

@@ -58,7 +58,7 @@ def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
         f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the "
         f"batches up to {latest} for written and drop their rows",
         remedy="Let the query write into a new folder"
-        + (", or make a new StreamJob with restoreFrom.savepoint to continue it" if planned is None else ""),
+        + (", or <new-job> to continue it" if planned is None else ""),
     )
 
 

@@ -15,8 +15,7 @@ from ..query.task import Stage
 from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (
-    "Give the query the name that it had, or set spec.restoreFrom.allowNonRestoredState to true and lose the "
-    "state of the one that is gone"
+    "Give the query the name that it had, or <allow-lost-state> and lose the state of the one that is gone"
 )
 
 
@@ -144,7 +143,7 @@ def not_drained(missing: Collection[str]) -> NonRestoredState:
         f"every query that the script has started is drained, for good, and the checkpoint has state of "
         f"{names}, which it has not started: what that holds would never be emitted",
         remedy="Let the script start it in a drain too, for instance outside of the batch that starts it, or "
-        "set spec.restoreFrom.allowNonRestoredState to true and lose the state",
+        "<allow-lost-state> and lose the state",
     )
 
 

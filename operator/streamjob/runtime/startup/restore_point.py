@@ -91,13 +91,13 @@ class RestorePoint:
             raise CheckpointLost(
                 f"{directory.uri} should hold batch {task.batch} of checkpoint {number} and holds "
                 + ("none" if found is None else f"only batch {found}"),
-                remedy="Restore the directory, or make a new StreamJob with spec.restoreFrom.savepoint",
+                remedy="Restore the directory, or <new-job>",
             )
         if self.exact and found > task.batch:
             raise CheckpointMoved(
                 f"{directory.uri} is at batch {found}, checkpoint {number} ended at {task.batch}: "
                 "somebody else ran this query from it",
-                remedy="Stop that query; then make a new StreamJob, or restore a savepoint into one",
+                remedy="Stop that query; then <new-job>",
             )
 
 
@@ -136,8 +136,7 @@ class RestorePoints:
             raise StageNotInSavepoint(
                 f"the script's query {uid!r} is not in {self.savepoint}, which holds "
                 f"{', '.join(s.uid for s in point.checkpoint.stages)}",
-                remedy="Give the query the name it had or, if it is new, "
-                "set restoreFrom.allowNonRestoredState to true",
+                remedy="Give the query the name it had or, if it is new, <allow-lost-state>",
             )
         return replace(point, record=record)
 
@@ -223,7 +222,7 @@ class RestorePoints:
             raise AlreadyDrained(
                 f"{savepoint} was drained: its windows are out, a job resumed from it would drop every row "
                 "as late",
-                remedy="Restore another savepoint, or set spec.restoreFrom.allowDrained to true",
+                remedy="Restore another savepoint, or <allow-drained>",
             )
         # Clear the finished flags: every stage resumes, with empty windows.
         return replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
@@ -243,7 +242,7 @@ class RestorePoints:
             raise NothingToAdopt(
                 f"the script's query {uid!r} is not in restoreFrom.checkpoints, which has "
                 f"{', '.join(directories)}",
-                remedy="Name its checkpoint directory there, or start without restoreFrom",
+                remedy="Name its checkpoint directory there, or start without restoreFrom.checkpoints",
             )
         adopted = files.qualify(directories[uid])
         if others := [u for u, at in directories.items() if u != uid and files.qualify(at) == adopted]:
@@ -259,7 +258,7 @@ class RestorePoints:
             raise AlreadyDrained(
                 f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every "
                 "row as late",
-                remedy="Adopt another one, or set spec.restoreFrom.allowDrained to true",
+                remedy="Adopt another one, or <allow-drained>",
             )
         return adopted_stage(bare_directory(directory, uid))
 

@@ -68,15 +68,15 @@ def refuse_spark(version: str, home: Path | None) -> None:
     if not jars:
         where = f"{home}/jars has no spark-core" if home is not None else "SPARK_HOME is not set"
         raise SparkMissing(
-            f"the image has pyspark {version}, but not Spark itself: {where}",
-            remedy="Use an image with Spark, or install the package pyspark (not pyspark-client) and unset "
+            f"<image> has pyspark {version}, but not Spark itself: {where}",
+            remedy="<Image-with> Spark, or install the package pyspark (not pyspark-client) and unset "
             "SPARK_HOME",
         )
     found = jars[0].stem.partition("-")[2].partition("-")[2]  # spark-core_2.13-4.1.4
     if line(found) != line(version):
         raise PysparkMismatch(
-            f"the image has pyspark {version}, and {home} has Spark {found}",
-            remedy="Install the pyspark of that Spark, or correct SPARK_HOME or PYTHONPATH in the image",
+            f"<image> has pyspark {version}, and {home} has Spark {found}",
+            remedy="Install the pyspark of that Spark, or correct SPARK_HOME or PYTHONPATH",
         )
 
 
@@ -96,13 +96,13 @@ def refuse_java(version: str, environment: Mapping[str, str]) -> None:
     :raises JavaTooOld: it says that it is too old. A Java that does not say its version is not refused.
     """
     needed = java_of(version)
-    remedy = f"Use an image with Java {needed} or newer, or set JAVA_HOME to its folder"
+    remedy = f"<Image-with> Java {needed} or newer, or set JAVA_HOME to its folder"
     home = environment.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java", path=environment.get("PATH"))
     if java is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
-        raise JavaMissing(f"the image has no Java: {where}", remedy=remedy)
+        raise JavaMissing(f"<image> has no Java: {where}", remedy=remedy)
     notes = Path(java).resolve().parents[1] / "release"
     said = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', notes.read_text()) if notes.is_file() else None
     if said is not None and int(said[1]) < needed:
-        raise JavaTooOld(f"the image has Java {said[1]}, and Spark {version} needs {needed}", remedy=remedy)
+        raise JavaTooOld(f"<image> has Java {said[1]}, and Spark {version} needs {needed}", remedy=remedy)

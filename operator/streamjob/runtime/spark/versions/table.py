@@ -112,5 +112,5 @@ def refuse_too_old(version: str) -> None:
     if order(version) and order(version) < order(OLDEST):
         raise SparkTooOld(
             f"this is Spark {version}, and StreamJob needs Spark {OLDEST} or newer",
-            remedy=f"Use an image with one of Spark {names()}",
+            remedy=f"<Image-with> one of Spark {names()}",
         )

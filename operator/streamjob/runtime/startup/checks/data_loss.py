@@ -130,7 +130,7 @@ def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int |
             f"{len(lost)} are gone: {_named(lost)}",
             lost,
             allowed=source.flag("ignoremissingfiles", default=session),
-            how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in spec.sparkConf",
+            how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in <spark-conf>",
         )
     return warnings
 

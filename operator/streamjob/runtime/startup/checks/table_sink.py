@@ -134,7 +134,7 @@ def _refuse_skipped(name: str, table: Table, query_id: str | None, origin: Origi
         place = "its checkpoint directory"
         remedy = (
             "Somebody else ran this query, or its directory was set back. Use the newest directory, or "
-            "make a new StreamJob with spec.restoreFrom.savepoint"
+            "<new-job>"
         )
     shared = f". All queries with {table.shared_by} are one to it" if table.shared_by else ""
     raise SinkAhead(
@@ -166,8 +166,8 @@ def _refuse_taken_back(name: str, table: Table, query_id: str, committed: int | 
     raise SinkBehind(
         f"{table.name} was brought back to an older version: it no longer has the batches "
         f"{lost.first} to {lost.last} of query {name!r}, which would not write them again",
-        remedy=f"If their rows are needed: {redo}make a new StreamJob with spec.restoreFrom.savepoint "
-        f"of batch {there} or before. If they are not, make one with the latest savepoint",
+        remedy=f"If their rows are needed: {redo}<new-job> of batch {there} or before. If they "
+        "are not, do that with the latest savepoint",
     )
 
 
