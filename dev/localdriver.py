@@ -28,6 +28,7 @@ from dev.demo.waiting import PATIENCE
 from streamjob.controller.objects import certs
 from streamjob.protocol.formats import codec
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef
+from streamjob.protocol.messages import final_report
 from streamjob.protocol.messages.commands import (
     TERM_HEADER,
     Completed,
@@ -310,7 +311,7 @@ class LocalDriver:
 
     def report(self) -> DriverStatus:
         """The driver's final report: its termination message."""
-        return codec.loads(DriverStatus, self.report_file.read_text())
+        return final_report.read(self.report_file.read_text())
 
     def tail(self, lines: int = 40) -> str:
         """The end of the driver's log, preceded by the problem in its final report, if any."""

@@ -24,7 +24,7 @@ TESTS = {
     "runtime.savepoints.catalog": ("shared_files",),
     "runtime.savepoints.incomplete": ("expired",),
     "storage.executor_task": ("executor_copy",),
-    "runtime.startup.carried_stages": ("missing_stages",),
+    "runtime.startup.carried_stages": ("missing_stages", "carried_stages"),
     "runtime.driver.driver": ("driver", "start/gate_keeper"),
 }
 

@@ -10,8 +10,8 @@ from streamjob.controller.rules.driver_config import driver_config
 from streamjob.protocol.formats import codec
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Deps, DriverConfig
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
-from streamjob.protocol.messages.final_report import report
+from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.protocol.messages.final_report import read, report
 
 from ..factories import config, driver, index, job, large_record, ran, record
 
@@ -52,16 +52,16 @@ def test_checkpoint_numbers_continue_also_if_the_index_lost_some() -> None:
 
 def test_a_record_without_room_in_a_final_report_is_read_from_its_savepoint() -> None:
     """The index has it without its stages then; their finished flags were lost, and their transactions."""
-    reported = codec.loads(DriverStatus, report(driver(DriverPhase.TERMINATED, completed=large_record(100))))
+    reported = read(report(driver(DriverPhase.TERMINATED, completed=large_record(2_000))))
     assert reported.completed is not None
     assert reported.completed.stages == ()
     restore = config(2, 1, index(reported.completed)).restore
-    assert (restore.latest, restore.recorded, restore.exact) == (None, large_record(100).savepoint, True)
+    assert (restore.latest, restore.recorded, restore.exact) == (None, large_record(2_000).savepoint, True)
     assert config(2, 1, index(reported.completed)).next_checkpoint == 2
     spec: dict[str, Any] = {"restoreFrom": {"savepoint": "file:///data/sp/x"}}
     assert config(2, 1, index(reported.completed), **spec).restore.savepoint is None
     later = config(3, 2, index(reported.completed)).restore
-    assert (later.recorded, later.exact) == (large_record(100).savepoint, False)
+    assert (later.recorded, later.exact) == (large_record(2_000).savepoint, False)
 
 
 def test_the_driver_is_told_the_dependencies() -> None:

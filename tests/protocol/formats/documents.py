@@ -45,6 +45,8 @@ stages = st.builds(
         max_size=3,
     ).map(tuple),
     st.lists(operators, max_size=3).map(tuple),
+    upstream=st.lists(uids, max_size=2).map(tuple),
+    carried_from=st.none() | numbers,
 )
 
 

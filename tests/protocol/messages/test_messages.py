@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamjob.protocol.errors import FormatError
 from streamjob.protocol.formats import codec
-from streamjob.protocol.formats.records import JobRef, OperatorKind, OperatorRecord
+from streamjob.protocol.formats.records import CheckpointRecord, JobRef, OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import REQUEST_LIMIT, Completed, Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
@@ -25,7 +28,8 @@ from streamjob.protocol.messages.driver_status import (
     TerminationStep,
 )
 from streamjob.protocol.messages.figures import QueryFigures
-from streamjob.protocol.messages.final_report import REPORT_LIMIT, report
+from streamjob.protocol.messages.final_report import REPORT_LIMIT, read, report
+from streamjob.protocol.restore import finished
 from tests.protocol.formats.documents import (
     JUNK,
     damaged,
@@ -150,12 +154,12 @@ def test_what_is_for_display_only_is_left_out_for_an_earlier_controller() -> Non
 def test_a_report_always_fits_and_keeps_what_matters(status: DriverStatus) -> None:
     text = report(status)
     assert len(text.encode()) <= REPORT_LIMIT
-    read = codec.loads(DriverStatus, text)
-    assert (read.version, read.job_uid, read.epoch) == (status.version, status.job_uid, status.epoch)
-    assert (read.phase, read.evicted) == (status.phase, status.evicted)
-    assert read.completed is not None or status.completed is None
-    if status.completed and read.completed:
-        assert read.completed in (status.completed, replace(status.completed, stages=()))
+    found = read(text)
+    assert (found.version, found.job_uid, found.epoch) == (status.version, status.job_uid, status.epoch)
+    assert (found.phase, found.evicted) == (status.phase, status.evicted)
+    assert found.completed is not None or status.completed is None
+    if status.completed and found.completed:
+        assert found.completed in (status.completed, replace(status.completed, stages=()))
 
 
 def status(**fields: Any) -> DriverStatus:
@@ -169,50 +173,79 @@ def test_a_short_status_is_reported_whole() -> None:
 
 def test_a_long_problem_without_a_checkpoint() -> None:
     """A script that died at its start: no checkpoint, no stages, and a traceback of any length."""
-    read = codec.loads(DriverStatus, report(status(problem=Problem("ScriptFailed", "x" * 99_999, "Look"))))
-    assert read.problem == Problem("ScriptFailed", "x" * 1000, "Look")
+    found = read(report(status(problem=Problem("ScriptFailed", "x" * 99_999, "Look"))))
+    assert found.problem == Problem("ScriptFailed", "x" * 1000, "Look")
 
 
 def test_a_long_problem_in_any_script() -> None:
-    read = codec.loads(DriverStatus, report(status(problem=Problem("ScriptFailed", "\U0001f600" * 9999))))
-    assert read.problem
-    assert read.problem.message.startswith("\U0001f600" * 100)
+    found = read(report(status(problem=Problem("ScriptFailed", "\U0001f600" * 9999))))
+    assert found.problem
+    assert found.problem.message.startswith("\U0001f600" * 100)
 
 
 def test_a_long_line_of_progress() -> None:
     termination = TerminationStatus(
         "r1", Mode.DRAIN, TerminationStep.CLOSED, "p" * 99_999, 7, 69, 3, Problem("Slow", "m" * 99_999)
     )
-    read = codec.loads(DriverStatus, report(status(termination=termination, completed=record(7))))
-    assert read.completed == record(7)
-    assert read.termination
+    found = read(report(status(termination=termination, completed=record(7))))
+    assert found.completed == record(7)
+    assert found.termination
     assert (
-        read.termination.request_id,
-        read.termination.final_checkpoint,
-        read.termination.flushed_rows,
-        read.termination.state_rows_left,
+        found.termination.request_id,
+        found.termination.final_checkpoint,
+        found.termination.flushed_rows,
+        found.termination.state_rows_left,
     ) == ("r1", 7, 69, 3)
 
 
-def test_a_large_checkpoint_loses_its_stages_last() -> None:
-    big = status(completed=record(7, stages=100), problem=Problem("X", "m" * 9999), termination=None)
-    read = codec.loads(DriverStatus, report(big))
-    assert read.completed == record(7, stages=0)
-    assert read.problem
-    assert read.problem.reason == "X"
+def of_random_uids(stages: int, savepoint: str | None) -> CheckpointRecord:
+    """A record that nothing makes much smaller."""
+    whole = record(7, stages=stages, savepoint=savepoint)
+    uids = (uuid.UUID(int=Random(n).getrandbits(128)).hex for n in range(stages))
+    return replace(
+        whole, stages=tuple(replace(s, uid=uid) for s, uid in zip(whole.stages, uids, strict=True))
+    )
+
+
+@pytest.mark.parametrize("stages", [8, 40])
+def test_w8_a_large_checkpoint_without_a_savepoint_is_reported_with_its_finished_flags(stages: int) -> None:
+    whole = of_random_uids(stages, None)
+    flagged = (finished.flagged(s, [0] if i % 2 else []) for i, s in enumerate(whole.stages))
+    whole = replace(whole, stages=tuple(flagged))
+    assert read(report(status(completed=whole))).completed == whole
+
+
+def test_w8_a_checkpoint_that_nobody_else_has_is_reported_whole_or_not_at_all() -> None:
+    """Without its flags the next driver would start again what has finished."""
+    found = read(report(status(completed=of_random_uids(200, None), problem=Problem("X", "m"))))
+    assert found.completed is None
+    assert found.problem
+
+
+def test_a_large_checkpoint_with_a_savepoint_loses_its_stages_last() -> None:
+    big = of_random_uids(200, "file:/savepoints/7")
+    found = read(report(status(completed=big, problem=Problem("X", "m" * 9999), termination=None)))
+    assert found.completed == replace(big, stages=())
+    assert found.problem
+    assert found.problem.reason == "X"
+
+
+@pytest.mark.parametrize("text", ["zlib:", "zlib:no Base64", "zlib:aGVsbG8=", "{}"])
+def test_what_is_no_report_is_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        read(text)
 
 
 def test_a_place_is_kept_whole_or_not_at_all() -> None:
-    for length in (100, 2000, 3500, 4000, 9000):
-        place = "s3a://" + "p" * length
-        read = codec.loads(
-            DriverStatus,
-            report(status(completed=record(7, savepoint=place), problem=Problem("X", "m" * 9999))),
-        )
-        assert (read.completed.savepoint if read.completed else None) == (place if length < 3600 else None)
+    for length in (100, 2000, 9000):
+        place = "s3a://" + "".join(map(chr, Random(length).choices(range(48, 91), k=length)))
+        found = read(
+            report(status(completed=record(7, savepoint=place), problem=Problem("X", "m" * 9999)))
+        ).completed
+        assert (found.savepoint if found else None) == (place if length < 3000 else None)
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf")])
 def test_a_rate_that_is_no_number_does_not_cost_the_report(rate: float) -> None:
     stage = StageStatus("orders", (), input_rows_per_second=rate)
-    assert codec.loads(DriverStatus, report(status(stages=(stage,)))).stages[0].input_rows_per_second is None
+    assert read(report(status(stages=(stage,)))).stages[0].input_rows_per_second is None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TypeVar
 
 from ...api import Specification
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
-from ...protocol.messages.driver_status import DriverStatus, Problem
+from ...protocol.messages import final_report
+from ...protocol.messages.driver_status import Problem
 from ...protocol.times import moment
 from ..objects import Obj, names
 from ..reports.log_redaction import end_of_log
@@ -93,7 +94,7 @@ def _unmounted(conditions: Iterable[Obj]) -> datetime | None:
 
 def _exit(ended: Obj, meta: Obj, epoch: int) -> DriverExit:
     text = ended.get("message") or ""
-    report, refusal = _read(DriverStatus, text), _read(Problem, text)
+    report, refusal = _parsed(final_report.read, text), _parsed(_problem, text)
     uid = (meta.get("labels") or {}).get(names.LABEL_UID)
     if report is not None and (report.job_uid != uid or report.epoch != epoch):
         report = None  # written for another job or epoch: it says nothing about this one
@@ -103,8 +104,12 @@ def _exit(ended: Obj, meta: Obj, epoch: int) -> DriverExit:
     return DriverExit(int(ended["exitCode"]), ended.get("reason", ""), tail, report, when, refusal)
 
 
-def _read(kind: type[T], text: str) -> T | None:
+def _problem(text: str) -> Problem:
+    return codec.loads(Problem, text)
+
+
+def _parsed(parse: Callable[[str], T], text: str) -> T | None:
     try:
-        return codec.loads(kind, text)
+        return parse(text)
     except FormatError:
         return None

@@ -97,6 +97,9 @@ class StageRecord:
         thread started it. Unless the script has changed, it has already started this stage when it waits
         without limit for one of those.
     :param likeness: None if the query has a name or a checkpoint location, or the record is an older one.
+    :param upstream: uids of the stages that it reads from, as far as they were known. Empty in older records.
+    :param carried_from: the script had not started the stage when the checkpoint was taken, so this is what
+        an earlier checkpoint, of this number, has of it; None if it had.
     """
 
     uid: str
@@ -104,6 +107,13 @@ class StageRecord:
     operators: tuple[OperatorRecord, ...]
     beside: tuple[str, ...] | None = None
     likeness: LikenessRecord | None = field(default=None, metadata=codec.NEW)
+    upstream: tuple[str, ...] = field(default=(), metadata=codec.NEW)
+    carried_from: int | None = field(default=None, metadata=codec.NEW)
+
+    @property
+    def holds_transactions(self) -> bool:
+        """Whether a sink may still have to commit what it pre-committed."""
+        return any(t.transactions for t in self.tasks)
 
     @property
     def finished(self) -> bool:
@@ -122,8 +132,8 @@ class StageRecord:
 
         A script that runs again has no need to start the stage again.
         """
-        done = all((t.exhausted or t.finished) and not t.transactions for t in self.tasks)
-        return bool(self.tasks) and done
+        done = all(t.exhausted or t.finished for t in self.tasks)
+        return bool(self.tasks) and done and not self.holds_transactions
 
     @property
     def has_state(self) -> bool:
@@ -157,14 +167,20 @@ class CheckpointRecord:
 
     @property
     def uncommitted(self) -> bool:
-        """Whether a sink may still have to commit what it pre-committed for this checkpoint."""
-        return any(t.transactions for s in self.stages for t in s.tasks)
+        """Whether a sink of this checkpoint's epoch may still have to commit what it pre-committed for it.
+
+        A stage that the script had not started has no sink in that epoch.
+        """
+        return any(s.holds_transactions for s in self.stages if s.carried_from is None)
 
     @property
     def committed(self) -> CheckpointRecord:
-        """The same record with nothing left to commit."""
+        """The same record with nothing left to commit for the sinks of its epoch."""
         stages = tuple(
-            replace(s, tasks=tuple(replace(t, transactions=()) for t in s.tasks)) for s in self.stages
+            s
+            if s.carried_from is not None
+            else replace(s, tasks=tuple(replace(t, transactions=()) for t in s.tasks))
+            for s in self.stages
         )
         return replace(self, stages=stages)
 

@@ -1,14 +1,23 @@
-"""The final report: the last status of a driver, cut to what a termination message of a pod can hold."""
+"""The final report: the last status of a driver, cut to what a termination message of a pod can hold.
+
+It is JSON. What is left when only the checkpoint's record makes it too long is packed: the record has the
+finished flags and the transactions, and may be nowhere else.
+"""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..errors import FormatError
 from ..formats import codec
 from .driver_status import DriverStatus, Problem
 
 REPORT_LIMIT = 4096  # bytes of a pod's termination message
+PACKED = "zlib:"  # prefix of a report that is compressed, in Base64
+UNPACKED_LIMIT = 1 << 20  # bytes
 
 
 def report(status: DriverStatus) -> str:
@@ -16,8 +25,34 @@ def report(status: DriverStatus) -> str:
     for candidate in _ever_shorter(status):
         text = codec.dumps(candidate)
         if len(text) <= REPORT_LIMIT:  # our JSON is ASCII: a character is a byte
+            return text
+    packed = _packed(candidate)
+    if len(packed) <= REPORT_LIMIT:
+        return packed
+    for shorter in _without_the_record(candidate):
+        text = codec.dumps(shorter)
+        if len(text) <= REPORT_LIMIT:
             break
     return text
+
+
+def read(text: str) -> DriverStatus:
+    """Parse a report.
+
+    :raises FormatError: it is none.
+    """
+    if not text.startswith(PACKED):
+        return codec.loads(DriverStatus, text)
+    unpack = zlib.decompressobj()
+    try:
+        plain = unpack.decompress(base64.b64decode(text[len(PACKED) :], validate=True), UNPACKED_LIMIT)
+    except (ValueError, zlib.error) as e:
+        raise FormatError(f"a final report that cannot be unpacked ({e})") from None
+    return codec.loads(DriverStatus, plain)
+
+
+def _packed(status: DriverStatus) -> str:
+    return PACKED + base64.b64encode(zlib.compress(codec.dumps(status).encode(), 9)).decode()
 
 
 def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
@@ -34,9 +69,13 @@ def _ever_shorter(status: DriverStatus) -> Iterator[DriverStatus]:
     for size in (1000, 100):
         status = _with_texts_cut(status, size)
         yield status
-    if status.completed:
-        # The savepoint's own manifest has the operators; the controller needs number, epoch and URI.
-        status = replace(status, completed=replace(status.completed, stages=()))
+
+
+def _without_the_record(status: DriverStatus) -> Iterator[DriverStatus]:
+    if known := status.completed:
+        # The savepoint's own manifest has the stages; the controller needs number, epoch and URI. Without a
+        # savepoint nobody would have the finished flags: the next driver resumes from the checkpoint before.
+        status = replace(status, completed=None if known.savepoint is None else replace(known, stages=()))
         yield status
     if status.termination:
         status = replace(status, termination=replace(status.termination, progress="", problem=None))

@@ -32,7 +32,7 @@ from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint
 from ..spark.checkpoint_dir import CheckpointDir
-from ..startup.carried_stages import CarriedStages, at_the_end, ended_by
+from ..startup.carried_stages import CarriedStages, at_the_end, ended_by, left
 from ..startup.missing_stages import not_drained
 from .live_savepoints import LiveSavepoints
 from .status import Notes, problem_of
@@ -288,9 +288,8 @@ class Checkpoints:
         drains = effect.scenario is not None and effect.scenario.is_drain
         if drains and all(s.finished for s in started):
             carried = at_the_end(carried)
-        left = [s.uid for s in carried if not s.finished]
-        if left and effect.scenario is Scenario.DRAIN:
-            raise not_drained(left)
+        if effect.scenario is Scenario.DRAIN and (not_started := left(carried)):
+            raise not_drained(not_started)
         return started + carried
 
     def announce(self, effect: fx.AnnounceCheckpoint) -> None:

@@ -105,6 +105,8 @@ class Work:
         drains = scenario is not None and scenario.is_drain
         come = run.rest_at_boundary if drains else run.stop_at_boundary
         batch = come(self._say(effect.task))
+        if not drains and (flushed := run.complete_flush(self._say(effect.task))) is not None:
+            batch = flushed
         return ev.BoundaryReached(effect.task, batch)
 
     def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:

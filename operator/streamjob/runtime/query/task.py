@@ -21,7 +21,12 @@ from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
 from ..spark.foreach_batch.function import Batch, BatchFunction
-from ..spark.max_watermark.batch import DrainResult, fire_timers, state_rows
+from ..spark.max_watermark.batch import (
+    DrainResult,
+    fire_timers,
+    run_max_watermark_batch,
+    state_rows,
+)
 from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
 from ..spark.sources.source_log import left_at
@@ -246,6 +251,22 @@ class Stage:
                 self._resting.stop_sources()
         except (Py4JError, PySparkException) as e:
             log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
+
+    def complete_flush(self, on_wait: Callable[[str], None]) -> int | None:
+        """For a stop: run the max-watermark batch that an earlier driver planned, if it is not committed.
+
+        Nobody can take it back, and with it pending the query is at no boundary.
+
+        :param on_wait: called with what is being waited for.
+        :returns: the batch; None if no earlier driver has begun to flush the query.
+        :raises QueryFailed: the batch failed; the next attempt runs it again.
+        """
+        batch = self.directory.latest_offset() if self.query is None and not self.volatile else None
+        if batch is None or not self.directory.is_drained():
+            return None
+        on_wait(f"stage {self.task}: completing the flush that an earlier driver began")
+        run_max_watermark_batch(self._once, self.directory, batch, self.engine.internals)
+        return batch
 
     def upload_snapshots(self) -> None:
         """Let the next epoch load its state in less time. For a query that was stopped; never fails."""

@@ -64,7 +64,7 @@ class CarriedStages:
         if self._points.savepoint is None:
             stages = tuple(replace(s, tasks=tuple(_as_of_now(files, t) for t in s.tasks)) for s in stages)
         ends = at_the_end(stages)
-        return [s.uid for s in ends if not s.finished or any(t.transactions for t in s.tasks)]
+        return [s.uid for s in ends if not s.finished or s.holds_transactions]
 
     def owes(self, files: HadoopFiles) -> bool:
         """Whether the restored checkpoint has transactions that only its queries can commit.
@@ -72,7 +72,7 @@ class CarriedStages:
         :raises StreamJobError: as `RestorePoints.checkpoint`.
         """
         record = self._points.checkpoint(files)
-        return record is not None and record.uncommitted
+        return record is not None and any(s.holds_transactions for s in record.stages)
 
     def unrecorded(self, files: HadoopFiles) -> list[str]:
         """Folders of stages that may have run since the restored checkpoint was taken, and that it does not
@@ -95,7 +95,13 @@ class CarriedStages:
         if uid not in self._own:
             point = self._points.of(files, uid)
             assert point.record is not None
-            self._own[uid] = replace(point.record, tasks=tuple(_own(point, t) for t in point.record.tasks))
+            # By the number `ShardedStage` finds what a new parallelism has begun. 0 is none of this job's.
+            number = point.checkpoint.checkpoint if point.checkpoint and not point.is_foreign else 0
+            self._own[uid] = replace(
+                point.record,
+                tasks=tuple(_own(point, t) for t in point.record.tasks),
+                carried_from=number if point.record.carried_from is None else point.record.carried_from,
+            )
         stage = self._own[uid]
         return replace(stage, tasks=tuple(_as_of_now(files, t) for t in stage.tasks))
 
@@ -114,14 +120,20 @@ def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
 def ended_by(scenario: Scenario | None, stages: Collection[StageRecord]) -> Scenario | None:
     """How the job ends with a checkpoint that has these stages, None if it goes on.
 
-    The engine knows only the stages that have started. If another one has to be resumed, the end of all input
-    is a stop.
+    The engine knows only the stages that have started. If another one has to be resumed, or only to commit
+    what is prepared, the end of all input is a stop.
 
     :param scenario: how everything that has started ends.
     """
-    if scenario is Scenario.END_OF_INPUT and not all(s.finished for s in stages):
+    if scenario is Scenario.END_OF_INPUT and (left(stages) or not all(s.finished for s in stages)):
         return Scenario.STOP
     return scenario
+
+
+def left(stages: Collection[StageRecord]) -> list[str]:
+    """The uids of carried stages that only another run can end: they have not finished, or have to commit."""
+    carried = [s for s in stages if s.carried_from is not None]
+    return [s.uid for s in carried if not s.finished or s.holds_transactions]
 
 
 def _own(point: RestorePoint, task: TaskRecord) -> TaskRecord:
@@ -139,6 +151,6 @@ def _as_of_now(files: HadoopFiles, task: TaskRecord) -> TaskRecord:
     if task.finished:
         return task
     directory = CheckpointDir(files, task.location)
-    found = directory.latest_commit() if task.batch is not None else None
+    found = directory.latest_commit()
     exhausted = as_exhausted(directory, task)
     return replace(task, batch=found if found is not None else task.batch, exhausted=exhausted)

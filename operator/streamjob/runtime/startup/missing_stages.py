@@ -46,14 +46,14 @@ class MissingStages:
         self._stages = stages
 
     def uids(self, files: HadoopFiles) -> list[str]:
-        """Uids of the missing stages that have not finished.
+        """Uids of the missing stages that have not finished, or have something to commit.
 
         :raises StreamJobError: as `RestorePoints.checkpoint`.
         """
         started = {stage.uid for stage in list(self._stages.values())}
         latest = self._points.config.restore.latest
-        finished = {s.uid for s in latest.stages if s.finished} if latest else set()
-        return [u for u in self._points.uids(files) if u not in started and u not in finished]
+        done = {s.uid for s in latest.stages if s.finished and not s.holds_transactions} if latest else set()
+        return [u for u in self._points.uids(files) if u not in started and u not in done]
 
     def left(self, files: HadoopFiles) -> Missing:
         """The missing stages that have something left. Empty if the job may leave it behind.

@@ -24,6 +24,7 @@ from streamjob.protocol.messages.driver_config import Application, DriverConfig,
 from streamjob.protocol.restore.recovery import Start, StateCannotMove
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, MalformedCheckpoint
 from streamjob.runtime.spark.sources.source_log import files_read
+from streamjob.runtime.startup.carried_stages import CarriedStages
 from streamjob.runtime.startup.restore_point import CheckpointLost, CheckpointMoved, RestorePoints
 from streamjob.runtime.startup.sharding.remaining_splits import begin_behind
 from streamjob.runtime.startup.sharding.split_assignment import ShardedStage
@@ -292,3 +293,29 @@ def test_without_the_runtime_each_shard_has_its_even_share(monkeypatch: pytest.M
     for uid, parallelism in (("", 1), ("a", 0)):
         with pytest.raises(BadShards):
             shards.shards(uid, parallelism)
+
+
+def test_w4_a_checkpoint_that_carries_the_stage_does_not_forget_what_another_parallelism_has_read(
+    job: Job,
+) -> None:
+    """Two tasks, then three; a crash; then a stop in front of the stage, whose checkpoint carries it."""
+    two = job.stage(2)
+    kafka(two, 4)
+    job.runs(two, 0, 0, '{"t":{"0":10,"1":10}}')
+    job.runs(two, 1, 0, '{"t":{"2":10,"3":10}}')
+    job.checkpoint(1, two)
+    three = job.stage(3, exact=False)
+    shares = kafka(three, 4)
+    for index, share in enumerate(shares):
+        three.begin(index)
+        job.runs(three, index, 1, json.dumps({"t": {str(p): 50 for _, p, _ in share}}))
+    config = DriverConfig(
+        JobRef("n", "j", "u"), 3, Application(file="app.py"), job.root, restore=Restore(job.record, False)
+    )
+    carried = CarriedStages(RestorePoints(config)).records(job.files, ["backfill"])
+    job.record = CheckpointRecord(2, 3, None, None, None, "2026-01-01T00:00:00Z", carried)
+    again = job.stage(3)
+    assert [again.location(i) for i in range(3)] == [three.location(i) for i in range(3)]
+    assert kafka(again, 4) == shares
+    with pytest.raises(StateCannotMove):  # its tasks are in nobody's record yet
+        _ = job.stage(4).plan

@@ -7,8 +7,8 @@ before anything is done and stays in force until `spec.state` changes. The condi
 because the job is not what the spec asks for.
 
 A draining driver cannot switch to a stop, because its timers may be firing. For a stop it is killed, and the
-next driver stops at the last committed batch. If the max watermark is in the offset log by then, the next
-driver completes the drain instead.
+next driver stops at the last committed batch. Where the max watermark is in the offset log by then, it first
+completes that batch.
 """
 
 from __future__ import annotations

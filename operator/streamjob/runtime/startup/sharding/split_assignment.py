@@ -131,11 +131,15 @@ class ShardedStage:
 
     @property
     def _from(self) -> str:
-        """The checkpoint that the assignment belongs to: `start` before the first one of this job."""
+        """The checkpoint that the assignment belongs to: `start` before the first one of this job.
+
+        Later checkpoints that only carry the stage change nothing: its tasks may have begun meanwhile.
+        """
         point = self.point
         if point.is_foreign or point.record is None or point.checkpoint is None:
             return "start"
-        return f"from-{point.checkpoint.checkpoint}"
+        carried = point.record.carried_from
+        return f"from-{point.checkpoint.checkpoint if carried is None else carried}"
 
     @property
     def _folder(self) -> str:

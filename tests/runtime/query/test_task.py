@@ -1,0 +1,68 @@
+"""One run of a task, on files as Spark leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from streamjob.protocol.graph import TaskName
+from streamjob.runtime.query.bounded_input import InputEnd
+from streamjob.runtime.query.task import Stage
+from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
+
+from ..localfiles import LocalFiles
+
+FILES: Any = LocalFiles()
+
+
+class Query:
+    """It runs what is planned, and nothing else: `trigger(once=True)` behind a crash."""
+
+    lastProgress = None
+
+    def __init__(self, directory: CheckpointDir) -> None:
+        write(directory, "commits", directory.latest_offset() or 0)
+
+    def awaitTermination(self) -> None: ...
+
+    def exception(self) -> None: ...
+
+
+def write(directory: CheckpointDir, log: str, batch: int, watermark: int = 5) -> None:
+    entry = "\n".join(["v1", json.dumps({"batchWatermarkMs": watermark, "conf": {}}), "{}"])
+    FILES.write_new(f"{directory.uri}/{log}/{batch}", (entry if log == "offsets" else "v1\n{}").encode())
+
+
+def run_of(directory: CheckpointDir) -> Stage:
+    """One that reads nothing: the job is asked to end."""
+    engine: Any = SimpleNamespace(files=FILES, jvm=None, internals=None)
+
+    def restart(*_: object, **__: object) -> Any:
+        return Query(directory)
+
+    return Stage(TaskName("orders", "orders"), engine, directory, restart, InputEnd(None, directory))
+
+
+def test_w1_a_stop_completes_the_flush_that_an_earlier_driver_has_planned(tmp_path: Path) -> None:
+    """Otherwise the query would be at no boundary for ever: the batch is planned, and the stop runs none."""
+    directory = CheckpointDir(FILES, f"file:{tmp_path}/orders/0")
+    for log in ("offsets", "commits"):
+        write(directory, log, 0)
+    write(directory, "offsets", 1, MAX_WATERMARK_MS)
+    said: list[str] = []
+    run = run_of(directory)
+    assert run.stop_at_boundary(said.append) == 0
+    assert run.complete_flush(said.append) == 1
+    assert directory.boundary() == 1
+    assert said == ["stage orders: completing the flush that an earlier driver began"]
+    assert run.complete_flush(said.append) == 1, "a repetition runs nothing"
+
+
+def test_w1_a_stop_begins_no_flush(tmp_path: Path) -> None:
+    directory = CheckpointDir(FILES, f"file:{tmp_path}/orders/0")
+    for log in ("offsets", "commits"):
+        write(directory, log, 0)
+    assert run_of(directory).complete_flush(lambda _: None) is None
+    assert directory.boundary() == 0
